@@ -1,0 +1,1 @@
+"""Threadline: durable agents for Slack threads."""

@@ -1,0 +1,1 @@
+"""Values, names and rules: no I/O, no Temporal, safe inside the workflow sandbox."""

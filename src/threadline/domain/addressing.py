@@ -1,0 +1,61 @@
+"""Identity comes from Slack: who a thread is decides which workflow it is, on every process and for ever."""
+
+import uuid
+from dataclasses import dataclass
+
+CORE_QUEUE = "threadline"
+AGENTS_QUEUE = "threadline-agents"
+
+BUG_WORKFLOW = "BugInvestigationWorkflow"
+ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
+SLA_WORKFLOW = "SLATrackingWorkflow"
+
+INCOMING_MESSAGE = "incoming_message"
+CLOSE_REQUESTED = "close_requested"
+
+_SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A Slack thread: `ts` is the timestamp of its root message."""
+
+    team: str
+    channel: str
+    ts: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.team}:{self.channel}:{self.ts}"
+
+
+def bug_workflow_id(thread: Thread) -> str:
+    """The workflow of the case that was reported in `thread` (the root message in the reports channel)."""
+    return f"bug:{thread.key}"
+
+
+def route_reply_workflow_id(thread: Thread) -> str:
+    return f"route:{thread.key}"
+
+
+def sla_workflow_id(bug_id: str, escalation: int) -> str:
+    """One SLA clock for each escalation, so that a second one is not taken for the first."""
+    return f"sla:{bug_id}:{escalation}"
+
+
+def message_id(team: str, channel: str, ts: str) -> str:
+    """The id under which a message is stored once, however often and by whichever event it arrives."""
+    return f"{team}:{channel}:{ts}"
+
+
+def edit_id(team: str, channel: str, ts: str, edited_ts: str) -> str:
+    return f"{message_id(team, channel, ts)}:e{edited_ts}"
+
+
+def deletion_id(team: str, channel: str, ts: str) -> str:
+    return f"{message_id(team, channel, ts)}:d"
+
+
+def session_id(bug_id: str, turn: int, attempt: int) -> str:
+    """The agent session of one attempt: known before it starts, and never shared with another attempt."""
+    return str(uuid.uuid5(_SESSIONS, f"{bug_id}:{turn}:{attempt}"))

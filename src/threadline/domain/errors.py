@@ -1,0 +1,28 @@
+"""The two sides an error can be on; it picks one where it is understood, and Temporal does the retrying."""
+
+
+class Permanent(Exception):
+    """Trying again cannot help. The message tells a person what to do next."""
+
+
+class Transient(Exception):
+    """Trying again may help.
+
+    `retry_after` is the least number of seconds to wait, where the other side named one.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class CaseNotFound(Permanent):
+    """No case has this `bug_id`, or no case belongs to this thread."""
+
+
+class IllegalTransition(Permanent):
+    """The case's status does not allow this step; see `domain.bug.TRANSITIONS`."""
+
+
+class ClaimLost(Permanent):
+    """Another attempt, or the closing of the case, has taken the turn over: whoever sees this stops at once."""

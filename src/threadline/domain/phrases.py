@@ -1,0 +1,37 @@
+"""The few phrases that are read by rule and not by an agent: closing a case, and thanks after its end.
+
+A phrase counts only when it is the whole message: "never mind the first log, here is a better one" closes nothing.
+"""
+
+import re
+
+_CLOSE = re.compile(
+    r"(?:(?:ok(?:ay)?|sorry|ah|oh|actually|please|pls)\s+)*"
+    r"(?:never\s?mind(?:\s+(?:this|that|it))?|forget\s+(?:it|this|about\s+it)"
+    r"|(?:you\s+can\s+)?(?:close|cancel|drop)(?:\s+(?:this|it|that|the|this\s+case|the\s+case|the\s+bug|this\s+bug|this\s+one))?"
+    r"|no\s+longer\s+(?:needed|an\s+issue|a\s+problem)|false\s+alarm|ignore\s+(?:this|it|that))"
+    r"(?:\s+(?:please|pls|thanks|thank\s+you|now|sorry))*"
+)
+_THANKS = re.compile(
+    r"(?:(?:ok(?:ay)?|great|perfect|cool|nice|awesome|many|super|got\s+it|works?(?:\s+now)?|it\s+works(?:\s+now)?|brilliant|cheers)\s*)*"
+    r"(?:thanks|thank\s+you|thx|ty|cheers|much\s+appreciated)?"
+    r"(?:\s+(?:a\s+lot|so\s+much|very\s+much|again|everyone|all|team|bot))*"
+)
+
+
+def is_close(text: str) -> bool:
+    """Whether the whole message asks to close the case."""
+    words = _words(text)
+    return bool(words) and _CLOSE.fullmatch(words) is not None
+
+
+def is_thanks(text: str) -> bool:
+    """Whether the whole message is thanks or a nod, which after the end of a case reopens nothing."""
+    words = _words(text)
+    return bool(words) and _THANKS.fullmatch(words) is not None
+
+
+def _words(text: str) -> str:
+    """Lower case, without mentions, emoji codes and punctuation: `<@U1> Never mind, thanks! :pray:` → `never mind thanks`."""
+    bare = re.sub(r"<@[^>]+>|:[a-z0-9_+\-]+:", " ", text.lower())
+    return " ".join(re.sub(r"[^\w\s']", " ", bare).replace("'", "").split())
