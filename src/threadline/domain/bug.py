@@ -97,6 +97,10 @@ class Limits:
     max_questions: int = 3
     turn_budget_usd: float = 2.0
     case_budget_usd: float = 10.0
+    pull_request_poll: float = 30 * 60
+    """How often an open fix is looked up at the code host while its case waits."""
+    history_events: int = 0
+    """Continue as new beyond this many events; 0: when Temporal suggests it."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class Marks:
     """The reporter's last word is to close the case."""
     pull_request_open: bool = False
     last_action: str = ""
+    question: str = ""
+    """The start of what was last asked, for the sentence that Temporal's UI shows."""
     session_id: str = ""
     cost_usd: float = 0.0
 
@@ -148,6 +154,10 @@ class BugState:
     seen: dict[str, None] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
     limits: Limits = field(default_factory=Limits)
+    attachments_due: bool = False
+    """Files came in that no turn has had yet."""
+    acknowledged: int = 0
+    """The last escalation that a developer has answered."""
     unanswered: bool = False
     """The question of the last turn was not answered in time: the next turn is told so and may not ask again."""
     stopped: bool = False

@@ -22,7 +22,7 @@ KINDS = (REPORT, MESSAGE, CLOSE, EDIT, DELETION)
 REPORTER = "reporter"
 DEVELOPER = "developer"
 UNKNOWN = "unknown"
-"""A reply in a report's thread whose event did not say who wrote the root: the case, which knows its reporter, decides."""
+"""Its event did not say who wrote the thread's root: the case, which knows its reporter, decides."""
 THIRD_PARTY = "third_party"
 BOT = "bot"
 
@@ -62,7 +62,7 @@ class IncomingMessage:
 
 
 def clean(text: str) -> str:
-    """Make text storable: no NUL (Postgres refuses it), no lone surrogate (JSON refuses it), at most `MAX_TEXT` characters."""
+    """Make text storable: no NUL (Postgres refuses it), no lone surrogate (JSON does), at most `MAX_TEXT` characters."""
     storable = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     return storable[:MAX_TEXT]
 

@@ -32,6 +32,6 @@ def is_thanks(text: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Lower case, without mentions, emoji codes and punctuation: `<@U1> Never mind, thanks! :pray:` → `never mind thanks`."""
+    """Lower case, no mentions, emoji or punctuation: `<@U1> Never mind, thanks! :pray:` → `never mind thanks`."""
     bare = re.sub(r"<@[^>]+>|:[a-z0-9_+\-]+:", " ", text.lower())
     return " ".join(re.sub(r"[^\w\s']", " ", bare).replace("'", "").split())

@@ -1,4 +1,4 @@
-"""The arithmetic of service levels: when to remind, when a target is missed, whom to call. Pure; seconds and ids only."""
+"""The arithmetic of service levels: when to remind, when a target is missed, whom to call. Seconds, and no clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,0 +1,65 @@
+"""Becomes the agent's CLI: run by the launcher as `python -I -S cli_wrapper.py CLI PARENT PID_FILE NAMES -- ARGUMENTS`.
+
+It ties the CLI's life to the worker's (left alone, a CLI goes on calling the model and its tools), takes every variable
+out of the environment that is not named, and writes its own id down, which stays the CLI's. It imports only what starts
+fast.
+"""
+
+import os
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+
+
+def die_with(parent: int) -> None:
+    """Let the operating system kill this process, and what it becomes, when the process `parent` ends."""
+    if sys.platform == "linux":
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0) != 0:
+            sys.exit(f"prctl refused to bind the agent to its worker: {os.strerror(ctypes.get_errno())}")
+    else:
+        spawn_watchdog(parent)
+    if os.getppid() != parent:  # it died before the tie was made
+        sys.exit("The worker that started this agent has ended.")
+
+
+def spawn_watchdog(parent: int, interval: float = 0.5) -> None:
+    """For macOS, which knows no death signal: a process that looks every `interval` seconds. Not tested on macOS."""
+    ward = os.getpid()
+    if os.fork() != 0:
+        return
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # a watchdog that held the pipes would keep the worker waiting for their end
+        os.dup2(null, stream)
+    while os.getppid() == ward:
+        if not _alive(parent):
+            os.kill(ward, _SIGKILL)
+        time.sleep(interval)
+    os._exit(0)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def main(argv: list[str]) -> None:
+    cli, parent, pid_file, names = argv[1:5]
+    die_with(int(parent))
+    with open(pid_file, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib costs 10 ms of each start
+        file.write(str(os.getpid()))
+    kept = {name: os.environ[name] for name in names.split(",") if name in os.environ}
+    os.execve(cli, [cli, *argv[6:]], kept)  # noqa: S606 - no shell is wanted
+
+
+if __name__ == "__main__":
+    main(sys.argv)

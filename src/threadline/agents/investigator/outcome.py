@@ -1,0 +1,70 @@
+"""The answer that ends a turn, and the rules it must keep beyond its schema."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from threadline.domain.bug import Action, Severity
+
+
+class Evidence(BaseModel):
+    """A place in the code or in an attachment; line 0 means the whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str
+    line: int = Field(ge=0)
+    note: str
+
+
+class Outcome(BaseModel):
+    """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Action
+    title: str
+    summary: str
+    root_cause: str
+    evidence: list[Evidence]
+    severity: Severity
+    confidence: float = Field(ge=0, le=1)
+    clarification_question: str
+    recommended_actions: list[str]
+    affected_components: list[str]
+    fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
+
+
+def output_format() -> dict[str, Any]:
+    """The SDK's `output_format`: the model ends its turn by calling a tool with this schema."""
+    return {"type": "json_schema", "schema": Outcome.model_json_schema()}
+
+
+def read_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
+    """The outcome in a result's `structured_output`, or what is wrong with it, in words for the model."""
+    if raw is None:
+        return None, ["You ended the turn with text alone. End it by calling StructuredOutput with every field."]
+    try:
+        return Outcome.model_validate(raw), []
+    except ValidationError as invalid:
+        return None, [f"{'.'.join(map(str, error['loc']))}: {error['msg']}." for error in invalid.errors()]
+
+
+def check(outcome: Outcome, *, may_ask: bool) -> list[str]:
+    """The rules that `outcome` breaks, each as a sentence that tells the model what to change; empty when none.
+
+    Args:
+        outcome: what the model answered.
+        may_ask: whether the case's limits allow another question to the reporter.
+    """
+    violations: list[str] = []
+    if not outcome.title.strip():
+        violations.append("title is empty: name the bug in one line.")
+    if outcome.action is Action.ASK_REPORTER:
+        if not may_ask:
+            violations.append("You may not ask the reporter in this turn: choose another action.")
+        if not outcome.clarification_question.strip():
+            violations.append("ask_reporter needs a clarification_question.")
+    elif not outcome.summary.strip():
+        violations.append(f"{outcome.action.value} needs a summary.")
+    return violations

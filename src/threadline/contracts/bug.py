@@ -1,0 +1,281 @@
+"""The activities of a bug case.
+
+`CaseActivities` run in the core worker (Postgres, Slack, the code host); `AgentActivities` in the agent worker, which
+holds no Slack token and no push credential. The live classes and the tests' fakes subclass these, so that a drifted
+signature is a type error. Arguments are references: what people wrote stays in the database.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from temporalio import activity
+
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Action, CaseStatus, Limits, Marks, Reason
+from threadline.domain.messages import IncomingMessage
+from threadline.domain.sla import SlaEventKind, Target
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is known of a thread when a run starts; `marks.bug_id` is empty when it has no case."""
+
+    marks: Marks
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class FlushRequest:
+    """Messages of one thread, at most 100 and 256 KiB."""
+
+    thread: Thread
+    messages: list[IncomingMessage]
+
+
+@dataclass(frozen=True)
+class StatusChange:
+    """`wait_until`: when the wait that begins with it ends, in seconds since 1970; 0 for none."""
+
+    bug_id: str
+    to: CaseStatus
+    reason: Reason
+    actor: str = "threadline"
+    wait_until: float = 0.0
+
+
+@dataclass(frozen=True)
+class TurnRef:
+    bug_id: str
+    turn: int
+
+
+@dataclass(frozen=True)
+class TurnRequest:
+    """One attempt at a turn. Its batch is what the database holds unused when the turn is claimed."""
+
+    bug_id: str
+    turn: int
+    attempt: int
+    session_id: str
+    limits: Limits
+    unanswered: bool = False
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """What an attempt returns; the outcome itself lies in the database, where `save_investigation_result` reads it."""
+
+    action: Action
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class SaveRequest:
+    """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over.
+
+    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation.
+    """
+
+    bug_id: str
+    turn: int
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """`action` is None when the turn had committed nothing: it may be tried again."""
+
+    marks: Marks
+    action: Action | None = None
+    has_fix: bool = False
+    developer_spoke: bool = False
+    """Its batch held a developer's message."""
+
+
+@dataclass(frozen=True)
+class EndRequest:
+    """Resolve a case. It is refused (the marks come back unresolved) when an unused message speaks against it."""
+
+    bug_id: str
+    reason: Reason
+    actor: str = "threadline"
+
+
+class NoticeKind(StrEnum):
+    INTAKE = "intake"
+    FORWARDED = "forwarded"
+    QUESTION_UNANSWERED = "question_unanswered"
+    REOPENED = "reopened"
+    UNDELIVERABLE = "undeliverable"
+    FIX_REFUSED = "fix_refused"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A short text in one of the case's threads; `ordinal` (a turn's number) makes its key unique."""
+
+    bug_id: str
+    kind: NoticeKind
+    ordinal: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Reactions:
+    """`items` are (channel, ts) pairs."""
+
+    bug_id: str
+    name: str
+    items: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Escalation:
+    bug_id: str
+    number: int
+    started: float
+    target: Target
+    tiers: int = 0
+
+
+@dataclass(frozen=True)
+class SlaNotice:
+    """Something is due on an escalation's clock; `tier` is whom to call, from 0."""
+
+    bug_id: str
+    escalation: int
+    kind: SlaEventKind
+    ordinal: int
+    tier: int
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A reply in a thread that the gateway could not place in time."""
+
+    thread: Thread
+    message: IncomingMessage
+
+
+class CaseActivities(ABC):
+    """Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_case(self, thread: Thread) -> Opened:
+        """Read what is known of a thread, with the limits in force."""
+
+    @activity.defn
+    @abstractmethod
+    async def flush_messages(self, request: FlushRequest) -> Marks:
+        """Store a batch in one statement; the first message of a thread opens its case. Safe to repeat."""
+
+    @activity.defn
+    @abstractmethod
+    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
+        """The thread's root message from Slack as a report; None when no person wrote it or it is gone."""
+
+    @activity.defn
+    @abstractmethod
+    async def fetch_attachments(self, bug_id: str) -> int:
+        """Download what was attached and is not stored yet; returns how many files are readable."""
+
+    @activity.defn
+    @abstractmethod
+    async def parse_bug_report(self, bug_id: str) -> Marks:
+        """Title, severity and components by rule, until the agent knows better."""
+
+    @activity.defn
+    @abstractmethod
+    async def update_status(self, change: StatusChange) -> Marks:
+        """Take one step of the case's life and record it."""
+
+    @activity.defn
+    @abstractmethod
+    async def save_investigation_result(self, request: SaveRequest) -> Settled:
+        """Settle a turn: the one place where an outcome becomes the case's, whatever way the attempt ended."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_clarification_question(self, turn: TurnRef) -> None:
+        """Ask the reporter in the report's thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def create_summary_thread(self, bug_id: str) -> None:
+        """Post the case's root in the summaries channel, once, and remember its thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_investigation_results(self, turn: TurnRef) -> None:
+        """Post a turn's findings in the case's summary thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_pull_request(self, turn: TurnRef) -> Marks:
+        """Bring the turn's fix to the code host, and say so in the summary thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def check_pull_request(self, bug_id: str) -> Marks:
+        """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""
+
+    @activity.defn
+    @abstractmethod
+    async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
+        """Call on-call in the escalation channel; returns what the SLA clock needs."""
+
+    @activity.defn
+    @abstractmethod
+    async def end_case(self, request: EndRequest) -> Marks:
+        """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_closing(self, bug_id: str) -> None:
+        """Say in both threads how the case ended and how to reopen it."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_notice(self, notice: Notice) -> None:
+        """Post a short text that belongs to a step of the case."""
+
+    @activity.defn
+    @abstractmethod
+    async def add_reactions(self, reactions: Reactions) -> None:
+        """Cosmetic: may come late or never."""
+
+    @activity.defn
+    @abstractmethod
+    async def mark_used(self, turn: TurnRef) -> None:
+        """Cosmetic: a check mark on each message that a turn used."""
+
+    @activity.defn
+    @abstractmethod
+    async def report_sla_event(self, notice: SlaNotice) -> bool:
+        """Record and post what is due; False when the case needs no clock any more."""
+
+    @activity.defn
+    @abstractmethod
+    async def forward_reply(self, forward: Forward) -> bool:
+        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
+
+
+class AgentActivities(ABC):
+    """Run in the agent worker, on a queue of their own."""
+
+    @activity.defn
+    @abstractmethod
+    async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
+        """The first turn of a case."""
+
+    @activity.defn
+    @abstractmethod
+    async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
+        """A later turn, in the agent's session as of the last settled turn."""
+
+    @activity.defn
+    @abstractmethod
+    async def cleanup_workspace(self, bug_id: str) -> None:
+        """Remove the case's files from this machine, once no turn holds them."""

@@ -1,0 +1,101 @@
+"""One table of timeouts and retries: no workflow names a number of its own.
+
+Seconds throughout. Steps in the database never give up: an accepted message has nowhere else to go. A turn is tried
+once here, since only the workflow knows whether it may be tried again, and how.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType
+
+from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.domain.bug import Limits
+
+
+@dataclass(frozen=True)
+class Options:
+    start_to_close: float
+    retry: RetryPolicy
+    task_queue: str = CORE_QUEUE
+    schedule_to_close: float | None = None
+    heartbeat: float | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """As `workflow.start_activity_method` takes them."""
+        return {
+            "task_queue": self.task_queue,
+            "start_to_close_timeout": timedelta(seconds=self.start_to_close),
+            "schedule_to_close_timeout": _seconds(self.schedule_to_close),
+            "heartbeat_timeout": _seconds(self.heartbeat),
+            "retry_policy": self.retry,
+            "cancellation_type": ActivityCancellationType.TRY_CANCEL,
+        }
+
+
+def _seconds(value: float | None) -> timedelta | None:
+    return None if value is None else timedelta(seconds=value)
+
+
+def _retry(first: float, longest: float, attempts: int = 0) -> RetryPolicy:
+    return RetryPolicy(
+        initial_interval=timedelta(seconds=first),
+        backoff_coefficient=2.0,
+        maximum_interval=timedelta(seconds=longest),
+        maximum_attempts=attempts,
+    )
+
+
+STORE = Options(start_to_close=30, retry=_retry(0.2, 30))
+POST = Options(start_to_close=30, retry=_retry(1, 60))
+"""Longer than one HTTP call to Slack (10 s), shorter than the lease on the post (45 s): see `slack.posts`."""
+READ_SLACK = Options(start_to_close=30, retry=_retry(1, 30), schedule_to_close=600)
+FORGE = Options(start_to_close=300, retry=_retry(2, 120))
+COSMETIC = Options(start_to_close=20, retry=_retry(5, 20, attempts=2), schedule_to_close=60)
+CLEANUP = Options(start_to_close=120, retry=_retry(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900)
+
+NEVER_GIVE_UP = frozenset(
+    {"open_case", "flush_messages", "update_status", "save_investigation_result", "end_case", "parse_bug_report"}
+)
+"""Tried again even after a fault that looks permanent: a person mends the database, and they go on."""
+
+HEARTBEAT = 30.0
+TURN_GRACE = 120.0
+"""Beyond the turn's own limit: laying the workspace, taking the diff, committing the outcome."""
+
+
+def turn(limits: Limits) -> Options:
+    """One attempt at a turn; what runs out first is the turn's own limit, inside the activity."""
+    return Options(
+        start_to_close=limits.turn_timeout + TURN_GRACE,
+        retry=RetryPolicy(maximum_attempts=1),
+        task_queue=AGENTS_QUEUE,
+        heartbeat=HEARTBEAT,
+    )
+
+
+FOR: dict[str, Options] = {
+    "open_case": STORE,
+    "flush_messages": STORE,
+    "parse_bug_report": STORE,
+    "update_status": STORE,
+    "save_investigation_result": STORE,
+    "end_case": STORE,
+    "fetch_report": READ_SLACK,
+    "fetch_attachments": Options(start_to_close=120, retry=_retry(1, 30, attempts=5), schedule_to_close=300),
+    "post_clarification_question": POST,
+    "create_summary_thread": POST,
+    "post_investigation_results": Options(start_to_close=120, retry=_retry(1, 60)),
+    "escalate_to_humans": POST,
+    "post_closing": Options(start_to_close=60, retry=_retry(1, 60)),
+    "post_notice": POST,
+    "report_sla_event": POST,
+    "forward_reply": POST,
+    "open_pull_request": FORGE,
+    "check_pull_request": Options(start_to_close=120, retry=_retry(2, 60, attempts=5)),
+    "add_reactions": COSMETIC,
+    "mark_used": COSMETIC,
+    "cleanup_workspace": CLEANUP,
+}

@@ -1,0 +1,1 @@
+"""What a laptop lacks: embedded Postgres, Temporal's dev server, a Slack sandbox and scripted models."""

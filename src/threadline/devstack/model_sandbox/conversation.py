@@ -1,0 +1,163 @@
+"""What a request says: the last prompt of a person, and the steps that were answered to it so far."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_INJECTED = (
+    "[structured-output-enforce]",
+    "[Request interrupted by user",
+    "Output token limit hit",
+    "Continue from where you left off",
+)
+"""How user messages begin that the CLI writes by itself in the middle of a turn."""
+_BUG = re.compile(r"\bBUG-\d+\b")
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool gave back, as text."""
+
+    tool: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One reply of the model that is already in the conversation, with the results of the tools it called."""
+
+    text: str
+    results: tuple[ToolResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One request, read.
+
+    `prompts` are all prompts of people, oldest first; `steps` what was answered to the last of them; `tools` the
+    input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
+    requests that ask for the same step, also when another process asks again.
+    """
+
+    model: str
+    system: str
+    tools: Mapping[str, Mapping[str, Any]]
+    messages: Sequence[Mapping[str, Any]]
+    stream: bool
+    prompts: tuple[str, ...]
+    steps: tuple[Step, ...]
+    history: str
+    fingerprint: str
+
+    @property
+    def prompt(self) -> str:
+        return self.prompts[-1] if self.prompts else ""
+
+    @property
+    def bug_id(self) -> str:
+        """The first `BUG-<n>` of the last prompt that names one; empty when none does."""
+        return next((found.group() for prompt in reversed(self.prompts) if (found := _BUG.search(prompt))), "")
+
+    @property
+    def tokens(self) -> int:
+        """A plausible size of the input: about four characters a token."""
+        return 1 + (len(self.system) + len(self.history) + len(json.dumps(self.tools))) // 4
+
+
+def read(body: Mapping[str, Any]) -> Conversation:
+    """Read the body of `POST /v1/messages` (Anthropic's Messages API).
+
+    Raises:
+        ValueError, KeyError or TypeError: the body is no such request.
+    """
+    messages: list[Mapping[str, Any]] = list(body["messages"])
+    prompts = [(at, prompt) for at, message in enumerate(messages) if (prompt := _prompt(message))]
+    since = prompts[-1][0] + 1 if prompts else len(messages)
+    parts = [part for message in messages for part in _parts(message)]
+    return Conversation(
+        model=str(body.get("model", "")),
+        system=_text(body.get("system", "")),
+        tools={tool["name"]: tool.get("input_schema", {}) for tool in body.get("tools") or ()},
+        messages=messages,
+        stream=bool(body.get("stream")),
+        prompts=tuple(prompt for _, prompt in prompts),
+        steps=_steps(messages[since:]),
+        history="\n".join(text for _, text in parts),
+        fingerprint=hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
+    )
+
+
+def _prompt(message: Mapping[str, Any]) -> str:
+    """What a person wrote in this message: no tool results, no reminders, nothing the CLI wrote by itself."""
+    if message["role"] != "user":
+        return ""
+    texts = (_without_reminders(block["text"]) for block in _blocks(message["content"]) if block["type"] == "text")
+    return "\n".join(text for text in texts if text and not text.startswith(_INJECTED))
+
+
+def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
+    results: dict[str, ToolResult] = {}
+    replies: list[list[Mapping[str, Any]]] = []
+    names: dict[str, str] = {}
+    before = ""
+    for message in messages:
+        blocks = _blocks(message["content"])
+        if message["role"] == "assistant":
+            # The CLI may cut one reply into several messages.
+            replies = [*replies[:-1], [*replies[-1], *blocks]] if before == "assistant" else [*replies, blocks]
+            names |= {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
+        for block in blocks:
+            if block["type"] == "tool_result":
+                name = names.get(block["tool_use_id"], "")
+                results[block["tool_use_id"]] = ToolResult(
+                    name, _without_reminders(_text(block.get("content"))), bool(block.get("is_error"))
+                )
+        before = message["role"]
+    return tuple(_step(reply, results) for reply in replies)
+
+
+def _step(reply: Sequence[Mapping[str, Any]], results: Mapping[str, ToolResult]) -> Step:
+    # Results come in the order in which tools finished; a script wants them in the order of its calls.
+    return Step(
+        text="\n".join(block["text"] for block in reply if block["type"] == "text"),
+        results=tuple(
+            results.get(block["id"], ToolResult(block["name"], "The tool was interrupted.", is_error=True))
+            for block in reply
+            if block["type"] == "tool_use"
+        ),
+    )
+
+
+def _parts(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The message as pairs of role and text, without what differs between two requests for the same step."""
+    parts = []
+    for block in _blocks(message["content"]):
+        match block["type"]:
+            case "text":
+                text = _without_reminders(block["text"])
+            case "tool_use":
+                text = f"{block['name']} {json.dumps(block['input'], sort_keys=True)}"
+            case "tool_result":
+                text = _without_reminders(_text(block.get("content")))
+            case _:
+                continue
+        if text:
+            parts.append((str(message["role"]), text))
+    return parts
+
+
+def _blocks(content: Any) -> list[Mapping[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+
+
+def _text(content: Any) -> str:
+    return "\n".join(str(block["text"]) for block in _blocks(content) if block["type"] == "text")
+
+
+def _without_reminders(text: str) -> str:
+    return _REMINDER.sub("", text).strip("\n")

@@ -1,0 +1,128 @@
+"""The director: chooses the script for a request, remembers what was asked, and fails when told to."""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from threadline.devstack.model_sandbox.conversation import Conversation
+from threadline.devstack.model_sandbox.holds import Holds
+from threadline.devstack.model_sandbox.turn import Answer, Failure, Reply, Script, Turn, play
+
+logger = logging.getLogger(__name__)
+
+LOG_SIZE = 500
+"""Requests that the log keeps; older ones are forgotten, since each holds a whole conversation."""
+
+Predicate = Callable[[Conversation], bool]
+
+
+@dataclass
+class Exchange:
+    """One request for a step and its answer, which is None as long as it is held or being written."""
+
+    conversation: Conversation
+    asked: int
+    answer: Answer | None = None
+
+    def as_json(self, *, messages: bool) -> dict[str, Any]:
+        """What the control API tells of it, with the conversation's messages on demand."""
+        told = {
+            "model": self.conversation.model,
+            "bug_id": self.conversation.bug_id,
+            "step": len(self.conversation.steps),
+            "asked": self.asked,
+            "tools": sorted(self.conversation.tools),
+            "answer": None if self.answer is None else {type(self.answer).__name__.lower(): vars(self.answer)},
+        }
+        if messages:
+            told |= {"system": self.conversation.system, "messages": list(self.conversation.messages)}
+        return told
+
+
+@dataclass
+class _Fault:
+    failure: Failure
+    left: int
+    bug_id: str
+
+
+@dataclass
+class Director:
+    """Answers requests.
+
+    `default` plays where no registered script wants to; `pace` is a pause in seconds before every reply, so that
+    people can watch; `api_key`, when given, is the only `x-api-key` that is let in.
+    """
+
+    default: Script
+    pace: float = 0.0
+    api_key: str = ""
+    log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE))
+    holds: Holds = field(default_factory=Holds)
+    _scripts: list[tuple[Predicate, Script]] = field(default_factory=list)
+    _asked: Counter[str] = field(default_factory=Counter)
+    _faults: list[_Fault] = field(default_factory=list)
+
+    def script(
+        self, script: Script, *, bug_id: str = "", report: str = "", when: Predicate = lambda conversation: True
+    ) -> None:
+        """Let `script` play where all that is given holds; the last script that was registered wins.
+
+        Args:
+            bug_id: the case, such as `BUG-12`.
+            report: text that is in one of the conversation's prompts.
+            when: anything else about the request.
+        """
+
+        def wanted(conversation: Conversation) -> bool:
+            return (
+                bug_id in {"", conversation.bug_id}
+                and any(report in prompt for prompt in conversation.prompts)
+                and when(conversation)
+            )
+
+        self._scripts.append((wanted, script))
+
+    def fail_next(
+        self, count: int = 1, *, status: int = 529, retry_after: float | None = None, bug_id: str = ""
+    ) -> None:
+        """Answer the next `count` requests (of one case, if named) with an HTTP error, whatever their script says."""
+        self._faults.append(_Fault(Failure(status, retry_after=retry_after), count, bug_id))
+
+    async def release(self, name: str) -> None:
+        """Let every reply pass the hold `name`, now and later."""
+        await self.holds.release(name)
+
+    async def reached(self, name: str) -> None:
+        """Return as soon as a reply waits at the hold `name`."""
+        await self.holds.reached(name)
+
+    async def answer(self, conversation: Conversation) -> Answer:
+        """The next step of this conversation. A script's own fault is told to the caller as a 400, which nobody retries."""
+        if not conversation.tools:
+            # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
+            return Reply("Bug investigation")
+        self._asked[conversation.fingerprint] += 1
+        exchange = Exchange(conversation, self._asked[conversation.fingerprint])
+        self.log.append(exchange)
+        exchange.answer = self._fault(conversation.bug_id) or await self._play(conversation, exchange.asked)
+        return exchange.answer
+
+    async def _play(self, conversation: Conversation, asked: int) -> Answer:
+        script = next((script for wanted, script in reversed(self._scripts) if wanted(conversation)), self.default)
+        try:
+            await asyncio.sleep(self.pace)
+            return await play(script, Turn(conversation, self.holds, asked))
+        except Exception as exc:
+            logger.exception("model_script_failed")
+            return Failure(400, f"The model's script failed: {exc}")
+
+    def _fault(self, bug_id: str) -> Failure | None:
+        for fault in self._faults:
+            if fault.left > 0 and fault.bug_id in {"", bug_id}:
+                fault.left -= 1
+                return fault.failure
+        return None

@@ -1,0 +1,28 @@
+"""Who is who in the sandbox: the ids and the tokens of its one team and its one app."""
+
+TEAM = "T0SANDBOX"
+TEAM_NAME = "Sandbox"
+TEAM_DOMAIN = "sandbox"
+
+APP_ID = "A0THREADLINE"
+BOT_USER = "U0THREADLINE"
+BOT_ID = "B0THREADLINE"
+BOT_NAME = "threadline"
+
+BOT_TOKEN = "xoxb-sandbox"  # noqa: S105  public by design: it opens nothing but this stand-in
+APP_TOKEN = "xapp-sandbox"  # noqa: S105
+SIGNING_SECRET = "sandbox-signing-secret"  # noqa: S105
+
+REPORTS = "C0REPORTS"
+SUMMARIES = "C0SUMMARIES"
+ESCALATIONS = "C0ESCALATE"
+GENERAL = "C0GENERAL"
+
+REPORTER = "U0REPORTER"
+DEVELOPER = "U0DEV"
+SECOND_DEVELOPER = "U0DEV2"
+BYSTANDER = "U0OTHER"
+ON_CALL = "U0ONCALL"
+
+SLACKBOT = "USLACKBOT"
+"""Slack's own bot, under whose name a deleted root with replies stays as a tombstone."""

@@ -1,0 +1,157 @@
+"""A route becomes one signal-with-start: when it returns, Temporal has the message and Slack may forget it."""
+
+import asyncio
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+import structlog
+from temporalio.client import Client
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.service import RetryConfig
+
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import BugState
+from threadline.domain.errors import Transient
+from threadline.domain.messages import IncomingMessage
+from threadline.gateway.events import Close, Ignored, Lookup, Message, Route, Start
+
+CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
+
+ACCEPTANCE = 2.2
+"""Seconds in which Temporal has to accept an event: Slack waits three. The client's own timeout is for each attempt."""
+
+RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEPTANCE * 1000))
+"""For `Client.connect`: by default the client retries for ten seconds, long after Slack has given up on the attempt."""
+
+_ATTEMPT = timedelta(seconds=1)
+_LOOKUP = 0.3
+"""Seconds for the one indexed read; a slow database must not refuse what Temporal could keep."""
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class NotAccepted(Transient):
+    """Temporal did not take the event, so it must not be acknowledged: Slack will deliver it again."""
+
+
+class ThreadLookup(Protocol):
+    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
+        """The thread in which the case was reported that the bot presents in this thread; None when it is not known."""
+        ...
+
+
+class Outcome(StrEnum):
+    """What became of an event that was not ignored."""
+
+    REPORT = "report"
+    MESSAGE = "message"
+    CLOSE = "close"
+    CASE_REPLY = "case_reply"
+    DEFERRED_REPLY = "deferred_reply"
+
+
+class Dispatcher:
+    """Hands routes to Temporal.
+
+    Args:
+        client: connected with `temporalio.contrib.pydantic.pydantic_data_converter` and `retry_config=RETRIES`.
+        threads: where the case of a developers' thread is looked up.
+    """
+
+    def __init__(self, client: Client, threads: ThreadLookup) -> None:
+        self._client = client
+        self._threads = threads
+
+    async def dispatch(self, route: Route) -> str:
+        """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
+
+        Raises:
+            NotAccepted: whatever went wrong, within 2.2 seconds.
+        """
+        if isinstance(route, Ignored):
+            return route.reason
+        try:
+            async with asyncio.timeout(ACCEPTANCE):
+                return await self._hand_over(route)
+        except Exception as exc:
+            raise NotAccepted(
+                f"Temporal did not accept {route.message.id}, so Slack will deliver it again; "
+                "if this goes on, see whether Temporal is up and has the search attribute CaseChannel"
+            ) from exc
+
+    async def _hand_over(self, route: Start | Message | Close | Lookup) -> Outcome:
+        match route:
+            case Start(thread, message):
+                await self._signal_case(thread, addressing.INCOMING_MESSAGE, message)
+                return Outcome.REPORT
+            case Message(thread, message):
+                await self._signal_case(thread, addressing.INCOMING_MESSAGE, message)
+                return Outcome.MESSAGE
+            case Close(thread, message):
+                await self._signal_case(thread, addressing.CLOSE_REQUESTED, message)
+                return Outcome.CLOSE
+            case Lookup(thread, message):
+                return await self._signal_case_of(thread, message)
+
+    async def _signal_case_of(self, thread: Thread, message: IncomingMessage) -> Outcome:
+        if case := await self._find(thread):
+            await self._signal_case(case, addressing.INCOMING_MESSAGE, message)
+            return Outcome.CASE_REPLY
+        # A row that is missing may be "not yet": a small workflow takes its time to find out, and the reply is safe.
+        await self._signal_with_start(
+            addressing.ROUTE_REPLY_WORKFLOW,
+            thread,
+            workflow_id=addressing.route_reply_workflow_id(thread),
+            signal=addressing.INCOMING_MESSAGE,
+            message=message,
+        )
+        return Outcome.DEFERRED_REPLY
+
+    async def _find(self, thread: Thread) -> Thread | None:
+        try:
+            async with asyncio.timeout(_LOOKUP):
+                return await self._threads.find(thread.team, thread.channel, thread.ts)
+        except Exception as exc:  # noqa: BLE001 - whatever the database says, Temporal can still keep the reply
+            _log.warning("case_lookup_failed", thread=thread.key, cause=type(exc).__name__)
+            return None
+
+    async def _signal_case(self, thread: Thread, signal: str, message: IncomingMessage) -> None:
+        await self._signal_with_start(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=thread),
+            workflow_id=addressing.bug_workflow_id(thread),
+            signal=signal,
+            message=message,
+            search_attributes=TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, thread.channel)]),
+        )
+
+    async def _signal_with_start(
+        self,
+        workflow: str,
+        state: Any,
+        *,
+        workflow_id: str,
+        signal: str,
+        message: IncomingMessage,
+        search_attributes: TypedSearchAttributes | None = None,
+    ) -> None:
+        await self._client.start_workflow(
+            workflow,
+            state,
+            id=workflow_id,
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=signal,
+            start_signal_args=[message],
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=search_attributes,
+            rpc_timeout=_ATTEMPT,
+        )

@@ -1,0 +1,133 @@
+"""What both ways in share: an event is taken, routed and handed over, and the answer says whether Slack may forget it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.authorization.async_authorize import AsyncAuthorize
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from threadline.gateway.dispatch import Dispatcher, NotAccepted
+from threadline.gateway.events import Ignored, RoutingConfig, route
+
+_TWIN_HEAD_START = 0.4
+"""Seconds that a mention waits for its message twin, which has the files; both have one id and the first one counts.
+
+With the 2.2 seconds of the dispatcher it stays within Slack's three.
+"""
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Intake:
+    """Takes events until it is drained, counts what becomes of them, and knows how many are on their way."""
+
+    def __init__(self, config: RoutingConfig, dispatcher: Dispatcher) -> None:
+        self._config = config
+        self._dispatcher = dispatcher
+        self._in_flight = 0
+        self._landed = asyncio.Event()
+        self._landed.set()
+        self.draining = False
+        self.counts: Counter[str] = Counter()
+
+    async def take(self, body: Mapping[str, Any]) -> HTTPStatus:
+        """Hand an event over; only `OK` is an acknowledgement, anything else makes Slack deliver it again."""
+        if self.draining:
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        found = route(body, self._config)
+        if not isinstance(found, Ignored) and _is_mention(body):
+            await asyncio.sleep(_TWIN_HEAD_START)
+        try:
+            outcome = await self._dispatcher.dispatch(found)
+        except NotAccepted as refused:
+            self.counts["not_accepted"] += 1
+            _log.error("event_not_accepted", why=str(refused), cause=repr(refused.__cause__))  # noqa: TRY400
+            return HTTPStatus.INTERNAL_SERVER_ERROR
+        self.counts[outcome] += 1
+        _log.debug("event_taken", outcome=outcome)
+        return HTTPStatus.OK
+
+    def set_aside(self, body: Mapping[str, Any]) -> None:
+        """Count something that is acknowledged and not acted upon: a click, or Slack's word that it sheds our events."""
+        kind = str(body.get("type") or "unknown")[:40]
+        self.counts[f"unhandled_{kind}"] += 1
+        if kind == "app_rate_limited":
+            _log.error("slack_withholds_events", why="more than 30,000 events an hour; the catch-up has to find them")
+        else:
+            _log.info("interaction_unhandled", kind=kind)
+
+    @contextmanager
+    def flight(self) -> Iterator[None]:
+        """Covers an event from its arrival until its answer is sent."""
+        self._in_flight += 1
+        self._landed.clear()
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._landed.set()
+
+    async def drain(self, timeout: float) -> None:
+        """Take nothing new, and wait at most `timeout` seconds for what is on its way; Slack keeps the rest."""
+        self.draining = True
+        try:
+            async with asyncio.timeout(timeout):
+                await self._landed.wait()
+        except TimeoutError:
+            _log.warning("drain_incomplete", in_flight=self._in_flight)
+
+
+class _AlreadyAuthorized(AsyncAuthorize):
+    """Bolt asks who the bot is at each event; the gateway knows since it started.
+
+    Bolt's own check calls `auth.test` at the first event, and acknowledges that event when the call fails.
+    """
+
+    def __init__(self, identity: AuthorizeResult) -> None:
+        super().__init__()
+        self._identity = identity
+
+    async def __call__(self, **_: Any) -> AuthorizeResult:
+        return self._identity
+
+
+def bolt_app(intake: Intake, identity: AuthorizeResult, web: AsyncWebClient) -> AsyncApp:
+    """A Bolt app that gives every event to the intake and answers only after it.
+
+    Requests by HTTP are verified before they get here, and the bot's own posts are ignored by the routing table: Bolt
+    would drop a whole class of events, edits included, before they are counted.
+    """
+    app = AsyncApp(
+        name="threadline",
+        # Without its token: Bolt would warn that it does not use it, and it has no call to make.
+        client=AsyncWebClient(base_url=web.base_url),
+        authorize=_AlreadyAuthorized(identity),
+        process_before_response=True,
+        request_verification_enabled=False,
+        ignoring_self_events_enabled=False,
+        ssl_check_enabled=False,
+        attaching_function_token_enabled=False,
+    )
+
+    @app.middleware
+    async def answer(body: dict[str, Any]) -> BoltResponse:
+        if body.get("type") == "event_callback":
+            return BoltResponse(status=await intake.take(body), body="")
+        intake.set_aside(body)
+        return BoltResponse(status=HTTPStatus.OK, body="")
+
+    return app
+
+
+def _is_mention(body: Mapping[str, Any]) -> bool:
+    event = body.get("event")
+    return isinstance(event, Mapping) and event.get("type") == "app_mention"

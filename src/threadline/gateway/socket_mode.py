@@ -1,0 +1,85 @@
+"""The Socket Mode side: one WebSocket to Slack that comes back by itself."""
+
+import asyncio
+import json
+
+import structlog
+from aiohttp import ClientError, WSMessage
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from threadline.domain.errors import Permanent
+from threadline.gateway.intake import Intake
+
+_ALARMS = ("link_disabled", "too_many_websockets")
+"""Reasons to disconnect that a new connection does not cure: Socket Mode was switched off, or others hold the places."""
+
+_STALE = 30.0
+"""Seconds without a connection after which its address is given up."""
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class SocketModeLink(AsyncSocketModeHandler):
+    """Bolt's handler, which also counts what is in flight, tells why Slack disconnects, and never retries a dead address.
+
+    An event is acknowledged on the socket only when Bolt answers 200, so what is refused is delivered again.
+    """
+
+    def __init__(self, bolt: AsyncApp, intake: Intake, app_token: str, web: AsyncWebClient) -> None:
+        super().__init__(bolt, app_token, web_client=web)
+        self._intake = intake
+        self._renewal: asyncio.Task[None] | None = None
+        self.client.on_message_listeners.append(_tell_why)
+
+    async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:  # type: ignore[override]
+        with self._intake.flight():
+            await super().handle(client, req)  # type: ignore[arg-type]
+
+    async def connect_async(self) -> None:
+        """Connect; while Slack cannot be reached this goes on trying.
+
+        Raises:
+            Permanent: Slack refuses the app-level token.
+        """
+        try:
+            self.client.wss_uri = await self.client.issue_new_wss_url()
+        except SlackApiError as exc:
+            raise Permanent(
+                f"Slack refuses to open a socket ({exc.response['error']}): set SLACK_APP_TOKEN to an app-level token "
+                "(xapp-…) with the scope connections:write, and switch Socket Mode on in the app's settings"
+            ) from exc
+        except (ClientError, TimeoutError, OSError):
+            _log.warning("socket_address_unavailable", next="the client keeps trying")
+        self._renewal = asyncio.create_task(self._renew_stale_address())
+        await self.client.connect()
+
+    async def close_async(self) -> None:
+        if self._renewal:
+            self._renewal.cancel()
+        await super().close_async()  # type: ignore[no-untyped-call]
+
+    async def is_connected(self) -> bool:
+        return bool(await self.client.is_connected())
+
+    async def _renew_stale_address(self) -> None:
+        """An address is good for one use, but after a failed connection the client would try the same one for ever."""
+        while True:
+            await asyncio.sleep(_STALE)
+            if not await self.client.is_connected():
+                _log.error("socket_disconnected", next="asking Slack for a new address")
+                self.client.wss_uri = None  # type: ignore[assignment]
+
+
+async def _tell_why(message: WSMessage) -> None:
+    text = message.data
+    if '"disconnect"' not in text:
+        return
+    envelope = json.loads(text)
+    if envelope.get("type") == "disconnect":
+        reason = envelope.get("reason", "unknown")
+        (_log.error if reason in _ALARMS else _log.info)("socket_disconnect", reason=reason)

@@ -1,0 +1,223 @@
+"""The few calls to Slack's Web API that the product makes, named for what it wants to know or do."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
+from slack_sdk.http_retry.request import HttpRequest
+from slack_sdk.http_retry.response import HttpResponse
+from slack_sdk.http_retry.state import RetryState
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from threadline.domain.messages import FileRef
+from threadline.slack.errors import calling, error_name
+
+HTTP_TOTAL = 10.0
+"""Seconds that one call may take, a wait for Slack's rate limit included: what `slack.posts` counts on."""
+SHORT_PAUSE = 5
+"""The longest `Retry-After`, in seconds, that is worth holding a worker's slot for; Temporal waits for the rest."""
+POST_EVENT = "threadline_post"
+"""The `event_type` of the metadata that every post of ours carries."""
+
+_PAGE = 200
+_NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
+
+
+class _Client(AsyncWebClient):
+    """Ends each call in time: over a shared session the SDK passes its own timeout to nobody."""
+
+    total = HTTP_TOTAL
+
+    async def api_call(self, api_method: str, **arguments: Any) -> AsyncSlackResponse:
+        async with asyncio.timeout(self.total):
+            return await super().api_call(api_method, **arguments)
+
+
+class _ShortPause(AsyncRateLimitErrorRetryHandler):
+    """Waits once, and only when Slack asks for a short time; any other 429 reaches the caller."""
+
+    async def _can_retry_async(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        if error is not None or response is None or response.status_code != 429:
+            return False
+        pause = next((values[0] for name, values in response.headers.items() if name.lower() == "retry-after"), "")
+        return pause.isdecimal() and int(pause) <= SHORT_PAUSE
+
+
+def make_client(
+    token: str, base_url: str | None, session: aiohttp.ClientSession, timeout: float = HTTP_TOTAL
+) -> AsyncWebClient:
+    """A client that leaves retrying to Temporal.
+
+    Args:
+        token: the bot token.
+        base_url: the address of the Web API; None for Slack's own. Another address is called without a proxy.
+        session: shared by all clients of the process; the caller closes it.
+        timeout: seconds for one call in all.
+    """
+    client = _Client(
+        token=token,
+        base_url=base_url or AsyncWebClient.BASE_URL,
+        timeout=math.ceil(timeout),
+        session=session,
+        retry_handlers=[_ShortPause(max_retry_count=1)],
+    )
+    client.total = timeout
+    if base_url:
+        client.proxy = None  # the SDK takes HTTPS_PROXY for its own, and a proxy does not find this machine's sandbox
+    return client
+
+
+@dataclass(frozen=True)
+class SlackMessage:
+    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user."""
+
+    channel: str
+    ts: str
+    text: str
+    thread_ts: str = ""
+    user: str = ""
+    bot_id: str = ""
+    subtype: str = ""
+    files: tuple[FileRef, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Slack:
+    """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self.client = client
+
+    async def post(
+        self,
+        channel: str,
+        text: str,
+        blocks: Sequence[Mapping[str, Any]] = (),
+        thread_ts: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Send a message and return its `ts`. Not idempotent: `slack.posts` makes it so."""
+        async with calling(f"channel {channel}"):
+            answer = await self.client.chat_postMessage(
+                channel=channel,
+                text=text,
+                blocks=[dict(block) for block in blocks] or None,
+                thread_ts=thread_ts,
+                metadata=None if metadata is None else dict(metadata),
+                unfurl_links=False,
+                unfurl_media=False,
+            )
+        return str(answer["ts"])
+
+    async def react(self, channel: str, ts: str, name: str) -> None:
+        """Put an emoji on a message; done as well when it is there, or the message is gone."""
+        await self._reaction(self.client.reactions_add, channel, ts, name)
+
+    async def unreact(self, channel: str, ts: str, name: str) -> None:
+        """Take an emoji of ours off a message; done as well when it is not there, or the message is gone."""
+        await self._reaction(self.client.reactions_remove, channel, ts, name)
+
+    async def find_post(self, channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
+        """The `ts` of our post with this key; None when there is none.
+
+        Args:
+            channel: where to look.
+            thread_ts: the thread it would be in; None for a message in the channel itself.
+            key: the post's key, as its metadata carries it.
+            oldest: seconds since 1970; every page from there on is read.
+        """
+        fetch = partial(self.client.conversations_history, channel=channel)
+        if thread_ts:
+            fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
+        cursor: str | None = None
+        while True:
+            page = await _page(fetch, channel, oldest=f"{max(oldest, 0):.6f}", limit=_PAGE, cursor=cursor)
+            for message in page.get("messages") or ():
+                if _payload(message).get("key") == key:
+                    return str(message["ts"])
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                return None
+
+    async def message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
+        """The message at `ts`; None when it is gone.
+
+        Args:
+            channel: where it is.
+            ts: its timestamp.
+            thread_ts: the thread's root when it is a reply: a channel's history holds roots alone.
+        """
+        fetch = partial(self.client.conversations_history, channel=channel)
+        if thread_ts and thread_ts != ts:
+            fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
+        page = await _page(fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2)  # the root comes in any case
+        found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
+        return next((_message(channel, raw) for raw in found), None)
+
+    async def parent_metadata(self, channel: str, thread_ts: str) -> Mapping[str, Any]:
+        """What our post at the root of a thread carries (`key`, `bug_id`); empty when the root is not ours, or gone."""
+        root = await self.message(channel, thread_ts)
+        return {} if root is None else _payload({"metadata": root.metadata})
+
+    async def _reaction(self, call: Callable[..., Any], channel: str, ts: str, name: str) -> None:
+        async with calling(f"channel {channel}"):
+            try:
+                await call(channel=channel, timestamp=ts, name=name)
+            except SlackApiError as exc:
+                if error_name(exc) not in _NOTHING_TO_DO:
+                    raise
+
+
+async def _page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:
+    """One page of messages; empty for a thread that is gone."""
+    async with calling(f"channel {channel}"):
+        try:
+            page = await fetch(include_all_metadata=True, **window)
+        except SlackApiError as exc:
+            if error_name(exc) == "thread_not_found":
+                return {}
+            raise
+    data: Mapping[str, Any] = page.data
+    return data
+
+
+def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = message.get("metadata") or {}
+    return (metadata.get("event_payload") or {}) if metadata.get("event_type") == POST_EVENT else {}
+
+
+def _message(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
+    return SlackMessage(
+        channel=channel,
+        ts=str(raw["ts"]),
+        text=str(raw.get("text") or ""),
+        thread_ts=str(raw.get("thread_ts") or ""),
+        user=str(raw.get("user") or ""),
+        bot_id=str(raw.get("bot_id") or ""),
+        subtype=str(raw.get("subtype") or ""),
+        files=tuple(
+            FileRef(
+                id=str(item["id"]),
+                name=str(item.get("name") or ""),
+                mimetype=str(item.get("mimetype") or ""),
+                size=int(item.get("size") or 0),
+            )
+            for item in raw.get("files") or ()
+            if item.get("id")
+        ),
+        metadata=raw.get("metadata") or {},
+    )

@@ -1,0 +1,125 @@
+"""What went wrong in Slack, as one of the two sides an error can be on, in words for a person."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+
+from threadline.domain.errors import Permanent, Transient
+
+RATE_LIMIT_PAUSE = 30.0
+"""Seconds to wait when Slack limits the rate without naming a time."""
+
+_RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
+_UNSURE = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
+"""Slack says of these that some of the work may have been done all the same."""
+
+_REINSTALL = (
+    "Slack does not accept the bot token ({name}): install the app again and put its new token into the settings."
+)
+_TOO_LONG = "Slack finds the message for {where} too long ({name}): shorten it, or post it in several parts."
+_WORDS = {
+    "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
+    "channel_not_found": "Slack does not show the bot {where}: check the channel's id in the settings, "
+    "and if it is private, invite the bot there.",
+    "is_archived": "Slack has archived {where}: unarchive it, or put another channel into the settings.",
+    "invalid_auth": _REINSTALL,
+    "not_authed": _REINSTALL,
+    "token_revoked": _REINSTALL,
+    "token_expired": _REINSTALL,
+    "account_inactive": _REINSTALL,
+    "missing_scope": "The bot token lacks the scope {needed} for {where}: "
+    "add it under OAuth & Permissions in the app's settings, and install the app again.",
+    "restricted_action": "A rule of the workspace keeps the bot from writing to {where}: ask an admin to allow it.",
+    "msg_too_long": _TOO_LONG,
+    "msg_blocks_too_long": _TOO_LONG,
+    "invalid_blocks": "Slack cannot display the blocks of the message for {where}: report this with the message's key.",
+    "no_text": "The message for {where} is empty: report this with the message's key.",
+    "thread_not_found": "The thread in {where} is gone: somebody deleted its first message.",
+    "message_not_found": "The message in {where} is gone: somebody deleted it.",
+    "file_not_found": "Slack does not show the bot {where}: it was deleted, or lies in a channel without the bot.",
+    "file_deleted": "Somebody deleted {where}: ask for it again.",
+}
+
+
+class Refused(Transient):
+    """Slack surely did nothing, so the same call may be made again without a look at what it left behind."""
+
+
+@asynccontextmanager
+async def calling(where: str) -> AsyncIterator[None]:
+    """Around every call to Slack: whatever goes wrong inside comes out translated.
+
+    Args:
+        where: what the call is about, as a sentence names it ("channel C1").
+
+    Raises:
+        Permanent | Transient: see `translate`.
+    """
+    try:
+        yield
+    except (SlackClientError, aiohttp.ClientError, OSError) as exc:  # a TimeoutError is an OSError
+        raise translate(exc, where) from exc
+
+
+def translate(exc: Exception, where: str) -> Permanent | Transient:
+    """Pick a side for an error of the SDK or the connection.
+
+    Args:
+        exc: what was raised.
+        where: what the call was about.
+
+    Returns:
+        `Permanent` for what Slack refused for good; `Refused` when it did nothing but may do it later; a plain
+        `Transient` when nobody knows what it did. The names are those of https://docs.slack.dev/reference/methods.
+    """
+    if isinstance(exc, SlackApiError):
+        return _answered(exc, where)
+    if isinstance(exc, (SlackClientError, aiohttp.InvalidURL)):
+        return Permanent(
+            f"The call to Slack for {where} could not be made ({exc}): check Slack's address in the settings."
+        )
+    if isinstance(exc, aiohttp.ClientConnectorError):
+        return Refused(f"Slack could not be reached for {where}: check the network.")
+    return Transient(f"Slack did not answer for {where} ({type(exc).__name__}).")
+
+
+def error_name(exc: SlackApiError) -> str:
+    """Slack's own name of the error; empty when the answer was none of Slack's."""
+    name = _data(exc).get("error")
+    return name if isinstance(name, str) else ""
+
+
+def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
+    name, status, pause = error_name(exc), _status(exc), _retry_after(exc)
+    if status == 429 or name in _RATE_LIMITED:
+        pause = RATE_LIMIT_PAUSE if pause is None else pause
+        return Refused(f"Slack limits the rate of calls for {where}.", retry_after=pause)
+    if status >= 500 or name in _UNSURE:
+        return Transient(f"Slack failed for {where} ({name or f'HTTP {status}'}).", retry_after=pause)
+    if name:
+        needed = _data(exc).get("needed") or "that this call needs"
+        unknown = "Slack refused the call for {where}: {name}. Its reference page says what that means."
+        return Permanent(_WORDS.get(name, unknown).format(where=where, name=name, needed=needed))
+    if status < 300:
+        return Transient(f"Slack's answer for {where} could not be read.")
+    return Permanent(
+        f"Not Slack answered for {where} (HTTP {status}): check Slack's address and the proxy in the settings."
+    )
+
+
+def _data(exc: SlackApiError) -> Mapping[str, Any]:
+    data = getattr(exc.response, "data", None)  # the SDK hands over aiohttp's response when it could not read the body
+    return data if isinstance(data, Mapping) else {}
+
+
+def _status(exc: SlackApiError) -> int:
+    response = exc.response
+    return int(getattr(response, "status_code", 0) or getattr(response, "status", 0))
+
+
+def _retry_after(exc: SlackApiError) -> float | None:
+    value = (getattr(exc.response, "headers", None) or {}).get("Retry-After", "")
+    return float(value) if str(value).isdecimal() else None

@@ -1,0 +1,236 @@
+"""How things are said in Slack: what is escaped, who is mentioned, and where a long text is cut. Pure.
+
+Slack reads its own `<…>` tokens in a `markdown` block as well as in mrkdwn, and shows `&lt;` as a bracket in both
+without reading it as a token again. So every `<` of a text that is not ours is escaped, and in Markdown nothing else:
+`>` begins a quotation there, and `&` belongs to the addresses of links.
+
+Limits: https://docs.slack.dev/reference/block-kit/blocks/markdown-block (12,000 characters), and about 13,200 for all
+blocks of a message, which that page does not say. Hence one Markdown block a message, and one message a part.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from threadline.domain.bug import Severity
+
+PART_LIMIT = 11_000
+"""Characters of Markdown in one message."""
+TEXT_LIMIT = 4_000
+"""Characters of the plain text that notifications and old clients show."""
+TITLE_LIMIT = 200
+SMALLEST_LIMIT = 100
+"""Below this the two fence lines around a cut would leave no room for the code."""
+
+_TOKEN = re.compile(r"<(@([UW][A-Z0-9]+)(?:\|[^<>|\n]*)?>)?")
+_BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)\b)", re.IGNORECASE)
+_WORD_JOINER = "\u2060"
+_FENCE = re.compile(r" {0,3}(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})(.*)")
+_USER = re.compile(r"[UW][A-Z0-9]+")
+_USERGROUP = re.compile(r"S[A-Z0-9]+")
+
+Block = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """One message: Slack's blocks, and the same in plain text."""
+
+    text: str
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    file: str
+    line: int
+    note: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a turn found; `confidence` is from 0 to 1, `reported_by` a user's id, all texts Markdown by the agent."""
+
+    bug_id: str
+    title: str
+    severity: Severity
+    confidence: float
+    summary: str
+    root_cause: str
+    turn: int
+    cost_usd: float
+    reported_by: str
+    evidence: Sequence[Evidence] = ()
+    recommended_actions: Sequence[str] = ()
+    components: Sequence[str] = ()
+    pull_request: str | None = None
+    mentions: Collection[str] = field(default_factory=frozenset)
+    """User ids that the agent's text may mention."""
+
+
+def escape(text: str) -> str:
+    """Text that is not ours, inside mrkdwn: https://docs.slack.dev/messaging/formatting-message-text#escaping."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def neutralise(text: str, allowed: Collection[str] = ()) -> str:
+    """Markdown by a model or a person, made to call nobody but the `allowed` user ids.
+
+    Everything else stays to be read as it was written; doing it twice changes nothing.
+    """
+
+    def token(match: re.Match[str]) -> str:
+        rest, user = match[1] or "", match[2]
+        return f"<@{user}>" if user in allowed else f"&lt;{rest}"
+
+    return _BROADCAST.sub(f"@{_WORD_JOINER}", _TOKEN.sub(token, text))
+
+
+def mention(identity: str) -> str:
+    """A live mention of a user (`U…`, `W…`) or a user group (`S…`); any other text stays plain."""
+    if _USER.fullmatch(identity):
+        return f"<@{identity}>"
+    return f"<!subteam^{identity}>" if _USERGROUP.fullmatch(identity) else escape(identity)
+
+
+def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
+    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one.
+
+    It is cut at the end of a paragraph, else of a line, else of a word, and only then anywhere. A code fence is closed
+    at the end of a piece and opened again in the next. Nothing is lost but white space around a cut.
+
+    Raises:
+        ValueError: `limit` is below `SMALLEST_LIMIT`.
+    """
+    if limit < SMALLEST_LIMIT:
+        raise ValueError(f"a limit of {limit} leaves no room for text: take at least {SMALLEST_LIMIT}")
+    pieces: list[str] = []
+    opening, rest = "", text.strip("\n")
+    while len(opening) + len(rest) > limit:
+        at = _cut(rest, limit - len(opening) - 17)  # 17: a line break and the longest fence that closes it
+        piece = opening + rest[:at].rstrip()
+        opening, closing = _open_fence(piece)
+        pieces.append(piece + closing)
+        rest = rest[at:].lstrip("\n") if "\n" in rest[at : at + 1] else rest[at:].removeprefix(" ")
+    pieces.append(opening + rest)
+    return [piece for piece in pieces if piece.strip()]
+
+
+def findings(found: Findings) -> tuple[Rendered, ...]:
+    """A turn's findings: a headline with the reporter, the agent's text in as many parts as it needs, a last line."""
+    parts = split_markdown(_body(found))
+    title = _line(found.title, TITLE_LIMIT)
+    facts = [f"Severity {found.severity}", f"confidence {found.confidence:.0%}"]
+    if found.components:
+        facts.append("components " + _line(", ".join(found.components), TITLE_LIMIT))
+    head = _section(
+        f"*{escape(found.bug_id)}: {title}*\n{' · '.join(facts)} · reported by {mention(found.reported_by)}"
+    )
+    return tuple(
+        Rendered(
+            text=_fallback(f"{found.bug_id}: {found.title}{_of(number, len(parts))}", part),
+            blocks=(
+                *((head,) if number == 1 else ()),
+                _markdown(part),
+                *((_foot(found),) if number == len(parts) else ()),
+            ),
+        )
+        for number, part in enumerate(parts, start=1)
+    )
+
+
+def question(bug_id: str, reporter: str, text: str) -> tuple[Rendered, ...]:
+    """The agent's question to the reporter (a user's id), whom it calls."""
+    return notice(text, mentions=(reporter,), headline=f"A question about {bug_id}")
+
+
+def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tuple[Rendered, ...]:
+    """A text of any other kind.
+
+    Args:
+        text: Markdown; may quote a person or a model, since it can call nobody but `mentions`.
+        mentions: ids of users and user groups that are called, at the head of the first part.
+        headline: plain text, set in bold before the text.
+    """
+    parts = split_markdown(neutralise(text, mentions)) or ["…"]
+    called = " ".join(mention(identity) for identity in mentions)
+    bold = f"*{_line(headline, TITLE_LIMIT)}*" if headline else ""
+    first = " ".join(filter(None, (called, bold)))
+    return tuple(
+        Rendered(
+            text=_fallback(headline, part, called if number == 1 else ""),
+            blocks=(*((_section(first),) if first and number == 1 else ()), _markdown(part)),
+        )
+        for number, part in enumerate(parts, start=1)
+    )
+
+
+def _body(found: Findings) -> str:
+    evidence = [f"- `{_code(item.file)}:{item.line}`: {' '.join(item.note.split())}" for item in found.evidence]
+    actions = [f"{number}. {action.strip()}" for number, action in enumerate(found.recommended_actions, start=1)]
+    sections = (
+        ("Summary", found.summary),
+        ("Root cause", found.root_cause),
+        ("Evidence", "\n".join(evidence)),
+        ("Recommended actions", "\n".join(actions)),
+    )
+    written = [f"## {name}\n\n{text.strip() + _open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
+    return neutralise("\n\n".join(written) or "The turn ended without a text.", found.mentions)
+
+
+def _foot(found: Findings) -> Block:
+    words = [f"Turn {found.turn}", f"${found.cost_usd:.2f}"]
+    if found.pull_request:
+        words.append(f"<{escape(found.pull_request).replace('|', '%7C')}|Pull request>")
+    return {"type": "context", "elements": [{"type": "mrkdwn", "text": " · ".join(words)}]}
+
+
+def _section(mrkdwn: str) -> Block:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": mrkdwn}}
+
+
+def _markdown(text: str) -> Block:
+    return {"type": "markdown", "text": text}
+
+
+def _fallback(headline: str, body: str, called: str = "") -> str:
+    plain = escape("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
+    whole = f"{called} {plain}" if called else plain
+    return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
+
+
+def _line(text: str, limit: int) -> str:
+    one = " ".join(text.split())
+    return escape(one if len(one) <= limit else one[: limit - 1] + "…")
+
+
+def _code(text: str) -> str:
+    return " ".join(text.replace("`", "'").split())
+
+
+def _of(number: int, parts: int) -> str:
+    return f" ({number}/{parts})" if parts > 1 else ""
+
+
+def _cut(text: str, room: int) -> int:
+    """Where to cut so that at most `room` characters come before; not in the first third, lest pieces be tiny."""
+    for end in ("\n\n", "\n", " "):
+        at = text.rfind(end, room // 3, room + len(end))
+        if at > 0:
+            return at
+    return room
+
+
+def _open_fence(text: str) -> tuple[str, str]:
+    """The line that opens anew the code fence left open at the end of `text`, and the one that closes it; else empty."""
+    fence, language = "", ""
+    for line in text.split("\n"):
+        match = _FENCE.fullmatch(line)
+        if match is None:
+            continue
+        if not fence:
+            fence, language = match[1], match[2]
+        elif match[1].startswith(fence) and not (match[2] or match[3].strip()):
+            fence, language = "", ""
+    return (f"{fence}{language}\n", f"\n{fence}") if fence else ("", "")

@@ -1,0 +1,1 @@
+"""The protocols: deterministic, and read from top to bottom like a recipe."""

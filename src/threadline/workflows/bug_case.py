@@ -1,0 +1,285 @@
+"""The steps of a bug's case: one turn with what follows from it, a silence, an end.
+
+A step runs supervised beside the workflow's main coroutine, which goes on storing what arrives. Whether a step is still
+wanted is looked up after each await, in the marks that both share.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts import options
+    from threadline.contracts.bug import (
+        AgentActivities,
+        CaseActivities,
+        EndRequest,
+        Notice,
+        NoticeKind,
+        SaveRequest,
+        Settled,
+        StatusChange,
+        TurnEnded,
+        TurnRef,
+        TurnRequest,
+    )
+    from threadline.domain import addressing
+    from threadline.domain.bug import Action, BugState, CaseStatus, Marks, Reason
+    from threadline.domain.messages import REPORTER
+    from threadline.domain.retrying import Attempts
+
+from threadline.workflows import sla_tracking
+from threadline.workflows.calls import attempt, call, fault_of
+from threadline.workflows.inbox import Inbox
+
+Argument = TypeVar("Argument")
+
+
+class BugCase:
+    """A case as its workflow sees it: the state that survives, and the steps that change it."""
+
+    def __init__(self, state: BugState, entered: Callable[[], None]) -> None:
+        self.state = state
+        self.inbox = Inbox(state.pending, state.seen)
+        self._entered = entered
+        self._turn: workflow.ActivityHandle[TurnEnded] | None = None
+        self._asides: list[asyncio.Task[str]] = []
+
+    @property
+    def marks(self) -> Marks:
+        return self.state.marks
+
+    def merge(self, marks: Marks) -> None:
+        """Take over what the database says, unless newer is known: results arrive in another order than commits."""
+        if marks.rev >= self.marks.rev:
+            self.state.marks = marks
+            self._entered()
+
+    @property
+    def closing(self) -> bool:
+        """The case is to end now: the reporter said so, or whoever runs the house."""
+        return self.marks.close_due or self.state.stopped
+
+    @property
+    def turn_is_unwanted(self) -> bool:
+        return self._turn is not None and self.closing
+
+    def interrupt_turn(self) -> None:
+        """Stop a turn that is unwanted; its claim is taken away by the step that settles it."""
+        if self._turn and self.closing:
+            self._turn.cancel()
+            self._turn = None
+
+    def aside(self, method: Callable[[Any, Argument], Awaitable[None]], argument: Argument, summary: str) -> None:
+        """Start something cosmetic that nobody waits for."""
+        self._asides = [task for task in self._asides if not task.done()]
+        self._asides.append(asyncio.create_task(attempt(method, argument, summary=summary)))
+
+    @property
+    def idle(self) -> bool:
+        return all(task.done() for task in self._asides)
+
+    # -- the steps ---------------------------------------------------------------------------------------------------
+
+    async def turn(self) -> None:
+        """Let the agent look at what is unused, and act on what it asks for."""
+        number = self.marks.turn + 1
+        await self._begin(number)
+        settled = await self._settle(number)
+        if settled.action and not self.closing:
+            await self._act(settled)
+
+    async def act_again(self) -> None:
+        """Carry on after a run that ended (terminated, say) between a turn's outcome and what it asks for."""
+        settled = await self._save(SaveRequest(self.marks.bug_id, self.marks.turn))
+        if settled.action:
+            await self._act(settled)
+
+    async def _act(self, settled: Settled) -> None:
+        """Do what the last settled turn asked for. Safe to repeat: each post has a key, each status is a fact."""
+        turn = TurnRef(self.marks.bug_id, self.marks.turn)
+        if settled.action is Action.ASK_REPORTER:
+            await self._ask(turn)
+            return
+        await self._post_findings(turn, has_fix=settled.has_fix)
+        if self.closing:
+            return
+        if settled.action is Action.ESCALATE:
+            await self._escalate(turn)
+        elif settled.action is Action.RESOLVED and self._may_resolve(settled):
+            if not self.inbox and not self.marks.message_due:
+                await self.end(Reason.AGENT_RESOLVED)
+        else:
+            await self._await_developers(Reason.FIX_PROPOSED if settled.has_fix else Reason.FINDINGS_POSTED)
+
+    def _may_resolve(self, settled: Settled) -> bool:
+        """A proposed fix is judged by a developer, not by the agent that wrote it."""
+        return settled.developer_spoke and not settled.has_fix if self.marks.pull_request_open else True
+
+    async def silence(self) -> None:
+        """Nobody answered in time: that is a result with a name."""
+        if self.marks.status is CaseStatus.AWAITING_REPORTER:
+            self.state.unanswered = True
+            await self._notice(NoticeKind.QUESTION_UNANSWERED)
+            await self._change(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+            return
+        if self.marks.pull_request_open:
+            await self.look_up_fix()
+        if self.marks.status is not CaseStatus.RESOLVED:
+            await self.end(Reason.NO_REPLY)
+
+    async def look_up_fix(self) -> None:
+        """Ask the code host whether the fix was merged; a merge ends the case."""
+        try:
+            self.merge(await call(CaseActivities.check_pull_request, self.marks.bug_id, summary="was the fix merged?"))
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("pull_request_not_checked", extra={"case": self.marks.bug_id})
+        if self.marks.status is CaseStatus.RESOLVED:
+            await self._farewell()
+
+    async def end(self, reason: Reason) -> None:
+        """Resolve the case, unless the database knows of a message that speaks against it."""
+        escalated = self.marks.escalated
+        self.merge(await call(CaseActivities.end_case, EndRequest(self.marks.bug_id, reason), summary=f"end: {reason}"))
+        if self.marks.status is CaseStatus.RESOLVED:
+            self.state.stopped = False
+            if escalated:
+                await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
+            await self._farewell()
+
+    async def acknowledge_escalation(self) -> None:
+        """A developer has spoken: the clock of the open escalation stops asking for that."""
+        self.state.acknowledged = self.marks.escalations
+        await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "acknowledged")
+
+    # -- their parts -------------------------------------------------------------------------------------------------
+
+    async def _begin(self, number: int) -> None:
+        before = self.marks
+        if before.status is CaseStatus.NEW:
+            await self._change(CaseStatus.INVESTIGATING, Reason.REPORTED)
+            self.merge(await call(CaseActivities.parse_bug_report, before.bug_id))
+            await self._notice(NoticeKind.INTAKE)
+        elif before.status is CaseStatus.RESOLVED:
+            await self._change(CaseStatus.INVESTIGATING, Reason.REOPENED)
+            await self._notice(NoticeKind.REOPENED, number)
+        elif before.status is not CaseStatus.INVESTIGATING:
+            await self._change(CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
+        if before.developer_due:
+            notice = Notice(before.bug_id, NoticeKind.FORWARDED, number)
+            self.aside(CaseActivities.post_notice, notice, "tell developers that it was forwarded")
+        if self.state.attachments_due:
+            self.state.attachments_due = False
+            await attempt(CaseActivities.fetch_attachments, before.bug_id, summary="fetch attachments")
+
+    async def _settle(self, number: int) -> Settled:
+        """Run attempts at a turn until it has an outcome, people must take over, or the case is to end."""
+        bug_id, attempts, no = self.marks.bug_id, Attempts(), 0
+        while True:
+            no += 1
+            fault = None
+            try:
+                if self.closing:
+                    return Settled(self.marks)
+                await self._attempt_turn(number, no)
+            except (FailureError, asyncio.CancelledError) as error:
+                fault = fault_of(error) if isinstance(error, FailureError) else None
+            settled = await self._save(SaveRequest(bug_id, number))
+            delay = attempts.delay(fault, workflow.now().timestamp()) if fault else 1.0
+            if delay is None and fault and not (settled.action or self.closing):
+                settled = await self._save(SaveRequest(bug_id, number, failure=fault.words))
+            if delay is None or settled.action or self.closing:
+                self.state.unanswered = False
+                return settled
+            await _pause(delay, lambda: self.closing)
+
+    async def _attempt_turn(self, number: int, no: int) -> None:
+        bug_id, limits = self.marks.bug_id, self.state.limits
+        run = AgentActivities.run_agent_investigation if number == 1 else AgentActivities.run_continuation_investigation
+        session = addressing.session_id(bug_id, number, no)
+        request = TurnRequest(bug_id, number, no, session, limits, unanswered=self.state.unanswered)
+        summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
+        self._turn = workflow.start_activity_method(run, request, summary=summary, **options.turn(limits).arguments())
+        try:
+            await self._turn
+        finally:
+            self._turn = None
+
+    async def _save(self, request: SaveRequest) -> Settled:
+        settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
+        self.merge(settled.marks)
+        return settled
+
+    async def _ask(self, turn: TurnRef) -> None:
+        if self.marks.reporter_due or self.inbox.holds_from(REPORTER):
+            return  # they may have just said it: the next turn sees it first
+        trouble = await attempt(CaseActivities.post_clarification_question, turn, summary="ask the reporter")
+        if trouble:
+            await self._post_findings(turn, has_fix=False)
+            await self._await_developers(Reason.FINDINGS_POSTED)
+            return
+        self.aside(CaseActivities.mark_used, turn, "check marks")
+        if not self.closing:
+            timeout = self.state.limits.reporter_timeout
+            await self._wait_as(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
+
+    async def _post_findings(self, turn: TurnRef, *, has_fix: bool) -> None:
+        trouble = await attempt(CaseActivities.create_summary_thread, turn.bug_id, summary="open the summary thread")
+        if not trouble:
+            trouble = await attempt(CaseActivities.post_investigation_results, turn, summary="post findings")
+        if trouble:
+            await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
+        self.aside(CaseActivities.mark_used, turn, "check marks")
+        if has_fix and not self.closing:
+            try:
+                self.merge(await call(CaseActivities.open_pull_request, turn, summary="open a pull request"))
+            except FailureError as error:
+                if is_cancelled_exception(error):
+                    raise
+                await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).words)
+
+    async def _escalate(self, turn: TurnRef) -> None:
+        try:
+            escalation = await call(CaseActivities.escalate_to_humans, turn, summary="call on-call")
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, fault_of(error).words)
+        else:
+            await sla_tracking.start_clock(escalation)
+        await self._wait_as(CaseStatus.ESCALATED, Reason.ESCALATED, 0)
+
+    async def _await_developers(self, reason: Reason) -> None:
+        await self._wait_as(CaseStatus.PENDING_VERIFICATION, reason, self.state.limits.developer_timeout)
+
+    async def _wait_as(self, status: CaseStatus, reason: Reason, timeout: float) -> None:
+        until = workflow.now().timestamp() + timeout if timeout and not self._never_by_silence(status) else 0.0
+        await self._change(status, reason, until)
+
+    def _never_by_silence(self, status: CaseStatus) -> bool:
+        return self.marks.escalated and status is not CaseStatus.AWAITING_REPORTER
+
+    async def _change(self, to: CaseStatus, reason: Reason, wait_until: float = 0.0) -> None:
+        change = StatusChange(self.marks.bug_id, to, reason, wait_until=wait_until)
+        self.merge(await call(CaseActivities.update_status, change, summary=f"{to}: {reason}"))
+
+    async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
+        notice = Notice(self.marks.bug_id, kind, ordinal, detail)
+        await attempt(CaseActivities.post_notice, notice, summary=f"notice: {kind}")
+
+    async def _farewell(self) -> None:
+        await attempt(CaseActivities.post_closing, self.marks.bug_id, summary="say how it ended")
+        self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
+
+
+async def _pause(seconds: float, until: Callable[[], bool]) -> None:
+    """Wait, but no longer than until something is true."""
+    try:
+        await workflow.wait_condition(until, timeout=seconds, timeout_summary="before the next attempt")
+    except TimeoutError:
+        return

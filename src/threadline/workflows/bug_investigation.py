@@ -1,0 +1,250 @@
+"""The workflow of one bug report's thread: it stores what arrives, and lets one supervised step at a time act on it.
+
+Why it has this shape, and what other shapes lost, is told in docs/adr/0002.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts.bug import CaseActivities, FlushRequest, Reactions
+    from threadline.domain import addressing, messages
+    from threadline.domain.bug import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
+
+from threadline.workflows.bug_case import BugCase
+from threadline.workflows.calls import call
+
+CASE_STATE = SearchAttributeKey.for_keyword("CaseState")
+CASE_SEVERITY = SearchAttributeKey.for_keyword("CaseSeverity")
+
+Step = Coroutine[Any, Any, None]
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class BugInvestigationWorkflow:
+    """One case, from the report to its end; a message after the end starts another run, which finds its case again."""
+
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        self._case = BugCase(state, self._enter)
+        self._opened = False
+        self._step: asyncio.Task[None] | None = None
+        self._timer: asyncio.Task[None] | None = None
+        self._shown: tuple[Any, ...] = ()
+
+    @workflow.signal(name=addressing.INCOMING_MESSAGE, description="Somebody wrote in one of the case's threads.")
+    def incoming_message(self, *args: Any) -> None:
+        self._case.inbox.accept(messages.parse(args))
+
+    @workflow.signal(
+        name=addressing.CLOSE_REQUESTED, description="The reporter, or an operator, wants the case closed."
+    )
+    def close_requested(self, *args: Any) -> None:
+        self._case.inbox.accept(messages.parse(args, kind=messages.CLOSE))
+
+    @workflow.query(description="State, what is pending, the last action, the agent's session, cost and deadline.")
+    def state(self) -> dict[str, Any]:
+        marks = self._case.marks
+        return {
+            "bug_id": marks.bug_id,
+            "state": STATE_OF[marks.status].value,
+            "status": marks.status.value,
+            "pending": len(self._case.inbox),
+            "action": marks.last_action,
+            "session_id": marks.session_id,
+            "turn": marks.turn,
+            "cost_usd": marks.cost_usd,
+            "deadline": _clock(marks.wait_until) if marks.wait_until else None,
+        }
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        """Store messages and own the run's life; everything else is one step whose result is always looked at."""
+        while True:
+            try:
+                await self._take_in()
+                if (outcome := self._proceed()) is not None:
+                    return outcome
+                await workflow.wait_condition(self._awake)
+            except (asyncio.CancelledError, FailureError) as error:
+                if not is_cancelled_exception(error) or state.stopped:
+                    # Failing the run would take accepted messages with it; a failed task waits for a mended worker.
+                    raise RuntimeError("a step failed in a way it has no answer for") from error
+                state.stopped = True
+
+    async def _take_in(self) -> None:
+        """Know the case, hear how the step ended, and store what has arrived."""
+        if not self._opened:
+            await self._open()
+            self._opened = True
+        if self._step and self._step.done():
+            finished, self._step = self._step, None
+            finished.result()
+        if self._case.inbox:
+            await self._flush()
+
+    def _proceed(self) -> str | None:
+        """Start what is due, continue as new, or end with the outcome.
+
+        Nothing in here awaits: a signal between the last look at the inbox and the end would be lost.
+        """
+        state = self._case.state
+        if self._step:
+            self._case.interrupt_turn()
+            return None
+        if self._must_continue_as_new():
+            workflow.continue_as_new(state, memo=self._memo())
+        if due := self._due():
+            self._disarm()
+            self._step = asyncio.create_task(due)
+        elif self._ended() and not self._case.inbox and self._case.idle:
+            return state.marks.status.value if state.marks.bug_id else "ignored"
+        return None
+
+    async def _open(self) -> None:
+        state = self._case.state
+        opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
+        state.limits = opened.limits
+        self._case.merge(opened.marks)
+        if not opened.marks.bug_id and not self._case.inbox.holds_report():
+            report = await self._fetch_report()
+            if report:
+                self._case.inbox.accept(report, first=True)
+
+    async def _fetch_report(self) -> messages.IncomingMessage | None:
+        try:
+            return await call(CaseActivities.fetch_report, self._case.state.thread, summary="fetch the report")
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("report_not_fetched", extra={"thread": self._case.state.thread.key})
+            return None
+
+    async def _flush(self) -> None:
+        case = self._case
+        batch = case.inbox.batch()
+        request = FlushRequest(case.state.thread, batch)
+        case.merge(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
+        case.inbox.stored(len(batch))
+        if not case.marks.bug_id:
+            return
+        case.state.attachments_due |= any(message.files for message in batch)
+        seen = [
+            (m.channel, m.ts) for m in batch if m.ts and m.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
+        ]
+        if seen:
+            name = "+1" if self._ended() else "eyes"
+            case.aside(CaseActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
+
+    def _due(self) -> Step | None:
+        """What is to be done now; decided from the marks alone, so that a new run decides the same."""
+        case, marks, state = self._case, self._case.marks, self._case.state
+        if self._ended():
+            state.stopped = False  # cancelled when there was nothing left to close
+            return None
+        if marks.close_due or state.stopped:
+            return case.end(Reason.REPORTER_CLOSED if marks.close_due else Reason.OPERATOR_CANCELLED)
+        if marks.escalated and marks.developer_due and state.acknowledged < marks.escalations:
+            return case.acknowledge_escalation()
+        if self._turn_due():
+            return case.turn()
+        if marks.status is CaseStatus.INVESTIGATING and marks.last_action:
+            return case.act_again()
+        return self._due_by_time()
+
+    def _due_by_time(self) -> Step | None:
+        if self._timer is None:
+            self._arm()
+        elif self._timer.done():
+            if 0 < self._case.marks.wait_until <= workflow.now().timestamp():
+                return self._case.silence()
+            return self._case.look_up_fix()
+        return None
+
+    def _turn_due(self) -> bool:
+        marks = self._case.marks
+        if marks.status is CaseStatus.AWAITING_REPORTER:
+            return marks.reporter_due
+        if marks.status is CaseStatus.INVESTIGATING:
+            asked = marks.last_action == Action.ASK_REPORTER and marks.reporter_due
+            return marks.message_due or asked or self._case.state.unanswered
+        return marks.message_due
+
+    def _ended(self) -> bool:
+        marks = self._case.marks
+        return not marks.bug_id or (marks.status is CaseStatus.RESOLVED and not marks.message_due)
+
+    def _must_continue_as_new(self) -> bool:
+        allowed = self._case.state.limits.history_events
+        info = workflow.info()
+        return info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
+
+    def _awake(self) -> bool:
+        if self._case.inbox:
+            return True
+        if self._step:
+            return self._step.done() or self._case.turn_is_unwanted
+        return self._timer_done() or (self._ended() and self._case.idle)
+
+    # -- the one timer of a wait: absolute, so that continue-as-new keeps it -----------------------------------------
+
+    def _arm(self) -> None:
+        marks, now = self._case.marks, workflow.now().timestamp()
+        at = marks.wait_until
+        if marks.pull_request_open and STATE_OF[marks.status] is WorkflowState.AWAITING_DEV:
+            poll = now + self._case.state.limits.pull_request_poll
+            at = min(at, poll) if at else poll
+        if at:
+            pause = workflow.sleep(max(0.0, at - now), summary=f"until {_clock(at)}")
+            self._timer = asyncio.create_task(pause)
+
+    def _disarm(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _timer_done(self) -> bool:
+        return self._timer is not None and self._timer.done()
+
+    # -- what Temporal's UI shows ------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        """The one place that says where the workflow is: search attributes and the sentence in the UI."""
+        marks = self._case.marks
+        state = STATE_OF[marks.status]
+        if not marks.bug_id:
+            return
+        shown = (state, marks.severity, marks.title)
+        if shown != self._shown:
+            self._shown = shown
+            workflow.upsert_memo(self._memo())
+            workflow.upsert_search_attributes(
+                [CASE_STATE.value_set(state.value), CASE_SEVERITY.value_set(marks.severity.value)]
+            )
+        workflow.set_current_details(self._details())
+
+    def _details(self) -> str:
+        marks = self._case.marks
+        until = f", until {_clock(marks.wait_until)}" if marks.wait_until else ""
+        what = {
+            CaseStatus.NEW: "About to be investigated.",
+            CaseStatus.INVESTIGATING: f"The agent is at work (turn {marks.turn + 1}).",
+            CaseStatus.AWAITING_REPORTER: f"Waiting for the reporter ({marks.reporter_id}){until}: {marks.question}",
+            CaseStatus.PENDING_VERIFICATION: f"Findings are posted; waiting for developers{until}.",
+            CaseStatus.ESCALATED: "Escalated to people; silence will not resolve it.",
+            CaseStatus.RESOLVED: "Resolved; a message reopens it.",
+        }[marks.status]
+        return f"**{marks.bug_id}** ({marks.severity}) {marks.title}\n\n{what}"
+
+    def _memo(self) -> dict[str, Any]:
+        return {"case": self._case.marks.bug_id, "title": self._case.marks.title}
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

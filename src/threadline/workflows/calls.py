@@ -1,0 +1,59 @@
+"""How a workflow calls an activity: by its signature, with the options that the table has for it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts import options
+    from threadline.domain.retrying import Fault, FaultKind
+
+from temporalio import exceptions
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+async def call(
+    method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str = ""
+) -> Result:
+    """Run an activity to its result; `summary` is the line that Temporal's UI shows for it."""
+    chosen = options.FOR[method.__name__].arguments()
+    result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **chosen)
+    return result
+
+
+async def attempt(method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str) -> str:
+    """Run an activity that people can live without; returns why it failed for good, or nothing.
+
+    Raises:
+        FailureError: when the workflow was cancelled meanwhile.
+    """
+    try:
+        await call(method, argument, summary=summary)
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        words = fault_of(error).words
+        workflow.logger.warning("activity_gave_up", extra={"activity": method.__name__, "reason": words})
+        return words
+    return ""
+
+
+def fault_of(error: FailureError) -> Fault:
+    """The class of what ended an attempt at a turn."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    if isinstance(cause, exceptions.TimeoutError):
+        return Fault(FaultKind.LOST, "The worker that ran it was lost.")
+    if isinstance(cause, ApplicationError):
+        if cause.type == "WorkerShutdown":
+            return Fault(FaultKind.LOST, "The worker that ran it was restarted.")
+        if cause.type == "Transient":
+            retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
+            return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
+        if cause.type == "Permanent":
+            return Fault(FaultKind.PERMANENT, cause.message)
+        return Fault(FaultKind.PERMANENT, f"An internal error ({cause.type}) ended it; the worker's log has more.")
+    return Fault(FaultKind.LOST, "It was cancelled.")

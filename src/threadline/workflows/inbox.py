@@ -1,0 +1,52 @@
+"""What has been signalled and is not stored yet: each message once, in order, and never let go before it is stored."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.domain.messages import REPORT, IncomingMessage
+
+MAX_MESSAGES = 100
+MAX_BYTES = 256 * 1024
+"""Of one batch; an activity's argument beyond 2 MiB would wedge the workflow."""
+REMEMBERED = 500
+"""Ids of messages kept to drop repeated deliveries; an older one still meets the unique key in the database."""
+
+
+class Inbox:
+    """A queue over two collections that the workflow's state carries through continue-as-new."""
+
+    def __init__(self, pending: list[IncomingMessage], seen: dict[str, None]) -> None:
+        self._pending = pending
+        self._seen = seen
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def accept(self, message: IncomingMessage, *, first: bool = False) -> None:
+        """Queue a message unless its id was seen before. Never blocks: a signal handler calls it."""
+        if message.id in self._seen:
+            return
+        self._seen[message.id] = None
+        while len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        self._pending.insert(0 if first else len(self._pending), message)
+
+    def batch(self) -> list[IncomingMessage]:
+        """The oldest messages, as many as one flush takes; at least one when there is any."""
+        size, count = 0, 0
+        for message in self._pending[:MAX_MESSAGES]:
+            size += len(message.text.encode()) + 512
+            if count and size > MAX_BYTES:
+                break
+            count += 1
+        return self._pending[:count]
+
+    def stored(self, count: int) -> None:
+        """Let go of the `count` oldest messages: only now are they safe elsewhere."""
+        del self._pending[:count]
+
+    def holds_report(self) -> bool:
+        return any(message.kind == REPORT for message in self._pending)
+
+    def holds_from(self, sender_type: str) -> bool:
+        return any(message.sender_type == sender_type for message in self._pending)

@@ -1,0 +1,44 @@
+"""A reply whose thread the gateway could not place in time: find its case in peace, and hand the message on."""
+
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts.bug import CaseActivities, Forward
+    from threadline.domain import addressing, messages
+    from threadline.domain.addressing import Thread
+
+from threadline.workflows.calls import call, fault_of
+from threadline.workflows.inbox import Inbox
+
+
+@workflow.defn(name=addressing.ROUTE_REPLY_WORKFLOW)
+class RouteReplyWorkflow:
+    """Short-lived, one for each thread that is unknown to the gateway; ends when nothing is left to forward."""
+
+    @workflow.init
+    def __init__(self, thread: Thread) -> None:
+        self._inbox = Inbox([], {})
+
+    @workflow.signal(name=addressing.INCOMING_MESSAGE, description="Somebody wrote in this thread.")
+    def incoming_message(self, *args: Any) -> None:
+        self._inbox.accept(messages.parse(args))
+
+    @workflow.run
+    async def run(self, thread: Thread) -> str:
+        """Forward each message in turn; the whole envelope goes on, so that its id stays what it was."""
+        await workflow.wait_condition(lambda: len(self._inbox) > 0)
+        outcome = "not a case"
+        while batch := self._inbox.batch():
+            try:
+                if await call(CaseActivities.forward_reply, Forward(thread, batch[0]), summary="find the case"):
+                    outcome = "forwarded"
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                outcome = f"not forwarded: {fault_of(error).words}"
+                workflow.logger.error("reply_not_forwarded", extra={"thread": thread.key, "reason": outcome})
+            self._inbox.stored(1)
+        return outcome
