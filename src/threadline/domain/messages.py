@@ -62,7 +62,7 @@ class IncomingMessage:
 
 
 def clean(text: str) -> str:
-    """Make text storable: no NUL (Postgres refuses it), no lone surrogate (JSON does), at most `MAX_TEXT` characters."""
+    """Make text storable: no NUL (Postgres refuses it), no lone surrogate (JSON does), at most `MAX_TEXT` long."""
     storable = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     return storable[:MAX_TEXT]
 

@@ -1,7 +1,6 @@
 """A route becomes one signal-with-start: when it returns, Temporal has the message and Slack may forget it."""
 
 import asyncio
-from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -31,7 +30,6 @@ ACCEPTANCE = 2.2
 RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEPTANCE * 1000))
 """For `Client.connect`: by default the client retries for ten seconds, long after Slack has given up on the attempt."""
 
-_ATTEMPT = timedelta(seconds=1)
 _LOOKUP = 0.3
 """Seconds for the one indexed read; a slow database must not refuse what Temporal could keep."""
 
@@ -153,5 +151,4 @@ class Dispatcher:
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=search_attributes,
-            rpc_timeout=_ATTEMPT,
         )

@@ -1,4 +1,4 @@
-"""What both ways in share: an event is taken, routed and handed over, and the answer says whether Slack may forget it."""
+"""What both ways in share: an event is routed and handed over, and the answer says whether Slack may forget it."""
 
 import asyncio
 from collections import Counter
@@ -49,14 +49,14 @@ class Intake:
             outcome = await self._dispatcher.dispatch(found)
         except NotAccepted as refused:
             self.counts["not_accepted"] += 1
-            _log.error("event_not_accepted", why=str(refused), cause=repr(refused.__cause__))  # noqa: TRY400
+            _log.error("event_not_accepted", why=str(refused), cause=repr(refused.__cause__))
             return HTTPStatus.INTERNAL_SERVER_ERROR
         self.counts[outcome] += 1
         _log.debug("event_taken", outcome=outcome)
         return HTTPStatus.OK
 
     def set_aside(self, body: Mapping[str, Any]) -> None:
-        """Count something that is acknowledged and not acted upon: a click, or Slack's word that it sheds our events."""
+        """Count what is acknowledged and not acted upon: a click, or Slack's word that it sheds our events."""
         kind = str(body.get("type") or "unknown")[:40]
         self.counts[f"unhandled_{kind}"] += 1
         if kind == "app_rate_limited":
@@ -93,7 +93,6 @@ class _AlreadyAuthorized(AsyncAuthorize):
     """
 
     def __init__(self, identity: AuthorizeResult) -> None:
-        super().__init__()
         self._identity = identity
 
     async def __call__(self, **_: Any) -> AuthorizeResult:
@@ -111,6 +110,7 @@ def bolt_app(intake: Intake, identity: AuthorizeResult, web: AsyncWebClient) -> 
         # Without its token: Bolt would warn that it does not use it, and it has no call to make.
         client=AsyncWebClient(base_url=web.base_url),
         authorize=_AlreadyAuthorized(identity),
+        # The middleware below answers after the work anyway; so shall any listener that is ever added.
         process_before_response=True,
         request_verification_enabled=False,
         ignoring_self_events_enabled=False,

@@ -16,7 +16,7 @@ from threadline.domain.errors import Permanent
 from threadline.gateway.intake import Intake
 
 _ALARMS = ("link_disabled", "too_many_websockets")
-"""Reasons to disconnect that a new connection does not cure: Socket Mode was switched off, or others hold the places."""
+"""Reasons that a new connection does not cure: Socket Mode was switched off, or others hold all the places."""
 
 _STALE = 30.0
 """Seconds without a connection after which its address is given up."""
@@ -25,7 +25,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class SocketModeLink(AsyncSocketModeHandler):
-    """Bolt's handler, which also counts what is in flight, tells why Slack disconnects, and never retries a dead address.
+    """Bolt's handler, which also counts what is in flight, tells why Slack disconnects, and renews a dead address.
 
     An event is acknowledged on the socket only when Bolt answers 200, so what is refused is delivered again.
     """
@@ -36,7 +36,7 @@ class SocketModeLink(AsyncSocketModeHandler):
         self._renewal: asyncio.Task[None] | None = None
         self.client.on_message_listeners.append(_tell_why)
 
-    async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:  # type: ignore[override]
+    async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
         with self._intake.flight():
             await super().handle(client, req)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ class SocketModeLink(AsyncSocketModeHandler):
         except (ClientError, TimeoutError, OSError):
             _log.warning("socket_address_unavailable", next="the client keeps trying")
         self._renewal = asyncio.create_task(self._renew_stale_address())
-        await self.client.connect()
+        await self.client.connect()  # type: ignore[no-untyped-call]
 
     async def close_async(self) -> None:
         if self._renewal:
@@ -72,7 +72,7 @@ class SocketModeLink(AsyncSocketModeHandler):
             await asyncio.sleep(_STALE)
             if not await self.client.is_connected():
                 _log.error("socket_disconnected", next="asking Slack for a new address")
-                self.client.wss_uri = None  # type: ignore[assignment]
+                self.client.wss_uri = None
 
 
 async def _tell_why(message: WSMessage) -> None:

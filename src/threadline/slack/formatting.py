@@ -10,7 +10,7 @@ blocks of a message, which that page does not say. Hence one Markdown block a me
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from threadline.domain.bug import Severity
@@ -26,7 +26,7 @@ SMALLEST_LIMIT = 100
 _TOKEN = re.compile(r"<(@([UW][A-Z0-9]+)(?:\|[^<>|\n]*)?>)?")
 _BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)\b)", re.IGNORECASE)
 _WORD_JOINER = "\u2060"
-_FENCE = re.compile(r" {0,3}(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})(.*)")
+_FENCE = re.compile(r"[ \t]*(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})([^`]*)")
 _USER = re.compile(r"[UW][A-Z0-9]+")
 _USERGROUP = re.compile(r"S[A-Z0-9]+")
 
@@ -65,8 +65,6 @@ class Findings:
     recommended_actions: Sequence[str] = ()
     components: Sequence[str] = ()
     pull_request: str | None = None
-    mentions: Collection[str] = field(default_factory=frozenset)
-    """User ids that the agent's text may mention."""
 
 
 def escape(text: str) -> str:
@@ -112,14 +110,17 @@ def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
         piece = opening + rest[:at].rstrip()
         opening, closing = _open_fence(piece)
         pieces.append(piece + closing)
-        rest = rest[at:].lstrip("\n") if "\n" in rest[at : at + 1] else rest[at:].removeprefix(" ")
+        rest = rest[at:].removeprefix(" ").lstrip("\n")
     pieces.append(opening + rest)
     return [piece for piece in pieces if piece.strip()]
 
 
-def findings(found: Findings) -> tuple[Rendered, ...]:
-    """A turn's findings: a headline with the reporter, the agent's text in as many parts as it needs, a last line."""
-    parts = split_markdown(_body(found))
+def findings(found: Findings, mentions: Collection[str] = ()) -> tuple[Rendered, ...]:
+    """A turn's findings: a headline, the agent's text in as many parts as it needs, a last line.
+
+    It mentions the reporter; the agent's text may call those of `mentions` (user ids) besides.
+    """
+    parts = split_markdown(_body(found, mentions))
     title = _line(found.title, TITLE_LIMIT)
     facts = [f"Severity {found.severity}", f"confidence {found.confidence:.0%}"]
     if found.components:
@@ -153,20 +154,23 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         mentions: ids of users and user groups that are called, at the head of the first part.
         headline: plain text, set in bold before the text.
     """
-    parts = split_markdown(neutralise(text, mentions)) or ["…"]
+    parts = split_markdown(neutralise(text, mentions)) or [""]
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{_line(headline, TITLE_LIMIT)}*" if headline else ""
     first = " ".join(filter(None, (called, bold)))
     return tuple(
         Rendered(
             text=_fallback(headline, part, called if number == 1 else ""),
-            blocks=(*((_section(first),) if first and number == 1 else ()), _markdown(part)),
+            blocks=(
+                *((_section(first),) if first and number == 1 else ()),
+                *((_markdown(part),) if part else ()),
+            ),
         )
         for number, part in enumerate(parts, start=1)
     )
 
 
-def _body(found: Findings) -> str:
+def _body(found: Findings, mentions: Collection[str]) -> str:
     evidence = [f"- `{_code(item.file)}:{item.line}`: {' '.join(item.note.split())}" for item in found.evidence]
     actions = [f"{number}. {action.strip()}" for number, action in enumerate(found.recommended_actions, start=1)]
     sections = (
@@ -176,7 +180,7 @@ def _body(found: Findings) -> str:
         ("Recommended actions", "\n".join(actions)),
     )
     written = [f"## {name}\n\n{text.strip() + _open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
-    return neutralise("\n\n".join(written) or "The turn ended without a text.", found.mentions)
+    return neutralise("\n\n".join(written) or "The turn ended without a text.", (found.reported_by, *mentions))
 
 
 def _foot(found: Findings) -> Block:
@@ -195,14 +199,18 @@ def _markdown(text: str) -> Block:
 
 
 def _fallback(headline: str, body: str, called: str = "") -> str:
-    plain = escape("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
+    plain = _plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
     whole = f"{called} {plain}" if called else plain
     return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
 
 
 def _line(text: str, limit: int) -> str:
     one = " ".join(text.split())
-    return escape(one if len(one) <= limit else one[: limit - 1] + "…")
+    return _plain(one if len(one) <= limit else one[: limit - 1] + "…")
+
+
+def _plain(text: str) -> str:
+    return _BROADCAST.sub(f"@{_WORD_JOINER}", escape(text))
 
 
 def _code(text: str) -> str:
@@ -223,7 +231,7 @@ def _cut(text: str, room: int) -> int:
 
 
 def _open_fence(text: str) -> tuple[str, str]:
-    """The line that opens anew the code fence left open at the end of `text`, and the one that closes it; else empty."""
+    """The line that reopens the code fence left open at the end of `text`, and the one that closes it; else empty."""
     fence, language = "", ""
     for line in text.split("\n"):
         match = _FENCE.fullmatch(line)

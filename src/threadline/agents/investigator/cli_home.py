@@ -47,7 +47,16 @@ class CliHome:
     def _script(self, cli: Path) -> str:
         """A shell script, because a `#!` line with the interpreter's path breaks on blanks and long paths."""
         names = ",".join(sorted({*_INHERITED, *_FROM_SDK, *self.environment}))
-        words = [sys.executable, "-I", "-S", cli_wrapper.__file__, str(cli), str(os.getpid()), str(self._pid_file), names]
+        words = [
+            sys.executable,
+            "-I",
+            "-S",
+            cli_wrapper.__file__,
+            str(cli),
+            str(os.getpid()),
+            str(self._pid_file),
+            names,
+        ]
         return f'#!/bin/sh\nexec {shlex.join(words)} -- "$@"\n'
 
     def kill(self) -> None:
@@ -73,5 +82,7 @@ def find_cli(given: Path | None) -> Path:
     bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
     found = given or (bundled if bundled.is_file() else None) or shutil.which("claude")
     if found is None or not Path(found).is_file():
-        raise Permanent("The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or set its path.")
+        raise Permanent(
+            "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or set its path."
+        )
     return Path(found)

@@ -3,8 +3,8 @@
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 
 
-class SessionLedger(SessionStore):
-    """Passes on to `store`, and remembers entries that it never took.
+class SessionLedger:
+    """A `SessionStore` of the two methods that a turn needs: passes on to `store`, and remembers what it never took.
 
     The SDK retries a failed append and then goes on without it; what fails after the turn's result is told to nobody.
     A turn whose transcript has a hole cannot be resumed, so it must not count as done.

@@ -98,7 +98,7 @@ class CaseRecords(Protocol):
     """The case's own records."""
 
     async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
-        """At most `limit` entries from `cursor` on (None: from the first). The same cursor gives the same first entry."""
+        """At most `limit` entries from `cursor` on (None: from the first); a cursor always gives the same first one."""
         ...
 
     async def case(self) -> CaseFacts: ...

@@ -17,8 +17,8 @@ class ReadThrough:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[str, str | None] = {}
-        self._waiting: list[tuple[str | None, Part]] = []
+        self._calls: dict[str, str] = {}
+        self._waiting: list[tuple[str, Part]] = []
         self._seen: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_WORKSPACE = re.compile(r"Primary working directory: (\S+)")
 _INJECTED = (
     "[structured-output-enforce]",
     "[Request interrupted by user",
@@ -41,7 +42,8 @@ class Conversation:
 
     `prompts` are all prompts of people, oldest first; `steps` what was answered to the last of them; `tools` the
     input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
-    requests that ask for the same step, also when another process asks again.
+    requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
+    folder, as its reminders name it (empty when they do not).
     """
 
     model: str
@@ -53,6 +55,7 @@ class Conversation:
     steps: tuple[Step, ...]
     history: str
     fingerprint: str
+    workspace: str
 
     @property
     def prompt(self) -> str:
@@ -89,7 +92,16 @@ def read(body: Mapping[str, Any]) -> Conversation:
         steps=_steps(messages[since:]),
         history="\n".join(text for _, text in parts),
         fingerprint=hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
+        workspace=_workspace(messages),
     )
+
+
+def _workspace(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The newest one: a resumed conversation may have begun in another folder."""
+    texts = (block["text"] for message in messages for block in _blocks(message["content"]) if block["type"] == "text")
+    reminders = (reminder for text in texts for reminder in _REMINDER.findall(text))
+    named = [found for reminder in reminders for found in _WORKSPACE.findall(reminder)]
+    return str(named[-1]) if named else ""
 
 
 def _prompt(message: Mapping[str, Any]) -> str:

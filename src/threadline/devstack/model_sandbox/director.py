@@ -101,7 +101,7 @@ class Director:
         await self.holds.reached(name)
 
     async def answer(self, conversation: Conversation) -> Answer:
-        """The next step of this conversation. A script's own fault is told to the caller as a 400, which nobody retries."""
+        """The next step of this conversation; a script that fails is answered with a 400, which nobody retries."""
         if not conversation.tools:
             # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
             return Reply("Bug investigation")

@@ -5,7 +5,7 @@ from collections import Counter
 
 
 class Holds:
-    """Three facts about a name: released (for good, until it is armed again), armed, and how many replies wait there."""
+    """What is known of each name: armed, released (for good, until armed again), and how many replies wait there."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()

@@ -58,9 +58,9 @@ class Answered(BaseException):
 class Turn:
     """What a script is given.
 
-    `asked` counts how often the step that is due was asked for, from 1 on, also over processes: a script that
-    fails once says `if turn.asked == 1: turn.error(529)`. Steps that only have an effect (`hold`, `slow`, `error`,
-    `break_off`, `sse_error`) do nothing while recorded steps still follow.
+    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `break_off`, `sse_error`) do nothing
+    while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on, whoever
+    asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
     """
 
     def __init__(self, conversation: Conversation, holds: Holds, asked: int = 1) -> None:
@@ -70,6 +70,7 @@ class Turn:
         self.system = conversation.system
         self.tools = conversation.tools
         self.bug_id = conversation.bug_id
+        self.workspace = conversation.workspace
         self.asked = asked
         self._holds = holds
         self._recorded = list(conversation.steps)
@@ -80,7 +81,7 @@ class Turn:
         """Whether all recorded steps are behind: the next step is the answer."""
         return not self._recorded
 
-    def say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         """Put text in front of the next step's tool calls."""
         self._said.append(text)
 
@@ -107,20 +108,20 @@ class Turn:
 
     async def text_only(self, text: str) -> None:
         """Answer with text and no tool call."""
-        self.say(text)
+        await self.say(text)
         await self.call_together()
 
-    def error(self, status: int, message: str = "", retry_after: float | None = None) -> None:
+    async def error(self, status: int, message: str = "", retry_after: float | None = None) -> None:
         """Answer with an HTTP error, such as 429 or 529."""
         if self.live:
             raise Answered(Failure(status, message or Failure.message, retry_after))
 
-    def break_off(self) -> None:
+    async def break_off(self) -> None:
         """Close the connection in the middle of the reply."""
         if self.live:
             raise Answered(Interruption())
 
-    def sse_error(self) -> None:
+    async def sse_error(self) -> None:
         """Begin the stream, then send an error event. A caller that does not stream gets a 500 instead."""
         if self.live:
             raise Answered(Interruption(event=True))

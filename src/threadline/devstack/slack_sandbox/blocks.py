@@ -13,10 +13,9 @@ MAX_BLOCKS = 50
 MAX_ALL_BLOCKS = 13_200
 """Characters of all `markdown` blocks of one message together; found in the field, not documented."""
 
-TYPES = frozenset(
-    "actions alert card carousel context context_actions data_table divider file header image input markdown plan "
-    "rich_text section table task_card video".split()
-)
+_UNCHECKED = {"alert", "card", "carousel", "context_actions", "data_table", "divider", "file", "image", "input", "plan"}
+_UNCHECKED |= {"rich_text", "table", "task_card", "video"}
+TYPES = _UNCHECKED | {"actions", "context", "header", "markdown", "section"}
 _MOST_ELEMENTS = {"actions": 25, "context": 10}
 _MOST_BUTTON = {"value": 2_000, "url": 3_000, "action_id": 255}
 

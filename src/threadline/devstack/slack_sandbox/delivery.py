@@ -18,6 +18,9 @@ ACK_TIMEOUT = 3.0
 RETRY_DELAYS = (0.0, 60.0, 300.0)
 """Seconds before each retry: Slack's are almost at once, one minute, five minutes; then the event is given up."""
 
+SUBSCRIPTIONS = frozenset({"app_mention", "message", "reaction_added", "reaction_removed"})
+"""The types of events that the app has asked for; Slack sends no others."""
+
 KEPT = 10_000
 """Deliveries that are remembered for whoever asks; older ones are forgotten."""
 
@@ -46,12 +49,14 @@ class Deliveries:
         request_url: str = "",
         ack_timeout: float = ACK_TIMEOUT,
         retry_delays: Sequence[float] = RETRY_DELAYS,
+        subscriptions: frozenset[str] = SUBSCRIPTIONS,
     ) -> None:
         self.request_url = request_url
         self.log: deque[Delivery] = deque(maxlen=KEPT)
         self._workspace, self._sockets, self._http, self._faults = workspace, sockets, http, faults
         self._ack_timeout = ack_timeout
         self._retry_delays = tuple(retry_delays)
+        self._subscriptions = subscriptions
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[Json, DeliveryPlan]] = []
         workspace.listeners.append(self.publish)
@@ -60,8 +65,9 @@ class Deliveries:
         """Start the delivery of an event of the workspace, and of its `app_mention` twin, if the bot may see it."""
         if event.get("is_ephemeral") or not self._visible(event):
             return
-        twin = events.mention_twin(event)
-        for each in (event, twin) if twin else (event,):
+        for each in (event, events.mention_twin(event)):
+            if each is None or each["type"] not in self._subscriptions:
+                continue
             callback = events.callback(each, f"Ev{uuid4().hex[:10].upper()}", int(float(each["event_ts"])))
             plan = DeliveryPlan() if events.author(each) == BOT_USER else self._faults.next_delivery()
             self._take(callback, plan)
@@ -88,9 +94,10 @@ class Deliveries:
 
     async def close(self) -> None:
         """Stop sending: what is on its way is lost, as when Slack gives up."""
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _visible(self, event: Json) -> bool:
         channel = self._workspace.channels.get(events.channel_of(event))
@@ -102,18 +109,23 @@ class Deliveries:
         elif plan.hold:
             self._held.append((callback, plan))
         else:
-            self._start(callback, plan)
             held, self._held = self._held, []
-            for waiting, its_plan in held:
-                self._start(waiting, its_plan)
+            task = self._start(callback, plan)
+            if held:
+                task.add_done_callback(lambda _: self._release(held))
 
-    def _start(self, callback: Json, plan: DeliveryPlan) -> None:
+    def _release(self, held: list[tuple[Json, DeliveryPlan]]) -> None:
+        for callback, plan in held:
+            self._start(callback, plan)
+
+    def _start(self, callback: Json, plan: DeliveryPlan) -> asyncio.Task[None]:
         for _ in range(plan.copies):
             delivery = _delivery(callback)
             self.log.append(delivery)
             task = asyncio.get_running_loop().create_task(self._carry(callback, delivery, plan.delay))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _carry(self, callback: Json, delivery: Delivery, delay: float) -> None:
         reason = ""

@@ -12,6 +12,8 @@ class Refused(Permanent):
     """
 
     def __init__(self, error: str, **details: Any) -> None:
-        super().__init__(f"Slack would refuse this with {error!r}; see docs.slack.dev/reference/methods for what it wants")
+        super().__init__(
+            f"Slack would refuse this with {error!r}; see docs.slack.dev/reference/methods for what it wants"
+        )
         self.error = error
         self.details = details

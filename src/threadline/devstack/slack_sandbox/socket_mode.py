@@ -80,7 +80,12 @@ class Sockets:
             client that was told to reconnect answers over its new one.
         """
         envelope_id = str(uuid4())
-        envelope: Json = {"envelope_id": envelope_id, "type": kind, "payload": payload, "accepts_response_payload": False}
+        envelope: Json = {
+            "envelope_id": envelope_id,
+            "type": kind,
+            "payload": payload,
+            "accepts_response_payload": False,
+        }
         if kind == "events_api":
             envelope |= {"retry_attempt": attempt, "retry_reason": reason}
         answer = self._unanswered[envelope_id] = asyncio.get_running_loop().create_future()

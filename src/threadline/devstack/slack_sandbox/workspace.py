@@ -130,7 +130,9 @@ class Workspace:
         root = self._root(place, thread_ts) if thread_ts else None
         attached = [self.file(file) for file in files]
         ts = self._next_ts(place)
-        message = Message(place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more)
+        message = Message(
+            place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more
+        )
         message.subtype = message.subtype or ("file_share" if files else "thread_broadcast" if broadcast else "")
         if not message.bot_id and message.subtype in ("", "file_share", "thread_broadcast"):
             message.client_msg_id = self._id("msg-")
@@ -263,4 +265,3 @@ class Workspace:
 
     def _id(self, prefix: str) -> str:
         return f"{prefix}{next(self._serial)}"
-

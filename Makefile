@@ -1,0 +1,57 @@
+# Everything here runs from a fresh clone: what is needed is installed into .venv first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(INSTALLED) ## install what is needed into .venv
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Threadline needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Say which with: make PYTHON=python3.12 …"; exit 1; }
+	@if command -v uv >/dev/null; then \
+	  uv venv --quiet --allow-existing --python "$(PYTHON)" .venv && \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . ; \
+	else \
+	  $(PYTHON) -m venv .venv && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . ; \
+	fi
+	@touch $@
+
+.PHONY: demo
+demo: setup ## play the whole story against real parts, and leave nothing running
+	@$(BIN)/threadline demo
+
+.PHONY: up
+up: setup ## start everything and stay, until Ctrl-C
+	@exec $(BIN)/threadline up
+
+.PHONY: test check
+test check: setup ## everything that CI runs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest $(PYTEST)
+
+.PHONY: format
+format: setup ## format the code, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: ## renew requirements.lock (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 --quiet --upgrade -o requirements.lock
+
+.PHONY: clean
+clean: ## remove what was installed, and the devstack's data
+	rm -rf .venv .threadline

@@ -1,0 +1,1 @@
+"""Thin activities: open a unit of work, call one thing, return a value."""

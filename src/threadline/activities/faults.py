@@ -1,0 +1,41 @@
+"""One place where an error becomes Temporal's: what may be tried again is, what may not says so at once."""
+
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from threadline.contracts.options import NEVER_GIVE_UP
+from threadline.domain.errors import Permanent, Transient
+
+_log = structlog.get_logger(__name__)
+
+
+class FaultInterceptor(Interceptor):
+    """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+        return _Faults(next)
+
+
+class _Faults(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        info = activity.info()
+        with structlog.contextvars.bound_contextvars(
+            activity=info.activity_type, workflow=info.workflow_id, attempt=info.attempt
+        ):
+            try:
+                return await super().execute_activity(input)
+            except Transient as error:
+                delay = timedelta(seconds=error.retry_after) if error.retry_after else None
+                _log.warning("activity_failed_for_now", reason=str(error))
+                raise ApplicationError(
+                    str(error), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
+                ) from error
+            except Permanent as error:
+                _log.error("activity_failed_for_good", reason=str(error))
+                last = info.activity_type not in NEVER_GIVE_UP
+                raise ApplicationError(str(error), type="Permanent", non_retryable=last) from error

@@ -1,0 +1,1 @@
+"""The memory: Postgres holds every case, conversation, turn and post; nothing else does."""

@@ -1,0 +1,61 @@
+"""The connections to Postgres; `begin` opens one transaction, committed when its block ends well."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from threadline.db.failures import understood
+from threadline.db.work import Work
+
+
+class Database:
+    """One for each process.
+
+    Args:
+        url: `postgresql://user@host/name`, or with `?host=/folder` for a socket.
+        pool_size: connections that are kept; half as many again are opened in a rush. Whoever waits for one longer
+            than five seconds gets `Transient`, and Temporal tries the activity again.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, application: str = "threadline") -> None:
+        self._engine: AsyncEngine = create_async_engine(
+            driver_url(url, "asyncpg"),
+            pool_size=pool_size,
+            max_overflow=pool_size // 2,
+            pool_timeout=5,
+            pool_pre_ping=True,
+            pool_recycle=1800,
+            connect_args={
+                "timeout": 5,
+                "command_timeout": 20,
+                "server_settings": {
+                    "application_name": application,
+                    "statement_timeout": "15s",
+                    "lock_timeout": "10s",
+                    "idle_in_transaction_session_timeout": "60s",
+                },
+            },
+        )
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Work]:
+        """A unit of work: all of it is kept, or, when the block raises, nothing.
+
+        Raises:
+            Transient: the database cannot be used just now; nothing is known of a commit that was under way, so
+                whatever is done inside is safe to repeat.
+            Permanent: it refused what was asked.
+        """
+        with understood():
+            async with self._engine.begin() as connection:
+                yield Work(connection)
+
+    async def dispose(self) -> None:
+        await self._engine.dispose()
+
+
+def driver_url(url: str, driver: str) -> URL:
+    """The same database by another driver: `postgresql://…` becomes `postgresql+<driver>://…`."""
+    return make_url(url).set(drivername=f"postgresql+{driver}")

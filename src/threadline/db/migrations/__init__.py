@@ -1,0 +1,1 @@
+"""The schema's history: each version is SQL that is read, not generated."""

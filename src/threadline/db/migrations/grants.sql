@@ -1,0 +1,34 @@
+-- Run after every upgrade, and safe to repeat. Roles belong to the whole server, so another database's upgrade may
+-- create the same one at the same moment.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'threadline_agent') THEN
+        CREATE ROLE threadline_agent LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS;
+    END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;
+END $$;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+    GRANT USAGE ON SCHEMA public TO threadline_agent;
+    REVOKE ALL ON ALL TABLES IN SCHEMA public FROM threadline_agent, PUBLIC;
+    FOR name IN SELECT c.oid::regclass FROM pg_class c
+                WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'v' AND c.relname LIKE 'agent\_%' LOOP
+        EXECUTE format('GRANT SELECT ON %s TO threadline_agent', name);
+    END LOOP;
+    FOR name IN SELECT p.oid::regprocedure FROM pg_proc p
+                WHERE p.pronamespace = 'public'::regnamespace
+                  AND p.proname IN ('held_claim', 'append_entries') LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', name);
+    END LOOP;
+    FOR name IN SELECT p.oid::regprocedure FROM pg_proc p
+                WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'agent\_%' LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', name);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO threadline_agent', name);
+    END LOOP;
+END $$;

@@ -1,0 +1,24 @@
+"""Cases, conversations, turns, posts: everything that outlives a process."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+_TABLES = (
+    "threads services pull_requests sla_events slack_posts agent_session_entries agent_sessions findings agent_turns "
+    "attachments bug_conversations case_transitions cases"
+).split()
+
+
+def upgrade() -> None:
+    op.execute(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
+
+
+def downgrade() -> None:
+    for table in _TABLES:
+        op.execute(f"DROP TABLE {table}")
+    op.execute("DROP FUNCTION refuse_illegal_step, demand_a_record")
+    op.execute("DROP EXTENSION pg_trgm")

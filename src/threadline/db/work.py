@@ -1,0 +1,61 @@
+"""The unit of work: every repository over one connection, and so over one transaction."""
+
+from functools import cached_property
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db.attachments import Attachments
+from threadline.db.cases import Cases
+from threadline.db.conversation import Conversation
+from threadline.db.overview import Overview
+from threadline.db.posts import Posts
+from threadline.db.pull_requests import PullRequests
+from threadline.db.services import Services
+from threadline.db.sla import SlaEvents
+from threadline.db.threads import Threads
+from threadline.db.turns import Turns
+
+
+class Work:
+    def __init__(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+
+    @cached_property
+    def cases(self) -> Cases:
+        return Cases(self.connection)
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        return Conversation(self.connection)
+
+    @cached_property
+    def turns(self) -> Turns:
+        return Turns(self.connection)
+
+    @cached_property
+    def posts(self) -> Posts:
+        return Posts(self.connection)
+
+    @cached_property
+    def threads(self) -> Threads:
+        return Threads(self.connection)
+
+    @cached_property
+    def attachments(self) -> Attachments:
+        return Attachments(self.connection)
+
+    @cached_property
+    def sla(self) -> SlaEvents:
+        return SlaEvents(self.connection)
+
+    @cached_property
+    def pull_requests(self) -> PullRequests:
+        return PullRequests(self.connection)
+
+    @cached_property
+    def services(self) -> Services:
+        return Services(self.connection)
+
+    @cached_property
+    def overview(self) -> Overview:
+        return Overview(self.connection)

@@ -1,0 +1,71 @@
+"""The faults planted in the sample shop, as somebody recognises them who reads its files."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`wrong` is in the file as long as the fault is; `right` mends it; `about` are reporters' words for it."""
+
+    component: str
+    wrong: str
+    right: str
+    about: frozenset[str]
+    title: str
+    cause: str
+    advice: str
+
+    def line_in(self, source: str) -> int:
+        """The number, from 1, of the line on which the fault begins."""
+        return source[: source.index(self.wrong)].count("\n") + 1
+
+
+FAULTS = (
+    Fault(
+        component="cart",
+        wrong="before = sum((line.list_total for line in self.lines), Decimal(0))",
+        right="before = sum((line.total for line in self.lines), Decimal(0))",
+        about=frozenset({"cart", "total", "discount", "code", "coupon", "bulk", "quantity", "save10", "pieces"}),
+        title="A discount code loses the bulk price",
+        cause=(
+            "With a discount code, Cart.total() adds up list prices; the bulk price for ten or more pieces is lost, "
+            "so both a code and a quantity of at least ten are needed to see it"
+        ),
+        advice="Add up the lines' totals, which hold the bulk price, before the code takes its share off.",
+    ),
+    Fault(
+        component="discounts",
+        wrong="return day < self.last_day",
+        right="return day <= self.last_day",
+        about=frozenset({"code", "discount", "valid", "expired", "expires", "day", "last", "refused", "spring"}),
+        title="A discount code is refused on its last day",
+        cause="Discount.valid_on() compares with `<`, so a code is over one day too early: on its last day",
+        advice="Compare with `<=`: the last day is included.",
+    ),
+    Fault(
+        component="shipping",
+        wrong="if value > FREE_FROM:",
+        right="if value >= FREE_FROM:",
+        about=frozenset({"shipping", "parcel", "free", "delivery", "postage", "fifty", "euros"}),
+        title="Parcels of exactly 50 euros are not free",
+        cause="shipping_cost() compares with `>`, so a parcel worth exactly FREE_FROM still pays",
+        advice="Compare with `>=`: free shipping begins at 50 euros.",
+    ),
+    Fault(
+        component="invoices",
+        wrong="return sum((rounded(price * TAX) for price in self.net_prices), Decimal(0))",
+        right="return rounded(self.net * TAX)",
+        about=frozenset({"invoice", "tax", "vat", "cent", "rounded", "rounding", "gross"}),
+        title="The tax of an invoice is rounded too often",
+        cause="Invoice.tax rounds the tax of each price and adds the rounded values, so invoices are off by cents",
+        advice="Add up the net prices first and round their tax once.",
+    ),
+)
+
+
+def recognise(source: str, words: Iterable[str]) -> Fault | None:
+    """The fault that is in this source and explains the most of these words; None when none explains any."""
+    said = set(words)
+    present = [fault for fault in FAULTS if fault.wrong in source and fault.about & said]
+    return max(present, key=lambda fault: len(fault.about & said), default=None)

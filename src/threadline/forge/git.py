@@ -1,0 +1,188 @@
+"""Runs git so that neither this machine's settings nor the content of a repository decide what it executes."""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from threadline.domain.errors import Permanent, Transient
+from threadline.forge.remotes import Remote
+
+LOCAL_SECONDS = 60.0
+NETWORK_SECONDS = 600.0
+"""A first clone of a big repository takes minutes; beyond this the other side is taken for stuck."""
+
+MAX_OUTPUT = 16 * 1024 * 1024
+"""Bytes of standard output that are kept; a command that prints more fails."""
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")
+_PASSED = ("PATH", "SSH_AUTH_SOCK", *_CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
+_OWN = {
+    "HOME": "/nonexistent",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+}
+_CONFIG = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "protocol.ext.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+# A repository's own attributes could rewrite line ends, hide files from a diff or name a filter; these outrank them,
+# so that an export and a diff hold the very bytes of the commit.
+_ATTRIBUTES = "* -text !eol !ident !filter !working-tree-encoding !diff !merge\n"
+
+_PASSING = re.compile(
+    r"could not resolve host|name resolution|timed out|connection (?:refused|reset|closed)|failed to connect"
+    r"|remote end hung up|early eof|rpc failed|ssl_(?:error|connect)|tls connection|returned error: (?:429|5\d\d)"
+    r"|network is unreachable|no route to host|unable to create '.*\.lock'"
+    r"|cannot lock ref|stale info|incorrect old value",
+    re.IGNORECASE,
+)
+_USER_INFO = re.compile(r"://[^/@\s]+@")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command ended with and printed."""
+
+    code: int
+    stdout: bytes
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode("utf-8", "replace").strip()
+
+
+class Git:
+    """Git as a child process with an environment of our choosing.
+
+    Args:
+        environment: where `PATH`, proxies and certificates come from; this process's own when left out.
+        max_output: bytes of standard output after which a command counts as failed.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None, *, max_output: int = MAX_OUTPUT) -> None:
+        given = os.environ if environment is None else environment
+        self._environment = {name: given[name] for name in _PASSED if name in given} | _OWN
+        self._max_output = max_output
+
+    async def init(self, git_dir: Path) -> None:
+        """Make (or keep) a bare repository of ours, whose attributes outrank those of its content."""
+        git_dir.parent.mkdir(parents=True, exist_ok=True)
+        await self.run("init", "--bare", "--quiet", "--template=", "--initial-branch=main", git_dir=git_dir)
+        (git_dir / "info").mkdir(exist_ok=True)
+        (git_dir / "info" / "attributes").write_text(_ATTRIBUTES)
+
+    async def run(
+        self,
+        *arguments: str,
+        git_dir: Path,
+        work_tree: Path | None = None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        remote: Remote | None = None,
+        accept: Collection[int] = (0,),
+        failure: str = "",
+    ) -> Output:
+        """Run one git command.
+
+        Args:
+            arguments: the command and its arguments.
+            git_dir: the repository; git never searches for one.
+            work_tree: the files it works on, which is also the directory it runs in.
+            stdin: what it reads.
+            env: further variables, such as `GIT_INDEX_FILE`.
+            remote: whose credentials the command may use; it gets `NETWORK_SECONDS` then, else `LOCAL_SECONDS`.
+            accept: exit codes that are answers and not failures.
+            failure: the sentence of a failure, in which `{reason}` is replaced by git's own words.
+
+        Raises:
+            Permanent: git refused, or printed more than `max_output` bytes.
+            Transient: the network or a lock was in the way, or time ran out.
+        """
+        sentence = failure or f"git {_command_of(arguments)} failed: {{reason}}"
+        command = ["git", "--no-pager", "--literal-pathspecs", *(part for one in _CONFIG for part in ("-c", one))]
+        command += [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
+        environment = self._environment | (remote.environment if remote else {}) | dict(env or {})
+        seconds = NETWORK_SECONDS if remote else LOCAL_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                code, stdout, stderr = await self._execute(command, stdin, environment, work_tree or git_dir.parent)
+        except TimeoutError as exc:
+            raise Transient(sentence.replace("{reason}", f"git did not end within {seconds:.0f} s")) from exc
+        except FileNotFoundError as exc:
+            raise Permanent(sentence.replace("{reason}", f"git could not be started ({exc}); install git")) from exc
+        if len(stdout) > self._max_output:
+            raise Permanent(sentence.replace("{reason}", f"git printed more than {self._max_output} bytes"))
+        if code not in accept:
+            reason = _reason(stderr, remote) or f"exit code {code}"
+            raise (Transient if _PASSING.search(reason) else Permanent)(sentence.replace("{reason}", reason))
+        return Output(code, stdout)
+
+    async def _execute(
+        self, command: list[str], stdin: bytes, environment: Mapping[str, str], cwd: Path
+    ) -> tuple[int, bytes, bytes]:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - we asked for pipes
+        try:
+            _, stdout, stderr = await asyncio.gather(
+                _feed(process.stdin, stdin), _read(process.stdout, self._max_output + 1), _read(process.stderr, 65_536)
+            )
+            return await process.wait(), stdout, stderr
+        except BaseException:
+            # The whole group: `git fetch` leaves the talking to children that would outlive it.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            raise
+
+
+async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):
+        pipe.write(data)
+        await pipe.drain()
+    pipe.close()
+
+
+async def _read(pipe: asyncio.StreamReader, limit: int) -> bytes:
+    """Read to the end, so that the child never blocks, but keep at most `limit` bytes."""
+    kept = bytearray()
+    while chunk := await pipe.read(65_536):
+        kept += chunk[: limit - len(kept)]
+    return bytes(kept)
+
+
+def _command_of(arguments: Collection[str]) -> str:
+    return next((word for word in arguments if word.isidentifier() or "-" in word[1:]), "")
+
+
+def _reason(stderr: bytes, remote: Remote | None) -> str:
+    """Git's own words in one line, without anything secret."""
+    text = _USER_INFO.sub("://", stderr.decode("utf-8", "replace"))
+    if remote and remote.password:
+        text = text.replace(remote.password.get_secret_value(), "***")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("hint:")]
+    return "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in lines[-6:])[-800:]

@@ -1,0 +1,51 @@
+"""Locks between processes of one machine: an flock on a file, given up by the kernel when its holder dies."""
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from threadline.domain.errors import Transient
+
+_POLL = 0.05
+"""Seconds between two looks: a blocking flock in a thread could not be cancelled."""
+
+
+@asynccontextmanager
+async def held(path: Path, *, wait: float, busy: str) -> AsyncIterator[None]:
+    """Hold the lock that is the file `path`, which the holder may delete.
+
+    Args:
+        path: the file; it is made when it is missing.
+        wait: seconds to wait for whoever holds it.
+        busy: the sentence of the failure.
+
+    Raises:
+        Transient: it was still held after `wait` seconds.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + wait
+    while (descriptor := _try(path)) is None:
+        if time.monotonic() >= deadline:
+            raise Transient(busy, retry_after=max(wait, 1.0))
+        await asyncio.sleep(_POLL)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A holder may have deleted the file in between: then this lock guards a name that nobody else will look at.
+        if os.fstat(descriptor).st_ino == path.stat(follow_symlinks=False).st_ino:
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None

@@ -1,0 +1,155 @@
+"""The environment, read once: one frozen class a section, under the names that the README lists."""
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from threadline.domain.bug import Severity
+from threadline.domain.errors import Permanent
+from threadline.domain.sla import DEFAULT_TARGETS, Target, parse_duration, parse_targets
+
+
+def _seconds(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _names(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _tiers(value: Any) -> Any:
+    return tuple(_names(tier) for tier in value.split(";") if tier.strip()) if isinstance(value, str) else value
+
+
+def _targets(value: Any) -> Any:
+    return parse_targets(value) if isinstance(value, str) else value
+
+
+def _sources(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    if any(not dsn for _, _, dsn in pairs):
+        raise ValueError("write it as name=postgresql://…, several separated by commas")
+    return {name.strip(): SecretStr(dsn.strip()) for name, _, dsn in pairs}
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
+Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
+Sources = Annotated[dict[str, SecretStr], BeforeValidator(_sources)]
+
+
+class _Section(BaseSettings):
+    model_config = SettingsConfigDict(
+        frozen=True, env_ignore_empty=True, extra="ignore", enable_decoding=False, populate_by_name=True
+    )
+
+    @classmethod
+    def read(cls) -> Self:
+        """Read the section from the environment.
+
+        Raises:
+            Permanent: with one sentence for each variable that is wrong.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise Permanent("; ".join(_sentence(cls, detail) for detail in error.errors())) from error
+
+
+def _sentence(section: type[BaseSettings], detail: Any) -> str:
+    name = str(detail["loc"][0])
+    fields = {field.validation_alias or key: key for key, field in section.model_fields.items()}
+    prefix = section.model_config.get("env_prefix", "")
+    variable = name if name in fields and name.isupper() else f"{prefix}{name}".upper()
+    if detail["type"] == "missing":
+        return f"{variable} is not set: see the README's table of settings"
+    found = "a secret that is not shown" if "TOKEN" in variable or "URL" in variable else repr(detail["input"])
+    return f"{variable} is {found}: {detail['msg'].removeprefix('Value error, ')}"
+
+
+class SlackSettings(_Section):
+    """How the gateway and the core worker reach Slack."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACK_")
+
+    bot_token: SecretStr
+    app_token: SecretStr | None = None
+    signing_secret: SecretStr | None = None
+    api_url: str | None = None
+
+
+class ChannelSettings(_Section):
+    """Channel ids, such as `C0123456789`; escalations go to the summaries channel when they have none."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    reports_channel: str
+    summaries_channel: str
+    escalation_channel: str = ""
+
+    @property
+    def escalation(self) -> str:
+        return self.escalation_channel or self.summaries_channel
+
+
+class CaseSettings(_Section):
+    """What bounds a case, and who is called when it is escalated."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    reporter_timeout: Seconds = 2 * 3600
+    developer_timeout: Seconds = 48 * 3600
+    turn_timeout: Seconds = 15 * 60
+    turn_budget_usd: float = Field(2.0, gt=0)
+    case_budget_usd: float = Field(10.0, gt=0)
+    max_questions: int = Field(3, ge=0)
+    oncall: Tiers = ()
+    sla: Targets = DEFAULT_TARGETS
+    services: Path | None = None
+
+
+class DatabaseSettings(_Section):
+    """Postgres as its owner: for the core worker, the gateway's one read, migrations and the CLI."""
+
+    url: SecretStr = Field(validation_alias="DATABASE_URL")
+
+
+class AgentSettings(_Section):
+    """What the agent worker may have: no Slack token, no push credential, no owner of the database."""
+
+    database_url: SecretStr = Field(validation_alias="THREADLINE_AGENT_DATABASE_URL")
+    api_key: SecretStr = Field(validation_alias="ANTHROPIC_API_KEY")
+    base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
+    model: str = Field("claude-sonnet-5", validation_alias="THREADLINE_INVESTIGATOR_MODEL")
+    slots: int = Field(4, ge=1, validation_alias="THREADLINE_AGENT_SLOTS")
+    query_databases: Sources = Field(default_factory=dict, validation_alias="THREADLINE_QUERY_DATABASES")
+    query_views: Names = Field((), validation_alias="THREADLINE_QUERY_VIEWS")
+    loki_url: str | None = Field(None, validation_alias="THREADLINE_LOKI_URL")
+
+
+class RepositorySettings(_Section):
+    """Where the code is that cases are investigated in, and where copies of it may lie."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    repo: Names
+    home: Path = Path(".threadline")
+    workspaces: Path | None = None
+
+    @property
+    def workspace_root(self) -> Path:
+        return (self.workspaces or self.home / "workspaces").absolute()
+
+
+class ForgeSettings(_Section):
+    """The code host that fixes are pushed to."""
+
+    model_config = SettingsConfigDict(env_prefix="GITHUB_")
+
+    token: SecretStr | None = None
+    api_url: str = "https://api.github.com"

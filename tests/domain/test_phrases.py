@@ -1,0 +1,57 @@
+"""Closing is read by rule, and only when nothing else is said."""
+
+import pytest
+
+from threadline.domain.phrases import is_close, is_thanks
+
+CLOSES = [
+    "never mind",
+    "Never mind!",
+    "nevermind, thanks",
+    "ok never mind",
+    "close this",
+    "please close",
+    "Close it please.",
+    "you can close this case",
+    "cancel this",
+    "cancel",
+    "forget it",
+    "false alarm",
+    "<@U0BOT> never mind :pray:",
+    "no longer needed",
+]
+TALK = [
+    "don't close this",
+    "do not close it",
+    "never mind the first log, here is a better one",
+    "the modal won't close",
+    "close the dialog and it crashes",
+    "I can't cancel this order",
+    "never mind? really?  it still fails",
+    "wait, still broken",
+    "",
+    "🙂",
+]
+THANKS = ["thanks", "Thank you!", "great, thanks a lot", "ok", "works now, thank you so much", "perfect :tada:", "thx"]
+
+
+@pytest.mark.parametrize("text", CLOSES)
+def test_a_whole_close_phrase_closes(text: str) -> None:
+    assert is_close(text)
+
+
+@pytest.mark.parametrize("text", [*TALK, *THANKS, "thanks but still broken"])
+def test_anything_else_does_not_close(text: str) -> None:
+    assert not is_close(text)
+
+
+@pytest.mark.parametrize("text", THANKS)
+def test_thanks_is_thanks(text: str) -> None:
+    assert is_thanks(text)
+
+
+@pytest.mark.parametrize(
+    "text", [*CLOSES[:1], *TALK, "thanks but still broken", "thanks, and it also fails in Firefox"]
+)
+def test_thanks_with_more_to_say_is_no_thanks(text: str) -> None:
+    assert not is_thanks(text)

@@ -1,0 +1,168 @@
+"""A route becomes one signal that Temporal has accepted, or an error that says it has not."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Protocol
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError
+
+from threadline.domain.addressing import Thread, bug_workflow_id, message_id, route_reply_workflow_id
+from threadline.domain.bug import BugState
+from threadline.domain.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
+from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted, ThreadLookup
+from threadline.gateway.events import Close, Ignored, IgnoreReason, Lookup, Message, Start
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+_serial = count(1)
+
+
+class Known(ThreadLookup, Protocol):
+    cases: dict[str, Thread]
+    fails: bool
+    hangs: bool
+
+
+def new_thread(channel: str = "C_REPORTS") -> Thread:
+    return Thread("T1", channel, f"{time.time_ns() // 1_000_000_000}.{next(_serial):06d}")
+
+
+def said(thread: Thread, *, kind: str = MESSAGE, ts: str = "", sender: str = REPORTER) -> IncomingMessage:
+    return IncomingMessage(
+        id=message_id(thread.team, thread.channel, ts or thread.ts),
+        kind=kind,
+        sender_type=sender,
+        sender_id="U1",
+        text="it breaks",
+        channel=thread.channel,
+        ts=ts or thread.ts,
+    )
+
+
+async def accepted(handle: WorkflowHandle[Any, Any]) -> list[tuple[str, IncomingMessage]]:
+    """The signals in a workflow's history, which is where Temporal keeps them until a worker comes."""
+    history = await handle.fetch_history()
+    found = [e.workflow_execution_signaled_event_attributes for e in history.events]
+    return [(s.signal_name, parse(await decoded(handle, s.input.payloads))) for s in found if s.signal_name]
+
+
+async def decoded(handle: WorkflowHandle[Any, Any], payloads: Any, types: list[type] | None = None) -> list[Any]:
+    return await handle._client.data_converter.decode(payloads, types)
+
+
+async def started_with(handle: WorkflowHandle[Any, Any], state: type) -> Any:
+    first = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
+    return (await decoded(handle, first.input.payloads, [state]))[0]
+
+
+async def test_a_report_starts_its_case_and_is_kept_in_it(temporal: Client, threads: Known) -> None:
+    thread = new_thread()
+    report = said(thread, kind=REPORT)
+
+    assert await Dispatcher(temporal, threads).dispatch(Start(thread, report)) == "report"
+
+    handle = temporal.get_workflow_handle(bug_workflow_id(thread))
+    assert await accepted(handle) == [("incoming_message", report)]
+    assert await started_with(handle, BugState) == BugState(thread=thread)
+    described = await handle.describe()
+    assert (described.workflow_type, described.task_queue) == ("BugInvestigationWorkflow", "threadline")
+    assert described.typed_search_attributes[CASE_CHANNEL] == "C_REPORTS"
+
+
+async def test_whatever_is_said_in_a_case_reaches_one_run_in_order(temporal: Client, threads: Known) -> None:
+    thread = new_thread()
+    dispatcher = Dispatcher(temporal, threads)
+    report, reply, close = said(thread, kind=REPORT), said(thread, ts="2.0"), said(thread, kind=CLOSE, ts="3.0")
+
+    await dispatcher.dispatch(Start(thread, report))
+    run = (await temporal.get_workflow_handle(bug_workflow_id(thread)).describe()).run_id
+    await dispatcher.dispatch(Start(thread, report))
+    await dispatcher.dispatch(Message(thread, reply))
+    assert await dispatcher.dispatch(Close(thread, close)) == "close"
+
+    handle = temporal.get_workflow_handle(bug_workflow_id(thread))
+    assert (await handle.describe()).run_id == run
+    assert await accepted(handle) == [
+        ("incoming_message", report),
+        ("incoming_message", report),
+        ("incoming_message", reply),
+        ("close_requested", close),
+    ]
+
+
+async def test_a_message_after_the_end_starts_a_new_run_of_the_same_case(temporal: Client, threads: Known) -> None:
+    thread = new_thread()
+    dispatcher = Dispatcher(temporal, threads)
+    await dispatcher.dispatch(Start(thread, said(thread)))
+    handle = temporal.get_workflow_handle(bug_workflow_id(thread))
+    first = (await handle.describe()).run_id
+    await handle.terminate()
+    late = said(thread, ts="9.0")
+
+    await dispatcher.dispatch(Message(thread, late))
+
+    described = await handle.describe()
+    assert described.run_id != first
+    assert described.status is WorkflowExecutionStatus.RUNNING
+    assert await accepted(handle) == [("incoming_message", late)]
+
+
+async def test_a_developers_reply_reaches_the_case_that_the_thread_is_about(temporal: Client, threads: Known) -> None:
+    case, summary = new_thread(), new_thread("C_SUMMARIES")
+    threads.cases[summary.ts] = case
+    reply = said(summary, sender=DEVELOPER)
+
+    assert await Dispatcher(temporal, threads).dispatch(Lookup(summary, reply)) == "case_reply"
+
+    assert await accepted(temporal.get_workflow_handle(bug_workflow_id(case))) == [("incoming_message", reply)]
+    with pytest.raises(RPCError, match="not found"):
+        await temporal.get_workflow_handle(route_reply_workflow_id(summary)).describe()
+
+
+def missing(_: Known) -> None:
+    """The row is not there, or not yet."""
+
+
+def failing(threads: Known) -> None:
+    threads.fails = True
+
+
+def hanging(threads: Known) -> None:
+    threads.hangs = True
+
+
+@pytest.mark.parametrize("trouble", [missing, failing, hanging])
+async def test_a_reply_whose_case_is_not_found_is_kept_all_the_same(
+    temporal: Client, threads: Known, trouble: Callable[[Known], None]
+) -> None:
+    trouble(threads)
+    summary = new_thread("C_SUMMARIES")
+    reply = said(summary, sender=DEVELOPER)
+
+    assert await Dispatcher(temporal, threads).dispatch(Lookup(summary, reply)) == "deferred_reply"
+
+    handle = temporal.get_workflow_handle(route_reply_workflow_id(summary))
+    assert await accepted(handle) == [("incoming_message", reply)]
+    assert await started_with(handle, Thread) == summary
+    assert (await handle.describe()).workflow_type == "RouteReplyWorkflow"
+
+
+async def test_what_is_ignored_disturbs_nobody(absent_temporal: Client, threads: Known) -> None:
+    outcome = await Dispatcher(absent_temporal, threads).dispatch(Ignored(IgnoreReason.UNFURL))
+
+    assert outcome == "unfurl"
+
+
+async def test_an_absent_temporal_is_an_error_within_slacks_three_seconds(
+    absent_temporal: Client, threads: Known
+) -> None:
+    threads.hangs = True
+    thread = new_thread()
+    for route in (Message(thread, said(thread)), Lookup(thread, said(thread))):
+        async with asyncio.timeout(3.0):
+            with pytest.raises(NotAccepted, match=f"did not accept T1:C_REPORTS:{thread.ts}"):
+                await Dispatcher(absent_temporal, threads).dispatch(route)

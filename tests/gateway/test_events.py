@@ -1,0 +1,348 @@
+"""Where each kind of Slack event goes, and why others go nowhere."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.domain.addressing import Thread
+from threadline.domain.messages import FileRef, IncomingMessage, parse
+from threadline.gateway.events import (
+    Close,
+    Ignored,
+    IgnoreReason,
+    Lookup,
+    Message,
+    Route,
+    RoutingConfig,
+    Start,
+    route,
+)
+
+TEAM, REPORTS, SUMMARIES, ESCALATIONS = "T1", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS"
+BOT, REPORTER, DEVELOPER, OTHER = "U_BOT", "U_REPORTER", "U_DEVELOPER", "U_OTHER"
+ROOT, LATER, EDITED = "100.000001", "100.000002", "100.000009"
+CONFIG = RoutingConfig(REPORTS, SUMMARIES, ESCALATIONS, BOT, "B_BOT")
+REPORT_THREAD = Thread(TEAM, REPORTS, ROOT)
+
+Json = dict[str, Any]
+
+
+def said(**fields: Any) -> Json:
+    return {"type": "message", "channel": REPORTS, "user": REPORTER, "text": "it breaks", "ts": ROOT, **fields}
+
+
+def reply(**fields: Any) -> Json:
+    return said(**{"ts": LATER, "thread_ts": ROOT, "parent_user_id": REPORTER, **fields})
+
+
+def case_reply(**fields: Any) -> Json:
+    return reply(**{"channel": SUMMARIES, "user": DEVELOPER, "parent_user_id": BOT, **fields})
+
+
+def edit(after: Json, before: Json) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_changed",
+        "channel": after["channel"],
+        "ts": "100.000010",
+        "message": {"edited": {"user": after.get("user"), "ts": EDITED}, **after},
+        "previous_message": before,
+    }
+
+
+def deletion(before: Json) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_deleted",
+        "channel": before["channel"],
+        "ts": "100.000010",
+        "deleted_ts": before["ts"],
+        "previous_message": before,
+    }
+
+
+def routed(event: Json, **body: Any) -> Route:
+    return route({"type": "event_callback", "team_id": TEAM, "event": event, **body}, CONFIG)
+
+
+def message_of(found: Route) -> IncomingMessage:
+    assert not isinstance(found, Ignored), found
+    return found.message
+
+
+def rich(*elements: Json) -> list[Json]:
+    return [{"type": "rich_text", "elements": list(elements)}]
+
+
+def words(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def section(*pieces: Json) -> Json:
+    return {"type": "rich_text_section", "elements": list(pieces)}
+
+
+def share(text: str) -> Json:
+    return {"is_share": True, "text": text}
+
+
+Kind = type[Start] | type[Message] | type[Close] | type[Lookup]
+
+TAKEN: list[tuple[str, Json, Kind, str, str]] = [
+    ("a report", said(), Start, "report", "reporter"),
+    ("a report with a root's thread_ts", said(thread_ts=ROOT), Start, "report", "reporter"),
+    ("a report that mentions the bot", said(type="app_mention"), Start, "report", "reporter"),
+    ("a report with a file", said(subtype="file_share", text=""), Start, "report", "reporter"),
+    ("a report by /me", said(subtype="me_message"), Start, "report", "reporter"),
+    ("a report that sounds like a close", said(text="close this"), Start, "report", "reporter"),
+    ("the reporter's reply", reply(), Message, "message", "reporter"),
+    ("a reply that mentions the bot", reply(type="app_mention"), Message, "message", "reporter"),
+    ("a reply sent to the channel as well", reply(subtype="thread_broadcast"), Message, "message", "reporter"),
+    ("the reporter closes", reply(text="never mind"), Close, "close", "reporter"),
+    ("someone unknown replies", reply(parent_user_id=None), Message, "message", "unknown"),
+    ("someone unknown closes", reply(parent_user_id=None, text="never mind"), Message, "close", "unknown"),
+    ("a developer replies", case_reply(), Lookup, "message", "developer"),
+    ("a developer's reply without the root's author", case_reply(parent_user_id=None), Lookup, "message", "developer"),
+    ("a developer says close", case_reply(text="close this"), Lookup, "message", "developer"),
+    ("a reply to an escalation", case_reply(channel=ESCALATIONS), Lookup, "message", "developer"),
+    ("an edited report", edit(said(text="it breaks badly"), said()), Message, "edit", "reporter"),
+    ("an edited reply", edit(reply(text="more"), reply()), Message, "edit", "reporter"),
+    ("a reply edited into a close", edit(reply(text="never mind"), reply()), Message, "edit", "reporter"),
+    ("a developer's edit", edit(case_reply(text="more"), case_reply()), Lookup, "edit", "developer"),
+    ("a deleted report", deletion(said()), Message, "deletion", "reporter"),
+    ("a deleted reply", deletion(reply()), Message, "deletion", "reporter"),
+    ("a developer's deletion", deletion(case_reply()), Lookup, "deletion", "developer"),
+    (
+        "a deleted report that has replies",
+        edit(said(subtype="tombstone", user="USLACKBOT", text="This message was deleted."), said()),
+        Message,
+        "deletion",
+        "reporter",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "message_kind", "sender"), [row[1:] for row in TAKEN], ids=[r[0] for r in TAKEN]
+)
+def test_what_people_do_in_a_case_reaches_it(event: Json, kind: Kind, message_kind: str, sender: str) -> None:
+    found = routed(event)
+
+    assert type(found) is kind
+    message = message_of(found)
+    assert (message.kind, message.sender_type) == (message_kind, sender)
+    assert message.sender_id in (REPORTER, DEVELOPER)
+    assert message.channel == event["channel"]
+
+
+IGNORED: list[tuple[str, Json, IgnoreReason]] = [
+    ("a reaction", {"type": "reaction_added", "user": REPORTER}, IgnoreReason.NOT_A_MESSAGE),
+    ("nothing", {}, IgnoreReason.NOT_A_MESSAGE),
+    ("our own post", said(user=BOT), IgnoreReason.OWN_MESSAGE),
+    ("our own post by bot id", said(user="U_X", bot_id="B_BOT"), IgnoreReason.OWN_MESSAGE),
+    ("our own post, edited", edit(case_reply(user=BOT, text="b"), case_reply(user=BOT)), IgnoreReason.OWN_MESSAGE),
+    ("our own post, deleted", deletion(said(user=BOT)), IgnoreReason.OWN_MESSAGE),
+    ("another bot", said(bot_id="B_OTHER"), IgnoreReason.BOT_MESSAGE),
+    ("another bot by subtype", said(subtype="bot_message", user=None), IgnoreReason.BOT_MESSAGE),
+    ("another bot's edit", edit(said(bot_id="B2", text="b"), said(bot_id="B2")), IgnoreReason.BOT_MESSAGE),
+    ("Slackbot", said(user="USLACKBOT"), IgnoreReason.BOT_MESSAGE),
+    ("someone joins", said(subtype="channel_join"), IgnoreReason.SUBTYPE),
+    ("the topic changes", said(subtype="channel_topic"), IgnoreReason.SUBTYPE),
+    ("a counter of replies", said(subtype="message_replied", message=said()), IgnoreReason.SUBTYPE),
+    ("nobody", said(user=None), IgnoreReason.MISSING_FIELDS),
+    ("no time", said(ts=None), IgnoreReason.MISSING_FIELDS),
+    ("a deletion of nothing", deletion({"channel": REPORTS, "ts": ROOT}), IgnoreReason.MISSING_FIELDS),
+    ("an unfurled link", edit(said(attachments=[{"text": "page"}]), said()), IgnoreReason.UNFURL),
+    ("an unfurled link in rich text", edit(said(blocks=rich(section(words("x")))), said()), IgnoreReason.UNFURL),
+    ("another channel", said(channel="C_ELSE"), IgnoreReason.OTHER_CHANNEL),
+    ("a direct message", said(channel="D_1"), IgnoreReason.OTHER_CHANNEL),
+    ("a third party", reply(user=OTHER), IgnoreReason.THIRD_PARTY),
+    ("a third party closes", reply(user=OTHER, text="never mind"), IgnoreReason.THIRD_PARTY),
+    ("a third party's edit", edit(reply(user=OTHER, text="b"), reply(user=OTHER)), IgnoreReason.THIRD_PARTY),
+    ("a chat among developers", case_reply(parent_user_id=DEVELOPER), IgnoreReason.NOT_A_CASE_THREAD),
+    ("a developer's root", said(channel=SUMMARIES), IgnoreReason.ROOT_IN_CASE_CHANNEL),
+    ("a root beside escalations", said(channel=ESCALATIONS), IgnoreReason.ROOT_IN_CASE_CHANNEL),
+]
+
+
+@pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
+def test_what_is_none_of_a_case_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
+    assert routed(event) == Ignored(reason)
+
+
+def test_a_case_is_addressed_by_the_report_and_a_message_by_itself() -> None:
+    started, replied = routed(said()), routed(reply())
+
+    assert isinstance(started, Start)
+    assert isinstance(replied, Message)
+    assert started.thread == replied.thread == REPORT_THREAD
+    assert (started.message.id, started.message.ts) == (f"T1:C_REPORTS:{ROOT}", ROOT)
+    assert (replied.message.id, replied.message.ts) == (f"T1:C_REPORTS:{LATER}", LATER)
+
+
+def test_a_lookup_names_the_thread_that_the_developer_wrote_in() -> None:
+    found = routed(case_reply())
+
+    assert isinstance(found, Lookup)
+    assert found.thread == Thread(TEAM, SUMMARIES, ROOT)
+
+
+def test_a_mention_and_its_message_twin_have_one_id() -> None:
+    assert message_of(routed(reply(type="app_mention"))).id == message_of(routed(reply())).id
+
+
+def test_an_edit_has_an_id_of_its_own_and_names_its_original_and_version() -> None:
+    found = routed(edit(reply(text="more"), reply()))
+    message = message_of(found)
+
+    assert message.id == f"T1:C_REPORTS:{LATER}:e{EDITED}"
+    assert (message.correction_of, message.version) == (f"T1:C_REPORTS:{LATER}", EDITED)
+    assert (message.ts, message.text) == (LATER, "more")
+    assert isinstance(found, Message)
+    assert found.thread == REPORT_THREAD
+
+
+@pytest.mark.parametrize("event", [deletion(said()), edit(said(subtype="tombstone", user="USLACKBOT"), said())])
+def test_a_deletion_names_its_original_and_carries_no_text(event: Json) -> None:
+    found = routed(event)
+    message = message_of(found)
+
+    assert (message.id, message.correction_of) == (f"T1:C_REPORTS:{ROOT}:d", f"T1:C_REPORTS:{ROOT}")
+    assert (message.text, message.files, message.sender_id) == ("", (), REPORTER)
+    assert isinstance(found, Message)
+    assert found.thread == REPORT_THREAD
+
+
+def test_the_team_is_that_of_the_installation_not_of_the_author() -> None:
+    assert message_of(routed(said(team="T_GUEST"))).id.startswith("T1:")
+    granted = [{"team_id": "T2"}]
+    assert message_of(routed(said(team="T_GUEST"), team_id=None, authorizations=granted)).id.startswith("T2:")
+
+
+def test_files_travel_as_references_and_removed_ones_do_not() -> None:
+    files = [
+        {"id": "F1", "name": "screen.png", "mimetype": "image/png", "size": 7, "url_private": "https://x"},
+        {"id": "F2", "mode": "tombstone"},
+        {"name": "no id"},
+        {"id": "F3", "file_access": "check_file_info"},
+        "junk",
+    ]
+
+    found = message_of(routed(said(subtype="file_share", files=files)))
+
+    assert found.files == (FileRef("F1", "screen.png", "image/png", 7), FileRef("F3"))
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n"])
+def test_rich_text_is_read_when_there_is_no_plain_text(text: str | None) -> None:
+    blocks = rich(
+        section(
+            {"type": "user", "user_id": "U9"},
+            words(" a < b, see "),
+            {"type": "link", "url": "https://e.org", "text": "the page"},
+            words(" in "),
+            {"type": "channel", "channel_id": "C9"},
+            {"type": "emoji", "name": "bug"},
+        ),
+        {
+            "type": "rich_text_list",
+            "style": "ordered",
+            "elements": [section(words("open")), section(words("press"))],
+        },
+        {"type": "rich_text_list", "style": "bullet", "indent": 1, "elements": [section(words("twice"))]},
+        {"type": "rich_text_quote", "elements": [words("it said\nno")]},
+        {"type": "rich_text_preformatted", "elements": [words("Traceback")]},
+        section({"type": "link", "url": "https://e.org"}, {"type": "broadcast", "range": "here"}),
+    )
+
+    assert message_of(routed(said(text=text, blocks=blocks))).text == (
+        "<@U9> a &lt; b, see <https://e.org|the page> in <#C9>:bug:\n"
+        "1. open\n2. press\n    • twice\n"
+        "&gt; it said\n&gt; no\n```\nTraceback\n```\n<https://e.org><!here>"
+    )
+
+
+def test_an_edit_of_rich_text_alone_is_an_edit() -> None:
+    before, after = (reply(text="", blocks=rich(section(words(w)))) for w in ("one", "two"))
+
+    assert message_of(routed(edit(after, before))).text == "two"
+
+
+def test_shared_messages_are_read_and_unfurled_pages_are_not() -> None:
+    shared = said(text="look", attachments=[share("it says 500"), {"text": "a page's summary"}])
+    bare = said(text="", attachments=[{"fallback": "a picture"}])
+
+    assert message_of(routed(shared)).text == "look\nit says 500"
+    assert message_of(routed(bare)).text == "a picture"
+
+
+def test_text_that_cannot_be_stored_is_made_storable() -> None:
+    found = message_of(routed(said(text="a\x00b\ud800c" + "x" * 50_000)))
+
+    assert found.text.startswith("ab?cx")
+    assert len(found.text) == 40_000
+
+
+def test_an_envelope_survives_the_way_through_json() -> None:
+    found = message_of(routed(edit(reply(text="more", files=[{"id": "F1", "size": 3}]), reply())))
+    sent = {**vars(found), "files": [vars(file) for file in found.files]}
+
+    assert parse([sent]) == found
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+slack_shaped: st.SearchStrategy[Json] = st.deferred(
+    lambda: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["message", "app_mention"]) | json_values,
+            "subtype": st.sampled_from(["message_changed", "message_deleted", "file_share", "tombstone"]) | json_values,
+            "channel": st.sampled_from([REPORTS, SUMMARIES]) | json_values,
+            "user": st.just(REPORTER) | json_values,
+            "ts": st.just(ROOT) | json_values,
+            "thread_ts": json_values,
+            "text": json_values,
+            "edited": json_values,
+            "files": st.lists(st.dictionaries(st.sampled_from(["id", "name", "size"]), json_values)) | json_values,
+            "attachments": json_values,
+            "blocks": st.lists(
+                st.fixed_dictionaries(
+                    {
+                        "type": st.just("rich_text"),
+                        "elements": st.lists(
+                            st.dictionaries(
+                                st.sampled_from(["type", "elements", "style", "indent", "offset"]), json_values
+                            )
+                        ),
+                    }
+                )
+            )
+            | json_values,
+            "message": slack_shaped | json_values,
+            "previous_message": slack_shaped | json_values,
+        },
+    )
+)
+
+
+@given(json_values, slack_shaped | json_values, json_values)
+def test_any_json_gets_a_route_and_never_an_exception(team: Any, event: Any, authorizations: Any) -> None:
+    found = route({"team_id": team, "event": event, "authorizations": authorizations}, CONFIG)
+
+    if not isinstance(found, Ignored):
+        found.message.text.encode()
+        assert all(file.id for file in found.message.files)
+
+
+@given(slack_shaped)
+def test_any_message_that_is_taken_can_be_read_back_from_the_wire(event: Json) -> None:
+    found = routed(event)
+
+    if not isinstance(found, Ignored):
+        assert parse([{**vars(found.message), "files": [vars(f) for f in found.message.files]}]) == found.message
