@@ -1,6 +1,7 @@
 """What the agents' tests run on: the real CLI, the model sandbox, and a case that lives in memory."""
 
-import os
+import asyncio
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 from claude_agent_sdk import InMemorySessionStore
 
@@ -21,6 +22,7 @@ from threadline.agents.investigator.ports import (
     Service,
     SimilarCase,
     TurnBrief,
+    TurnResult,
 )
 from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
 from threadline.devstack.model_sandbox import ModelSandbox, Turn
@@ -29,26 +31,19 @@ API_KEY = "sk-ant-test-0123456789abcdef"
 BUG = "BUG-12"
 
 
-def entry(seq: int, text: str, sender: str = "reporter", *, read: bool = False, kind: str = "message") -> Entry:
-    return Entry(seq, sender, f"U{seq}", kind, text, datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC), read)
-
-
-def outcome(action: str = "post_findings", **changes: Any) -> dict[str, Any]:
-    """A complete answer of the model."""
-    return {
-        "action": action,
-        "title": "The total ignores the bulk price",
-        "summary": "The total adds list prices.",
-        "root_cause": "cart.py sums the wrong field",
-        "evidence": [{"file": "sample-shop/cart.py", "line": 2, "note": "here"}],
-        "severity": "S2",
-        "confidence": 0.9,
-        "clarification_question": "",
-        "recommended_actions": ["Sum the totals."],
-        "affected_components": ["cart"],
-        "fix_requested": False,
-        **changes,
-    }
+_OUTCOME: dict[str, Any] = {
+    "action": "post_findings",
+    "title": "The total ignores the bulk price",
+    "summary": "The total adds list prices.",
+    "root_cause": "cart.py sums the wrong field",
+    "evidence": [{"file": "sample-shop/cart.py", "line": 2, "note": "here"}],
+    "severity": "S2",
+    "confidence": 0.9,
+    "clarification_question": "",
+    "recommended_actions": ["Sum the totals."],
+    "affected_components": ["cart"],
+    "fix_requested": False,
+}
 
 
 @dataclass
@@ -122,7 +117,7 @@ class Bench:
         """Let the model answer at once."""
 
         async def script(turn: Turn) -> None:
-            await turn.finish(**outcome(**changes))
+            await turn.finish(**self.outcome(**changes))
 
         self.model.script(script)
 
@@ -131,23 +126,35 @@ class Bench:
         return [exchange.conversation.prompt for exchange in self.model.log]
 
     @staticmethod
-    def processes() -> list[psutil.Process]:
-        """The live descendants of this process that run the CLI."""
-        return [child for child in psutil.Process().children(recursive=True) if _runs_cli(child)]
+    def entry(seq: int, text: str, sender: str = "reporter") -> Entry:
+        return Entry(seq, sender, f"U{seq}", "message", text, datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC))
+
+    @staticmethod
+    def outcome(action: str = "post_findings", **changes: Any) -> dict[str, Any]:
+        """A complete answer of the model."""
+        return _OUTCOME | {"action": action} | changes
+
+    async def first_turn(self, **changes: Any) -> TurnResult:
+        return await self.investigator.run_investigation(self.brief(**changes), self.case, self.store)
+
+    @staticmethod
+    def running() -> list[int]:
+        """The ids of the processes below this one that run the CLI."""
+        return [child.pid for child in psutil.Process().children(recursive=True) if is_cli(child.pid)]
 
     @staticmethod
     async def eventually(condition: Callable[[], bool], within: float = 10.0) -> None:
         """Return once `condition` holds."""
-        import asyncio
-
         deadline = time.monotonic() + within
         while not condition():
             assert time.monotonic() < deadline, "the condition never came true"
             await asyncio.sleep(0.02)
 
 
-def _runs_cli(process: psutil.Process) -> bool:
+def is_cli(pid: int) -> bool:
+    """Whether `pid` is alive and was started as the agent's CLI; also while the wrapper has not become it yet."""
     try:
+        process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE and any("--session-id" in word for word in process.cmdline())
     except psutil.NoSuchProcess:
         return False
@@ -165,7 +172,9 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     (folder / "sample-shop").mkdir(parents=True)
     (folder / "attachments").mkdir()
-    (folder / "sample-shop" / "cart.py").write_text("def total(lines):\n    return sum(line.list_total for line in lines)\n")
+    (folder / "sample-shop" / "cart.py").write_text(
+        "def total(lines):\n    return sum(line.list_total for line in lines)\n"
+    )
     return folder
 
 
@@ -173,17 +182,14 @@ def workspace(tmp_path: Path) -> Path:
 def bench(model: ModelSandbox, workspace: Path) -> Bench:
     config = InvestigatorConfig(model="claude-sonnet-5", api_key=API_KEY, base_url=model.url)
     made = Bench(model, workspace, config)
-    made.case.entries.append(entry(1, "The total in the cart is wrong"))
+    made.case.entries.append(made.entry(1, "The total in the cart is wrong"))
     return made
 
 
 @pytest.fixture
-def leftovers() -> Callable[[], set[str]]:
-    """The folders of turns that lie in the temporary directory and were not there when the test began."""
-    import tempfile
-
-    def folders() -> set[str]:
-        return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith(("threadline-turn-", "claude-"))}
-
-    before = folders()
-    return lambda: folders() - before
+def leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What turns have left in the temporary directory, which is the test's own."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return lambda: [path.name for path in folder.iterdir()]

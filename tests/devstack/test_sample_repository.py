@@ -19,11 +19,7 @@ def git(*arguments: str, cwd: Path) -> str:
 
 def failing_tests(checkout: Path) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-I", "-c", "import sys; sys.path.insert(0, '.'); import unittest; unittest.main(None)"],
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-B", "-m", "unittest"], cwd=checkout, capture_output=True, text=True, check=False
     )
     return set(re.findall(r"^(?:FAIL|ERROR): \w+ \((\S+)\)", done.stderr, re.MULTILINE))
 
@@ -59,9 +55,7 @@ def test_something_else_at_the_path_is_refused_and_kept(tmp_path: Path) -> None:
 
 
 def test_exactly_the_planted_bugs_fail(checkout: Path) -> None:
-    assert {name.removeprefix("tests.") for name in PLANTED_BUGS.values()} == {
-        name.removeprefix("tests.") for name in failing_tests(checkout)
-    }
+    assert failing_tests(checkout) == set(PLANTED_BUGS.values())
     assert all((checkout / file).is_file() for file in PLANTED_BUGS)
 
 

@@ -1,17 +1,24 @@
-"""Real parts for the gateway's tests: a Temporal dev server, ways in which it can be away, and a free port."""
+"""Real parts for the gateway's tests: Temporal's dev server or its absence, a Slack, and the gateway between them."""
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client
+import structlog
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import Thread
+from threadline.gateway.app import Gateway, GatewayConfig
 from threadline.gateway.dispatch import CASE_CHANNEL, RETRIES, ThreadLookup
 
 
@@ -43,6 +50,37 @@ async def absent_temporal(request: pytest.FixtureRequest, unused_tcp_port: int) 
         server.close()
 
 
+class Gate(Interceptor):
+    """Stands before Temporal: it breaks off the next `refusals` signals, and holds the others until it is open."""
+
+    def __init__(self) -> None:
+        self.refusals = 0
+        self.reached = asyncio.Event()
+        self.open = asyncio.Event()
+
+    def over(self, temporal: Client) -> Client:
+        return Client(temporal.service_client, data_converter=temporal.data_converter, interceptors=[self])
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002
+        gate = self
+
+        class Gated(OutboundInterceptor):
+            async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:  # noqa: A002
+                if gate.refusals:
+                    gate.refusals -= 1
+                    raise ConnectionResetError("Temporal went away")
+                gate.reached.set()
+                await gate.open.wait()
+                return await super().start_workflow(input)
+
+        return Gated(next)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
 class KnownThreads(ThreadLookup):
     """The cases of developers' threads by the thread's `ts`; can be told to fail or to take its time."""
 
@@ -62,3 +100,59 @@ class KnownThreads(ThreadLookup):
 @pytest.fixture
 def threads() -> KnownThreads:
     return KnownThreads()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def sandbox() -> AsyncIterator[SlackSandbox]:
+    """A Slack that delivers again at once what was not acknowledged."""
+    async with SlackSandbox.running(retry_delays=(0.0,) * 5) as running:
+        yield running
+
+
+@pytest.fixture
+def slack(sandbox: SlackSandbox) -> AsyncWebClient:
+    return AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url)
+
+
+@dataclass
+class Process:
+    """A gateway that runs: where it listens, how to stop it, and what it has logged."""
+
+    task: "asyncio.Task[None]"
+    stop: asyncio.Event
+    port: int = 0
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def _running(
+    config: GatewayConfig, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> AsyncIterator[Process]:
+    stop, ready = asyncio.Event(), asyncio.Event()
+    process = Process(asyncio.create_task(Gateway(config, slack, temporal, threads).run(stop)), stop)
+
+    def notice(_: Any, level: str, entry: Any) -> Any:
+        process.log.append({**entry, "level": level})
+        if entry["event"] == "gateway_ready":
+            process.port = entry["port"]
+            ready.set()
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[notice], cache_logger_on_first_use=False)
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        async with asyncio.timeout(30):
+            await asyncio.wait({process.task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            yield process
+            stop.set()
+            await process.task
+    finally:
+        waiting.cancel()
+        process.task.cancel()
+        structlog.reset_defaults()
+
+
+@pytest.fixture
+def serving() -> Callable[..., AbstractAsyncContextManager[Process]]:
+    """Runs a gateway for the length of a block; it has to stop by itself at the end."""
+    return _running

@@ -111,6 +111,8 @@ TAKEN: list[tuple[str, Json, Kind, str, str]] = [
     ("an edited reply", edit(reply(text="more"), reply()), Message, "edit", "reporter"),
     ("a reply edited into a close", edit(reply(text="never mind"), reply()), Message, "edit", "reporter"),
     ("a developer's edit", edit(case_reply(text="more"), case_reply()), Lookup, "edit", "developer"),
+    ("a reply under a deleted report", reply(parent_user_id="USLACKBOT"), Message, "message", "unknown"),
+    ("a mention that was edited", reply(type="app_mention", edited={"ts": EDITED}), Message, "edit", "reporter"),
     ("a deleted report", deletion(said()), Message, "deletion", "reporter"),
     ("a deleted reply", deletion(reply()), Message, "deletion", "reporter"),
     ("a developer's deletion", deletion(case_reply()), Lookup, "deletion", "developer"),
@@ -191,6 +193,14 @@ def test_a_lookup_names_the_thread_that_the_developer_wrote_in() -> None:
 
 def test_a_mention_and_its_message_twin_have_one_id() -> None:
     assert message_of(routed(reply(type="app_mention"))).id == message_of(routed(reply())).id
+
+
+def test_an_edited_mention_and_its_message_twin_have_one_id() -> None:
+    edited = {"text": "more", "edited": {"user": REPORTER, "ts": EDITED}}
+
+    mention = message_of(routed(reply(type="app_mention", **edited)))
+
+    assert mention == message_of(routed(edit(reply(**edited), reply())))
 
 
 def test_an_edit_has_an_id_of_its_own_and_names_its_original_and_version() -> None:

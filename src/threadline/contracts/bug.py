@@ -1,7 +1,7 @@
 """The activities of a bug case.
 
-`CaseActivities` run in the core worker (Postgres, Slack, the code host); `AgentActivities` in the agent worker, which
-holds no Slack token and no push credential. The live classes and the tests' fakes subclass these, so that a drifted
+`AgentActivities` run in the agent worker, which holds no Slack token and no push credential; all others in the core
+worker. The live classes and the tests' fakes subclass these, so that a drifted
 signature is a type error. Arguments are references: what people wrote stays in the database.
 """
 
@@ -159,7 +159,7 @@ class Forward:
 
 
 class CaseActivities(ABC):
-    """Run in the core worker."""
+    """The case in the database. Run in the core worker."""
 
     @activity.defn
     @abstractmethod
@@ -170,16 +170,6 @@ class CaseActivities(ABC):
     @abstractmethod
     async def flush_messages(self, request: FlushRequest) -> Marks:
         """Store a batch in one statement; the first message of a thread opens its case. Safe to repeat."""
-
-    @activity.defn
-    @abstractmethod
-    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        """The thread's root message from Slack as a report; None when no person wrote it or it is gone."""
-
-    @activity.defn
-    @abstractmethod
-    async def fetch_attachments(self, bug_id: str) -> int:
-        """Download what was attached and is not stored yet; returns how many files are readable."""
 
     @activity.defn
     @abstractmethod
@@ -198,6 +188,30 @@ class CaseActivities(ABC):
 
     @activity.defn
     @abstractmethod
+    async def end_case(self, request: EndRequest) -> Marks:
+        """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
+
+
+class SlackActivities(ABC):
+    """What is read from Slack and said there. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
+        """The thread's root message from Slack as a report; None when no person wrote it or it is gone."""
+
+    @activity.defn
+    @abstractmethod
+    async def fetch_attachments(self, bug_id: str) -> int:
+        """Download what was attached and is not stored yet; returns how many files are readable."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_notice(self, notice: Notice) -> None:
+        """Post a short text that belongs to a step of the case."""
+
+    @activity.defn
+    @abstractmethod
     async def post_clarification_question(self, turn: TurnRef) -> None:
         """Ask the reporter in the report's thread."""
 
@@ -213,23 +227,8 @@ class CaseActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def open_pull_request(self, turn: TurnRef) -> Marks:
-        """Bring the turn's fix to the code host, and say so in the summary thread."""
-
-    @activity.defn
-    @abstractmethod
-    async def check_pull_request(self, bug_id: str) -> Marks:
-        """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""
-
-    @activity.defn
-    @abstractmethod
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         """Call on-call in the escalation channel; returns what the SLA clock needs."""
-
-    @activity.defn
-    @abstractmethod
-    async def end_case(self, request: EndRequest) -> Marks:
-        """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
 
     @activity.defn
     @abstractmethod
@@ -238,8 +237,8 @@ class CaseActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def post_notice(self, notice: Notice) -> None:
-        """Post a short text that belongs to a step of the case."""
+    async def report_sla_event(self, notice: SlaNotice) -> bool:
+        """Record and post what is due; False when the case needs no clock any more."""
 
     @activity.defn
     @abstractmethod
@@ -253,13 +252,22 @@ class CaseActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def report_sla_event(self, notice: SlaNotice) -> bool:
-        """Record and post what is due; False when the case needs no clock any more."""
+    async def forward_reply(self, forward: Forward) -> bool:
+        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
+
+
+class FixActivities(ABC):
+    """What is done at the code host. Run in the core worker, which alone may push."""
 
     @activity.defn
     @abstractmethod
-    async def forward_reply(self, forward: Forward) -> bool:
-        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
+    async def open_pull_request(self, turn: TurnRef) -> Marks:
+        """Bring the turn's fix to the code host, and say so in the summary thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def check_pull_request(self, bug_id: str) -> Marks:
+        """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""
 
 
 class AgentActivities(ABC):

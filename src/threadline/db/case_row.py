@@ -12,6 +12,8 @@ from threadline.domain.errors import CaseNotFound, IllegalTransition
 
 Case = Row[Any]
 
+_QUESTION_SHOWN = 200
+
 _MARKS = text("""
 SELECT c.*, coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
        coalesce(u.developer_due, false) AS developer_due,
@@ -121,6 +123,3 @@ async def marks(connection: AsyncConnection, bug_id: str) -> Marks:
         session_id=row.session_head,
         cost_usd=float(row.cost_usd),
     )
-
-
-_QUESTION_SHOWN = 200

@@ -51,9 +51,7 @@ class Cases:
         """What the rules read out of the report, until the agent knows better: a title that is set is kept."""
         case = await case_row.lock(self._connection, bug_id)
         if not case.title and case.turn == 0:
-            await case_row.write(
-                self._connection, bug_id, title=title, severity=severity, components=components
-            )
+            await case_row.write(self._connection, bug_id, title=title, severity=severity, components=components)
         return await self.marks_of(bug_id)
 
     async def transition(
@@ -93,14 +91,13 @@ class Cases:
             await self._connection.execute(_ANSWERED_BY_CLOSE, which)
         elif reason in _BY_OPERATOR:
             await self._connection.execute(_ANSWERED_BY_OPERATOR, which)
-        await self._connection.execute(_RELEASE, which)
         await self._resolve(case, reason, actor)
         return await self.marks_of(bug_id)
 
     async def _resolve(self, case: case_row.Case, reason: Reason, actor: str) -> None:
-        revoked = (
-            await self._connection.execute(_REVOKE, {"bug_id": case.bug_id, "settled": case.turn})
-        ).one_or_none()
+        which = {"bug_id": case.bug_id, "settled": case.turn}
+        await self._connection.execute(_RELEASE, which)
+        revoked = (await self._connection.execute(_REVOKE, which)).one_or_none()
         await case_row.step(
             self._connection,
             case,

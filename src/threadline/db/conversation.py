@@ -1,68 +1,97 @@
-"""What people wrote in a case's threads: stored once, in order, with corrections applied in any order of arrival."""
+"""What people wrote in a case's threads, and what the bot answered: read in the order in which it was said."""
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any
 
-from sqlalchemy import bindparam, func, select, text
-from sqlalchemy.dialects.postgresql import ARRAY, insert
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import select, text
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.types import Text
 
-from threadline.db import case_row, failures
-from threadline.db.tables import attachments, bug_conversations, cases, threads
-from threadline.domain import messages, phrases
-from threadline.domain.addressing import Thread, bug_workflow_id
-from threadline.domain.bug import CaseStatus, Marks, Reason
+from threadline.db import intake, records
+from threadline.db.tables import bug_conversations, cases
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Marks
 from threadline.domain.messages import IncomingMessage
 
-_CORRECTIONS = (messages.EDIT, messages.DELETION)
-_REDACTED = "the file was deleted by its author"
-
-_DELETE = text("""
-UPDATE bug_conversations o SET message_text = '', redacted_at = now()
-FROM bug_conversations d
-WHERE d.bug_id = :bug_id AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
-  AND o.bug_id = d.bug_id AND o.redacted_at IS NULL
-  AND (o.message_id = d.correction_of OR o.correction_of = d.correction_of AND o.message_type = 'edit')
-""")
-_DELETE_FILES = text("""
-UPDATE attachments a SET content = NULL, error = :words
-FROM bug_conversations d
-WHERE d.bug_id = :bug_id AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
-  AND a.bug_id = d.bug_id AND a.message_id = d.correction_of
-""")
-_EDIT = text("""
-UPDATE bug_conversations o SET message_text = e.message_text, edited_at = to_timestamp(e.version::double precision)
-FROM (SELECT DISTINCT ON (correction_of) * FROM bug_conversations
-      WHERE bug_id = :bug_id AND message_type = 'edit' AND correction_of = ANY(:originals)
-      ORDER BY correction_of, version DESC, seq DESC) e
-WHERE o.bug_id = e.bug_id AND o.message_id = e.correction_of AND o.redacted_at IS NULL
-  AND o.message_type NOT IN ('edit', 'deletion')
-""")
 _ENTRIES = text("""
 SELECT * FROM agent_conversations
 WHERE bug_id = :bug_id AND message_type <> 'edit' AND (said_at, id) > (:said_at, :id)
 ORDER BY said_at, id LIMIT :limit
 """)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One message as it reads now. `seq` numbers what people wrote; the bot's own posts have 0."""
-
-    seq: int
-    sender_type: str
-    sender_id: str
-    kind: str
-    text: str
-    at: datetime
+_REPORT = text("""
+SELECT * FROM agent_conversations
+WHERE bug_id = :bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
+ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1
+""")
 
 
 class Conversation:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+
+    async def flush(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Marks:
+        """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat.
+
+        Args:
+            thread: the report's thread.
+            batch: in any order; an id may occur twice, or be stored already.
+
+        Returns:
+            the case's marks; empty ones when the thread has no case and nothing in the batch opens one.
+        """
+        return await intake.flush(self._connection, thread, batch)
+
+    async def entries(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> records.ConversationPage:
+        """A page of the conversation as it reads now, oldest first, the bot's posts among it.
+
+        Raises:
+            Permanent: the cursor is none that a page named.
+        """
+        said_at, identity = records.position(cursor)
+        given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
+        rows = (await self._connection.execute(_ENTRIES, given)).mappings().all()
+        return records.page(rows, limit)
+
+    async def report(self, bug_id: str) -> records.Entry | None:
+        """What opened the case, as it reads now."""
+        row = (await self._connection.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
+        return records.entry(row) if row else None
+
+    async def used_by(self, bug_id: str, turn: int) -> list[tuple[str, str]]:
+        """(channel, ts) of each message that a turn used and that is still there to be marked."""
+        message = bug_conversations.c
+        query = select(message.channel, message.slack_ts).where(
+            message.bug_id == bug_id,
+            message.turn == turn,
+            message.message_type.in_((messages.REPORT, messages.MESSAGE, messages.CLOSE)),
+            message.redacted_at.is_(None),
+        )
+        return [(row.channel, row.slack_ts) for row in await self._connection.execute(query.order_by(message.seq))]
+
+    async def developer_spoke_since(self, bug_id: str, moment: float) -> bool:
+        """Whether a developer has written after `moment`, in seconds since 1970."""
+        message = bug_conversations.c
+        query = select(message.id).where(
+            message.bug_id == bug_id,
+            message.sender_type == messages.DEVELOPER,
+            message.message_type.in_((messages.MESSAGE, messages.CLOSE)),
+            message.said_at > moment,
+        )
+        return (await self._connection.execute(query.limit(1))).first() is not None
+
+    async def record_bot_message(self, bug_id: str, kind: str, words: str, channel: str, ts: str) -> None:
+        """Keep what the bot posted, once, so that history shows both sides. It wakes nothing and has no `seq`."""
+        team = select(cases.c.team).where(cases.c.bug_id == bug_id)
+        identity = addressing.message_id((await self._connection.execute(team)).scalar_one(), channel, ts)
+        row = {
+            "bug_id": bug_id,
+            "message_id": identity,
+            "sender_type": messages.BOT,
+            "sender_id": "",
+            "message_type": kind,
+            "message_text": messages.clean(words),
+            "channel": channel,
+            "slack_ts": ts,
+            "said_at": intake.seconds(ts),
+        }
+        await self._connection.execute(insert(bug_conversations).values(row).on_conflict_do_nothing())

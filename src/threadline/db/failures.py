@@ -26,7 +26,7 @@ def sqlstate(error: BaseException) -> str:
 def refuses_a_value(error: DBAPIError) -> bool:
     """Whether it is the row that is at fault, and neither the connection nor the moment."""
     cause = getattr(error.orig, "__cause__", None)
-    return sqlstate(error).startswith(_REFUSED_VALUES) or isinstance(cause, asyncpg.DataError | ValueError)
+    return sqlstate(error).startswith(_REFUSED_VALUES) or isinstance(cause, ValueError)
 
 
 def words(error: BaseException) -> str:
@@ -41,7 +41,14 @@ def understood() -> Iterator[None]:
     """Turn the faults of SQLAlchemy, asyncpg and psycopg into `Permanent` and `Transient`."""
     try:
         yield
-    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, psycopg.Error, OSError, TimeoutError) as exc:
+    except (
+        SQLAlchemyError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        psycopg.Error,
+        OSError,
+        TimeoutError,
+    ) as exc:
         raise translated(exc) from exc
 
 
@@ -61,5 +68,5 @@ def _lost(error: BaseException) -> bool:
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or (isinstance(error, InterfaceError) and not refuses_a_value(error))
     if isinstance(error, asyncpg.InterfaceError):
-        return not isinstance(error, asyncpg.DataError)
+        return not isinstance(error, ValueError)
     return isinstance(error, psycopg.OperationalError) and not sqlstate(error)

@@ -1,5 +1,7 @@
 """The tables as queries see them. Checks, defaults and triggers live in the migrations; a test compares the two."""
 
+from typing import Any
+
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -39,7 +41,7 @@ _SLACK_TIME = Numeric(20, 6)
 """Seconds since 1970 with Slack's six decimals: exact, and ordered, which its text is not."""
 
 
-def _must(name: str, kind: TypeEngine[object]) -> Column[object]:
+def _must(name: str, kind: TypeEngine[Any]) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 

@@ -48,7 +48,12 @@ def make_sample_repository(path: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".sample-shop-") as scratch:
             # Built aside and moved in one step: a half-made repository would be taken for a finished one.
-            _build(Path(scratch)).rename(path)
+            repository = _build(Path(scratch))
+            try:
+                repository.rename(path)
+            except OSError as exc:
+                if not path.exists():  # else another process was faster, with the same commits
+                    raise Permanent(f"The sample repository cannot be put at {path}: {exc}.") from exc
     return _git("rev-parse", "--verify", f"refs/heads/{BRANCH}", git_dir=path)
 
 

@@ -54,7 +54,7 @@ class Clone:
         default = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", listed.text, re.MULTILINE)
         if not default:
             raise Permanent(f"{self._name} has no commit on its default branch: push one first")
-        existing = [f"+{ref}:{_BRANCH}"] if f"\t{ref}" in listed.text else []
+        existing = [f"+{ref}:{_BRANCH}"] if any(line.endswith(f"\t{ref}") for line in listed.text.splitlines()) else []
         await self._git.run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", url, f"+HEAD:{_DEFAULT}", *existing),
             git_dir=self._git_dir,

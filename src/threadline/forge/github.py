@@ -96,9 +96,8 @@ class GitHub:
 
 
 def _error(status: int, headers: Mapping[str, str], body: str) -> Permanent | Transient:
-    limited = status == 429 or (
-        status == 403 and ("Retry-After" in headers or headers.get("X-RateLimit-Remaining") == "0")
-    )
+    asked_to_wait = "Retry-After" in headers or headers.get("X-RateLimit-Remaining") == "0" or "rate limit" in body
+    limited = status == 429 or (status == 403 and asked_to_wait)
     if limited or status >= 500:
         return Transient(f"GitHub answered {status}: try again later", retry_after=_wait(headers))
     if status == 422 and "already exists" in body:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Literal
 
 import structlog
@@ -29,7 +28,8 @@ DRAIN = 5.0
 _LAST_WORDS = 1.0
 """Seconds for answers to leave once nothing is on its way any more."""
 
-_PROBE = timedelta(seconds=1)
+_PROBE = 1.0
+"""Seconds in which Temporal has to say that it is well. The client's own timeout does not cover connecting."""
 
 _REFUSALS = (
     "account_inactive",
@@ -100,7 +100,8 @@ class Gateway:
             port = await opened.enter_async_context(_listening(served, self._config.host, self._config.port))
             if link:
                 await _unless(stop, link.connect_async())
-            _log.info("gateway_ready", mode=self._config.mode, port=port)
+            if not stop.is_set():
+                _log.info("gateway_ready", mode=self._config.mode, port=port)
             await stop.wait()
             await intake.drain(DRAIN)
         _log.info("gateway_stopped", counts=dict(intake.counts))
@@ -129,8 +130,9 @@ class Gateway:
 
     async def _reaches_temporal(self) -> bool:
         try:
-            return await self._temporal.service_client.check_health(timeout=_PROBE)
-        except (RPCError, RuntimeError):
+            async with asyncio.timeout(_PROBE):
+                return await self._temporal.service_client.check_health()
+        except (RPCError, RuntimeError, TimeoutError):
             return False
 
 

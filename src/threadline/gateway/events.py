@@ -13,6 +13,9 @@ from threadline.domain.addressing import Thread
 from threadline.domain.messages import FileRef, IncomingMessage
 from threadline.gateway.rich_text import mappings, string, text_of, words_of
 
+_MENTION = "app_mention"
+_SLACKBOT = "USLACKBOT"
+
 
 class IgnoreReason(StrEnum):
     """Why an event reaches no workflow; each is counted."""
@@ -131,7 +134,8 @@ def _read(body: Mapping[str, Any]) -> _Post:
         ts=ts,
         root=string(said, "thread_ts") or ts,
         user=string(said, "user"),
-        parent_user=string(said, "parent_user_id"),
+        # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
+        parent_user=string(said, "parent_user_id").replace(_SLACKBOT, ""),
         subtype=string(said, "subtype"),
         bot_id=string(said, "bot_id"),
         text="" if kind == messages.DELETION else text_of(said),
@@ -152,7 +156,9 @@ def _correction(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Mappi
             return messages.EDIT, after, before
         case "message_deleted":
             return messages.DELETION, before, before
-    return "", event, {}
+    # An edit fires the mention again: its twin is the message_changed, not the message that was mentioned in first.
+    edited = string(event, "type") == _MENTION and bool(_object(event, "edited"))
+    return messages.EDIT if edited else "", event, {}
 
 
 def _team(body: Mapping[str, Any]) -> str:
@@ -235,9 +241,8 @@ def _complete(post: _Post) -> bool:
     return all((post.team, post.channel, post.ts, post.user))
 
 
-_EVENTS = ("message", "app_mention")
+_EVENTS = ("message", _MENTION)
 _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
-_SLACKBOT = "USLACKBOT"
 
 _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Route]], ...] = (
     (lambda post, _: post.type not in _EVENTS, _ignore(IgnoreReason.NOT_A_MESSAGE)),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -11,6 +11,8 @@ import structlog
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.authorization.async_authorize import AsyncAuthorize
+from slack_bolt.middleware.async_middleware import AsyncMiddleware
+from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -32,7 +34,7 @@ class Intake:
     def __init__(self, config: RoutingConfig, dispatcher: Dispatcher) -> None:
         self._config = config
         self._dispatcher = dispatcher
-        self._in_flight = 0
+        self.in_flight = 0
         self._landed = asyncio.Event()
         self._landed.set()
         self.draining = False
@@ -67,13 +69,13 @@ class Intake:
     @contextmanager
     def flight(self) -> Iterator[None]:
         """Covers an event from its arrival until its answer is sent."""
-        self._in_flight += 1
+        self.in_flight += 1
         self._landed.clear()
         try:
             yield
         finally:
-            self._in_flight -= 1
-            if not self._in_flight:
+            self.in_flight -= 1
+            if not self.in_flight:
                 self._landed.set()
 
     async def drain(self, timeout: float) -> None:
@@ -83,7 +85,7 @@ class Intake:
             async with asyncio.timeout(timeout):
                 await self._landed.wait()
         except TimeoutError:
-            _log.warning("drain_incomplete", in_flight=self._in_flight)
+            _log.warning("drain_incomplete", in_flight=self.in_flight)
 
 
 class _AlreadyAuthorized(AsyncAuthorize):
@@ -99,32 +101,47 @@ class _AlreadyAuthorized(AsyncAuthorize):
         return self._identity
 
 
+class _Answer(AsyncMiddleware):
+    """The last middleware: it answers everything, so no listener is needed.
+
+    A plain function would have Bolt take the body apart for its arguments, which fails for bodies it does not expect.
+    """
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+
+    async def async_process(
+        self,
+        *,
+        req: AsyncBoltRequest,
+        resp: BoltResponse,
+        next: Callable[[], Awaitable[BoltResponse]],  # noqa: A002
+    ) -> BoltResponse:
+        if req.body.get("type") == "event_callback":
+            return BoltResponse(status=await self._intake.take(req.body), body="")
+        self._intake.set_aside(req.body)
+        return BoltResponse(status=HTTPStatus.OK, body="")
+
+
 def bolt_app(intake: Intake, identity: AuthorizeResult, web: AsyncWebClient) -> AsyncApp:
     """A Bolt app that gives every event to the intake and answers only after it.
 
-    Requests by HTTP are verified before they get here, and the bot's own posts are ignored by the routing table: Bolt
-    would drop a whole class of events, edits included, before they are counted.
+    Requests by HTTP are verified before they get here, and the bot's own posts are ignored by the routing table,
+    where they are counted.
     """
     app = AsyncApp(
         name="threadline",
         # Without its token: Bolt would warn that it does not use it, and it has no call to make.
         client=AsyncWebClient(base_url=web.base_url),
         authorize=_AlreadyAuthorized(identity),
-        # The middleware below answers after the work anyway; so shall any listener that is ever added.
+        # `_Answer` answers after the work anyway; so shall any listener that is ever added.
         process_before_response=True,
         request_verification_enabled=False,
         ignoring_self_events_enabled=False,
         ssl_check_enabled=False,
         attaching_function_token_enabled=False,
     )
-
-    @app.middleware
-    async def answer(body: dict[str, Any]) -> BoltResponse:
-        if body.get("type") == "event_callback":
-            return BoltResponse(status=await intake.take(body), body="")
-        intake.set_aside(body)
-        return BoltResponse(status=HTTPStatus.OK, body="")
-
+    app.use(_Answer(intake))
     return app
 
 

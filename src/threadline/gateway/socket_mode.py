@@ -18,8 +18,11 @@ from threadline.gateway.intake import Intake
 _ALARMS = ("link_disabled", "too_many_websockets")
 """Reasons that a new connection does not cure: Socket Mode was switched off, or others hold all the places."""
 
-_STALE = 30.0
-"""Seconds without a connection after which its address is given up."""
+_FAULTS = (None, "internal_error", "fatal_error", "service_unavailable", "request_timeout")
+"""What Slack says when the fault is its own; None is an answer that is not even JSON."""
+
+HEARTBEAT = 10.0
+"""Seconds between looks at the connection; a dead one is noticed after at most four."""
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -30,9 +33,12 @@ class SocketModeLink(AsyncSocketModeHandler):
     An event is acknowledged on the socket only when Bolt answers 200, so what is refused is delivered again.
     """
 
-    def __init__(self, bolt: AsyncApp, intake: Intake, app_token: str, web: AsyncWebClient) -> None:
-        super().__init__(bolt, app_token, web_client=web)
+    def __init__(
+        self, bolt: AsyncApp, intake: Intake, app_token: str, web: AsyncWebClient, *, heartbeat: float = HEARTBEAT
+    ) -> None:
+        super().__init__(bolt, app_token, web_client=web, ping_interval=heartbeat)
         self._intake = intake
+        self._heartbeat = heartbeat
         self._renewal: asyncio.Task[None] | None = None
         self.client.on_message_listeners.append(_tell_why)
 
@@ -49,12 +55,15 @@ class SocketModeLink(AsyncSocketModeHandler):
         try:
             self.client.wss_uri = await self.client.issue_new_wss_url()
         except SlackApiError as exc:
-            raise Permanent(
-                f"Slack refuses to open a socket ({exc.response['error']}): set SLACK_APP_TOKEN to an app-level token "
-                "(xapp-…) with the scope connections:write, and switch Socket Mode on in the app's settings"
-            ) from exc
-        except (ClientError, TimeoutError, OSError):
-            _log.warning("socket_address_unavailable", next="the client keeps trying")
+            error = exc.response.get("error")
+            if error not in _FAULTS:
+                raise Permanent(
+                    f"Slack refuses to open a socket ({error}): set SLACK_APP_TOKEN to an app-level token (xapp-…) "
+                    "with the scope connections:write, and switch Socket Mode on in the app's settings"
+                ) from exc
+            _log.warning("socket_address_unavailable", cause=error, next="the client keeps trying")
+        except (ClientError, TimeoutError, OSError) as exc:
+            _log.warning("socket_address_unavailable", cause=type(exc).__name__, next="the client keeps trying")
         self._renewal = asyncio.create_task(self._renew_stale_address())
         await self.client.connect()  # type: ignore[no-untyped-call]
 
@@ -69,7 +78,7 @@ class SocketModeLink(AsyncSocketModeHandler):
     async def _renew_stale_address(self) -> None:
         """An address is good for one use, but after a failed connection the client would try the same one for ever."""
         while True:
-            await asyncio.sleep(_STALE)
+            await asyncio.sleep(self._heartbeat)
             if not await self.client.is_connected():
                 _log.error("socket_disconnected", next="asking Slack for a new address")
                 self.client.wss_uri = None

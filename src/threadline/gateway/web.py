@@ -60,7 +60,8 @@ def application(probe: Probe, intake: Intake, requests: SlackRequests | None) ->
     async def ready(_: web.Request) -> web.Response:
         parts = {**await probe(), "taking_events": not intake.draining}
         status = HTTPStatus.OK if all(parts.values()) else HTTPStatus.SERVICE_UNAVAILABLE
-        return web.json_response({**parts, "counts": dict(intake.counts)}, status=status)
+        told = {**parts, "in_flight": intake.in_flight, "counts": dict(intake.counts)}
+        return web.json_response(told, status=status)
 
     app = web.Application(client_max_size=MAX_BODY)
     app.add_routes([web.get("/healthz", alive), web.get("/readyz", ready)])

@@ -17,10 +17,12 @@ with workflow.unsafe.imports_passed_through():
         AgentActivities,
         CaseActivities,
         EndRequest,
+        FixActivities,
         Notice,
         NoticeKind,
         SaveRequest,
         Settled,
+        SlackActivities,
         StatusChange,
         TurnEnded,
         TurnRef,
@@ -134,7 +136,7 @@ class BugCase:
     async def look_up_fix(self) -> None:
         """Ask the code host whether the fix was merged; a merge ends the case."""
         try:
-            self.merge(await call(CaseActivities.check_pull_request, self.marks.bug_id, summary="was the fix merged?"))
+            self.merge(await call(FixActivities.check_pull_request, self.marks.bug_id, summary="was the fix merged?"))
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
@@ -172,10 +174,10 @@ class BugCase:
             await self._change(CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
         if before.developer_due:
             notice = Notice(before.bug_id, NoticeKind.FORWARDED, number)
-            self.aside(CaseActivities.post_notice, notice, "tell developers that it was forwarded")
+            self.aside(SlackActivities.post_notice, notice, "tell developers that it was forwarded")
         if self.state.attachments_due:
             self.state.attachments_due = False
-            await attempt(CaseActivities.fetch_attachments, before.bug_id, summary="fetch attachments")
+            await attempt(SlackActivities.fetch_attachments, before.bug_id, summary="fetch attachments")
 
     async def _settle(self, number: int) -> Settled:
         """Run attempts at a turn until it has an outcome, people must take over, or the case is to end."""
@@ -218,26 +220,26 @@ class BugCase:
     async def _ask(self, turn: TurnRef) -> None:
         if self.marks.reporter_due or self.inbox.holds_from(REPORTER):
             return  # they may have just said it: the next turn sees it first
-        trouble = await attempt(CaseActivities.post_clarification_question, turn, summary="ask the reporter")
+        trouble = await attempt(SlackActivities.post_clarification_question, turn, summary="ask the reporter")
         if trouble:
             await self._post_findings(turn, has_fix=False)
             await self._await_developers(Reason.FINDINGS_POSTED)
             return
-        self.aside(CaseActivities.mark_used, turn, "check marks")
+        self.aside(SlackActivities.mark_used, turn, "check marks")
         if not self.closing:
             timeout = self.state.limits.reporter_timeout
             await self._wait_as(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
 
     async def _post_findings(self, turn: TurnRef, *, has_fix: bool) -> None:
-        trouble = await attempt(CaseActivities.create_summary_thread, turn.bug_id, summary="open the summary thread")
+        trouble = await attempt(SlackActivities.create_summary_thread, turn.bug_id, summary="open the summary thread")
         if not trouble:
-            trouble = await attempt(CaseActivities.post_investigation_results, turn, summary="post findings")
+            trouble = await attempt(SlackActivities.post_investigation_results, turn, summary="post findings")
         if trouble:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
-        self.aside(CaseActivities.mark_used, turn, "check marks")
+        self.aside(SlackActivities.mark_used, turn, "check marks")
         if has_fix and not self.closing:
             try:
-                self.merge(await call(CaseActivities.open_pull_request, turn, summary="open a pull request"))
+                self.merge(await call(FixActivities.open_pull_request, turn, summary="open a pull request"))
             except FailureError as error:
                 if is_cancelled_exception(error):
                     raise
@@ -245,7 +247,7 @@ class BugCase:
 
     async def _escalate(self, turn: TurnRef) -> None:
         try:
-            escalation = await call(CaseActivities.escalate_to_humans, turn, summary="call on-call")
+            escalation = await call(SlackActivities.escalate_to_humans, turn, summary="call on-call")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
@@ -270,10 +272,10 @@ class BugCase:
 
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
         notice = Notice(self.marks.bug_id, kind, ordinal, detail)
-        await attempt(CaseActivities.post_notice, notice, summary=f"notice: {kind}")
+        await attempt(SlackActivities.post_notice, notice, summary=f"notice: {kind}")
 
     async def _farewell(self) -> None:
-        await attempt(CaseActivities.post_closing, self.marks.bug_id, summary="say how it ended")
+        await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
         self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
 
 

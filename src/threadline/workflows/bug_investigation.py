@@ -13,7 +13,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import CaseActivities, FlushRequest, Reactions
+    from threadline.contracts.bug import CaseActivities, FlushRequest, Reactions, SlackActivities
     from threadline.domain import addressing, messages
     from threadline.domain.bug import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
 
@@ -119,11 +119,11 @@ class BugInvestigationWorkflow:
 
     async def _fetch_report(self) -> messages.IncomingMessage | None:
         try:
-            return await call(CaseActivities.fetch_report, self._case.state.thread, summary="fetch the report")
+            return await call(SlackActivities.fetch_report, self._case.state.thread, summary="fetch the report")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("report_not_fetched", extra={"thread": self._case.state.thread.key})
+            workflow.logger.warning("report_not_fetched", extra={"slack_thread": self._case.state.thread.key})
             return None
 
     async def _flush(self) -> None:
@@ -140,7 +140,7 @@ class BugInvestigationWorkflow:
         ]
         if seen:
             name = "+1" if self._ended() else "eyes"
-            case.aside(CaseActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
+            case.aside(SlackActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
 
     def _due(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""

@@ -6,7 +6,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import CaseActivities, Forward
+    from threadline.contracts.bug import Forward, SlackActivities
     from threadline.domain import addressing, messages
     from threadline.domain.addressing import Thread
 
@@ -33,12 +33,12 @@ class RouteReplyWorkflow:
         outcome = "not a case"
         while batch := self._inbox.batch():
             try:
-                if await call(CaseActivities.forward_reply, Forward(thread, batch[0]), summary="find the case"):
+                if await call(SlackActivities.forward_reply, Forward(thread, batch[0]), summary="find the case"):
                     outcome = "forwarded"
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
                 outcome = f"not forwarded: {fault_of(error).words}"
-                workflow.logger.error("reply_not_forwarded", extra={"thread": thread.key, "reason": outcome})
+                workflow.logger.error("reply_not_forwarded", extra={"slack_thread": thread.key, "reason": outcome})
             self._inbox.stored(1)
         return outcome

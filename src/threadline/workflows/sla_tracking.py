@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exce
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import CaseActivities, Escalation, SlaNotice
+    from threadline.contracts.bug import Escalation, SlackActivities, SlaNotice
     from threadline.domain import addressing, sla
 
 from threadline.workflows.calls import call, fault_of
@@ -85,7 +85,7 @@ class SLATrackingWorkflow:
         tier = sla.tier_for(due.kind, self._breaches, self._escalation.tiers)
         notice = SlaNotice(self._escalation.bug_id, self._escalation.number, due.kind, due.ordinal, tier)
         try:
-            return await call(CaseActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
+            return await call(SlackActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
         except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
             workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).words})
             return True

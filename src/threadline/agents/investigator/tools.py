@@ -43,7 +43,18 @@ def bug_server(
     logs: LogSearch | None,
     limits: ToolLimits,
 ) -> McpSdkServerConfig:
-    """The MCP server of one turn; a tool whose port is missing does not exist."""
+    """The MCP server of one turn. It is made anew for each: its tools hold the case."""
+    return create_sdk_mcp_server(SERVER, tools=case_tools(bug_id, records, queries, logs, limits))
+
+
+def case_tools(
+    bug_id: str,
+    records: CaseRecords,
+    queries: QuerySource | None,
+    logs: LogSearch | None,
+    limits: ToolLimits,
+) -> list[SdkMcpTool[Any]]:
+    """The tools of one case; one whose port is missing does not exist."""
     case = _CaseTools(bug_id, records)
     tools = [
         _tool(
@@ -59,7 +70,7 @@ def bug_server(
         tools.append(_tool("query_database", _query_help(queries), _QUERY, _querying(queries), limits.queries))
     if logs:
         tools.append(_tool("search_logs", _LOGS, _SEARCH, _searching(logs), limits.queries))
-    return create_sdk_mcp_server(SERVER, tools=tools)
+    return tools
 
 
 def _tool(

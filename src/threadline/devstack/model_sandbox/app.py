@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,6 +29,17 @@ def build(director: Director) -> Starlette:
             Route("/control/errors", control.errors, methods=["POST"]),
         ]
     )
+
+
+class ErrorOrder(BaseModel):
+    """What `Director.fail_next` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: int = Field(default=529, ge=400, le=599)
+    count: int = 1
+    retry_after: float | None = None
+    bug_id: str = ""
 
 
 class _Messages:
@@ -89,9 +101,10 @@ class _Control:
     async def errors(self, request: Request) -> Response:
         """Body: `{"status": 529, "count": 1, "retry_after": null, "bug_id": ""}`, every field optional."""
         try:
-            self._director.fail_next(**json.loads(await request.body() or b"{}"))
-        except (ValueError, TypeError) as exc:
-            return JSONResponse({"error": f"Send status, count, retry_after and bug_id, or some of them: {exc}."}, 400)
+            order = ErrorOrder.model_validate_json(await request.body() or b"{}")
+        except ValidationError as exc:
+            return JSONResponse({"error": f"Send status, count, retry_after, bug_id, or some of them: {exc}"}, 400)
+        self._director.fail_next(**order.model_dump())
         return Response(status_code=204)
 
 

@@ -43,8 +43,14 @@ class CaseFile:
     messages: tuple[Message, ...]
 
     def having_read(self, text: str) -> "CaseFile":
-        """The same case with the messages that are fenced in `text`; the newer wording of a message wins."""
-        known = {(said.number, said.part): said for said in (*self.messages, *_messages(text))}
+        """The same case with the messages that are fenced in `text`; the newer wording of a message wins.
+
+        What the prompt brought as new stays new, however the conversation marks it.
+        """
+        known = {(said.number, said.part): said for said in self.messages}
+        for said in _messages(text):
+            before = known.get((said.number, said.part), said)
+            known[said.number, said.part] = replace(said, read=said.read and before.read)
         return replace(self, messages=tuple(known[key] for key in sorted(known)))
 
     @property
@@ -72,16 +78,12 @@ class CaseFile:
     def wants_fix(self) -> bool:
         """A developer asked for a fix, and the newest such word is no praise of one."""
         said = self._news_of_developers
-        return any(_FIX.search(text) and not _PRAISED.search(text) for text in said) and not self.is_done
+        return any(_FIX.search(text) and not _praises(text) for text in said) and not self.is_done
 
     @property
     def is_done(self) -> bool:
         """The last developer to write says that it is good, without asking for a fix in the same breath."""
-        said = self._news_of_developers[-1:]
-        return any(
-            _DONE.search(text) and not _DENIED.search(text) and (_PRAISED.search(text) or not _FIX.search(text))
-            for text in said
-        )
+        return any(_praises(text) for text in self._news_of_developers[-1:])
 
     @property
     def _news_of_developers(self) -> list[str]:
@@ -104,6 +106,12 @@ def read(prompts: Sequence[str], bug_id: str) -> CaseFile:
         messages=() if head else (Message(1, "reporter", prompt),),
     )
     return case.having_read(prompt)
+
+
+def _praises(text: str) -> bool:
+    """`it works`, `the fix is merged`; but neither `not done` nor `good, now fix it`, which asks for work."""
+    praised = _PRAISED.search(text) or (_DONE.search(text) and not _FIX.search(text))
+    return bool(praised and not _DENIED.search(text))
 
 
 def _messages(text: str) -> Iterable[Message]:

@@ -49,22 +49,23 @@ class _Fault:
     bug_id: str
 
 
-@dataclass
+@dataclass(repr=False)
 class Director:
     """Answers requests.
 
     `default` plays where no registered script wants to; `pace` is a pause in seconds before every reply, so that
-    people can watch; `api_key`, when given, is the only `x-api-key` that is let in.
+    people can watch; `api_key`, when given, is the only `x-api-key` that is let in. Every reply to a case stops at the
+    hold `investigating:<bug id>` as long as that is armed, so that a demo can write while a turn runs for certain.
     """
 
     default: Script
     pace: float = 0.0
     api_key: str = ""
-    log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE))
-    holds: Holds = field(default_factory=Holds)
-    _scripts: list[tuple[Predicate, Script]] = field(default_factory=list)
-    _asked: Counter[str] = field(default_factory=Counter)
-    _faults: list[_Fault] = field(default_factory=list)
+    log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    holds: Holds = field(default_factory=Holds, init=False)
+    _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
+    _asked: Counter[str] = field(default_factory=Counter, init=False)
+    _faults: list[_Fault] = field(default_factory=list, init=False)
 
     def script(
         self, script: Script, *, bug_id: str = "", report: str = "", when: Predicate = lambda conversation: True
@@ -101,7 +102,7 @@ class Director:
         await self.holds.reached(name)
 
     async def answer(self, conversation: Conversation) -> Answer:
-        """The next step of this conversation; a script that fails is answered with a 400, which nobody retries."""
+        """The next step of this conversation; a script that fails becomes a 400 with its words."""
         if not conversation.tools:
             # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
             return Reply("Bug investigation")
@@ -115,6 +116,7 @@ class Director:
         script = next((script for wanted, script in reversed(self._scripts) if wanted(conversation)), self.default)
         try:
             await asyncio.sleep(self.pace)
+            await self.holds.wait_if_armed(f"investigating:{conversation.bug_id}")
             return await play(script, Turn(conversation, self.holds, asked))
         except Exception as exc:
             logger.exception("model_script_failed")

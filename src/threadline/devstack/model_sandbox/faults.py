@@ -1,6 +1,6 @@
 """The faults planted in the sample shop, as somebody recognises them who reads its files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -64,8 +64,13 @@ FAULTS = (
 )
 
 
-def recognise(source: str, words: Iterable[str]) -> Fault | None:
-    """The fault that is in this source and explains the most of these words; None when none explains any."""
+def recognise(sources: Mapping[str, str], words: Iterable[str]) -> tuple[str, Fault] | None:
+    """The fault in these sources that explains the most of these words, and its file; None when none explains any.
+
+    Args:
+        sources: path → text; of two faults that explain the same number of words the one in the earlier file counts.
+    """
     said = set(words)
-    present = [fault for fault in FAULTS if fault.wrong in source and fault.about & said]
-    return max(present, key=lambda fault: len(fault.about & said), default=None)
+    present = [(path, fault) for path, text in sources.items() for fault in FAULTS if fault.wrong in text]
+    explaining = [(path, fault) for path, fault in present if fault.about & said]
+    return max(explaining, key=lambda found: len(found[1].about & said), default=None)

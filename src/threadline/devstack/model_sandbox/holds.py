@@ -14,7 +14,7 @@ class Holds:
         self._waiting: Counter[str] = Counter()
 
     def arm(self, name: str) -> None:
-        """From now on replies stop at `name`, also at an optional point, and also when it was released before."""
+        """From now on replies stop at `name`, where they would have passed or it was released before."""
         self._armed.add(name)
         self._released.discard(name)
 
@@ -25,8 +25,9 @@ class Holds:
             self._released.add(name)
             self._changed.notify_all()
 
-    def armed(self, name: str) -> bool:
-        return name in self._armed
+    async def wait_if_armed(self, name: str) -> None:
+        if name in self._armed:
+            await self.wait(name)
 
     async def wait(self, name: str) -> None:
         async with self._changed:
@@ -42,6 +43,11 @@ class Holds:
         """Return as soon as a reply waits at `name`."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._waiting[name] > 0)
+
+    async def deserted(self, name: str) -> None:
+        """Return as soon as no reply waits at `name`."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._waiting[name] == 0)
 
     def overview(self) -> dict[str, object]:
         """`armed` and `released`: sorted names; `waiting`: how many replies wait at each name."""

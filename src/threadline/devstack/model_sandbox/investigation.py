@@ -12,11 +12,13 @@ from threadline.devstack.model_sandbox.faults import Fault, recognise
 from threadline.devstack.model_sandbox.turn import Turn
 
 MAX_FILES = 3
-"""Files that are read before giving up: the fault is in one of the best, or it is none that the script knows."""
+"""Files that are read: the fault is in one of the best, or it is none that the script knows."""
 MAX_PAGES = 20
 """Pages of a conversation that are read; far more than a person writes."""
 QUOTE = 300
-"""Characters of a message that a summary quotes."""
+"""Characters of one message that a summary quotes."""
+QUOTES = 6_000
+"""Characters of all messages in a summary; of many messages each is cut shorter, but none is left out."""
 
 _CURSOR = re.compile(r'(?i)cursor"?[ :=]+"([^"\s]+)"')
 _FENCED = re.compile(r"<message .*?</message>", re.DOTALL)
@@ -34,12 +36,8 @@ class Insight:
 
 
 async def investigate(turn: Turn) -> None:
-    """Ask when the report says too little, else search, read and conclude; edit only when a developer asked.
-
-    Waits at the hold `investigating:<bug id>` if somebody armed it, so that a demo can write while a turn runs.
-    """
+    """Ask when the report says too little, else search, read and conclude; edit only when a developer asked."""
     case = case_file.read(turn.prompts, turn.bug_id)
-    await turn.hold_if_armed(f"investigating:{case.bug_id}")
     if case.continuation:
         case = await _conversation(turn, case)
     if case.alarm:
@@ -85,10 +83,12 @@ async def _look(turn: Turn, case: CaseFile) -> Insight:
     said = " ".join(message.text for message in case.of_reporter)
     similar = await _use(turn, "mcp__bug__find_similar_bugs", bug_id=case.bug_id, text=said, query=said, limit=3)
     others = tuple(dict.fromkeys(other for other in _OTHER_CASE.findall(similar.text) if other != case.bug_id))
-    for path in paths[:MAX_FILES]:
-        source = search.source((await turn.call("Read", file_path=_absolute(turn, path))).text)
-        if fault := recognise(source, words):
-            return Insight(path, fault.line_in(source), fault, others)
+    best = paths[:MAX_FILES]
+    reads = await turn.call_together(*(("Read", {"file_path": _absolute(turn, path)}) for path in best))
+    sources = {path: search.source(read.text) for path, read in zip(best, reads, strict=True)}
+    if found := recognise(sources, words):
+        path, fault = found
+        return Insight(path, fault.line_in(sources[path]), fault, others)
     return Insight(paths[0], search.first_hit(hits.text, paths[0]), None, others)
 
 
@@ -206,7 +206,8 @@ def _conclusion(insight: Insight) -> str:
 
 
 def _quoted(messages: list[Message]) -> str:
-    quotes = (f"the {said.sender} wrote “{' '.join(said.text.split())[:QUOTE]}”" for said in messages)
+    room = min(QUOTE, QUOTES // max(1, len(messages)))
+    quotes = (f"the {said.sender} wrote “{' '.join(said.text.split())[:room]}”" for said in messages)
     return f"What was said: {'; '.join(quotes)}." if messages else ""
 
 

@@ -14,7 +14,7 @@ _NUMBERED = re.compile(r"^\s*\d+[\t→](?P<text>.*)$", re.MULTILINE)
 _BESIDE_THE_POINT = frozenset({"test", "tests", "attachments", "docs", "node_modules"})
 _EMPTY_WORDS = """
 about after again against all also always and another any anything app are back bad because been before being broke
-broken bug but can cannot case could day did does doesn doing done down error even ever every everything fails fault
+broken bug but can cannot case could did does doesn doing done down error even ever every everything fails fault
 fine fix for found from gets getting give gives goes going good got had has have hello help her here his hour how
 into isn issue its just know like look looks made make many maybe mine more most much must need needs never new none
 not nothing now off one only open other our out please possible problem pull really reporter request said same says

@@ -131,11 +131,6 @@ class Turn:
         if self.live:
             await self._holds.wait(name)
 
-    async def hold_if_armed(self, name: str) -> None:
-        """Wait at `name` only when somebody armed it."""
-        if self._holds.armed(name):
-            await self.hold(name)
-
     async def slow(self, seconds: float) -> None:
         if self.live:
             await asyncio.sleep(seconds)

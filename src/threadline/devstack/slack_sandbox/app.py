@@ -1,13 +1,11 @@
-"""The sandbox put together: the parts, their routes, and a server on 127.0.0.1."""
+"""The sandbox put together: its parts and their routes, and the handle by which a test or `threadline up` holds it."""
 
-import asyncio
 import contextlib
-import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypedDict, Unpack
 
 import aiohttp
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -15,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 
-from threadline.devstack.slack_sandbox import seed
+from threadline.devstack.slack_sandbox import seed, server
 from threadline.devstack.slack_sandbox.control import Control
-from threadline.devstack.slack_sandbox.delivery import ACK_TIMEOUT, RETRY_DELAYS, SUBSCRIPTIONS, Deliveries
+from threadline.devstack.slack_sandbox.delivery import Deliveries
 from threadline.devstack.slack_sandbox.faults import Faults
 from threadline.devstack.slack_sandbox.identity import SIGNING_SECRET
 from threadline.devstack.slack_sandbox.interactions import Interactions
@@ -31,7 +29,18 @@ from threadline.devstack.slack_sandbox.socket_mode import Sockets
 from threadline.devstack.slack_sandbox.web_api import WebApi
 from threadline.devstack.slack_sandbox.workspace import Workspace
 
-HOST = "127.0.0.1"
+
+class Options(TypedDict, total=False):
+    """How a sandbox behaves."""
+
+    request_url: str
+    """Where events go as signed HTTP; empty, as it is unless named, for Socket Mode."""
+    ack_timeout: float
+    """Seconds within which the app must acknowledge; Slack's are 3."""
+    retry_delays: Sequence[float]
+    """Seconds before each retry of an event that was not acknowledged; Slack's are 0, 60 and 300."""
+    subscriptions: frozenset[str]
+    """The types of events that the app gets."""
 
 
 class SlackSandbox:
@@ -39,6 +48,7 @@ class SlackSandbox:
 
     `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace` and `click`,
     misbehaviour is ordered through `faults` and `sockets`, and `deliveries` tells what was sent.
+    `clock` gives seconds since 1970, for timestamps.
     """
 
     def __init__(
@@ -46,11 +56,8 @@ class SlackSandbox:
         url: str,
         session: aiohttp.ClientSession,
         *,
-        request_url: str = "",
         clock: Callable[[], float] = time.time,
-        ack_timeout: float = ACK_TIMEOUT,
-        retry_delays: Sequence[float] = RETRY_DELAYS,
-        subscriptions: frozenset[str] = SUBSCRIPTIONS,
+        **options: Unpack[Options],
     ) -> None:
         self.url = url
         self.api_url = f"{url}/api/"
@@ -58,16 +65,8 @@ class SlackSandbox:
         seed.populate(self.workspace)
         self.faults = Faults()
         self.sockets = Sockets()
-        self.deliveries = Deliveries(
-            self.workspace,
-            self.sockets,
-            SignedHttp(session, SIGNING_SECRET),
-            self.faults,
-            request_url=request_url,
-            ack_timeout=ack_timeout,
-            retry_delays=retry_delays,
-            subscriptions=subscriptions,
-        )
+        http = SignedHttp(session, SIGNING_SECRET)
+        self.deliveries = Deliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
         self._page = Page(self.workspace)
         self._files = WorkspaceMethods(self.workspace)
@@ -76,41 +75,18 @@ class SlackSandbox:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls,
-        *,
-        port: int = 0,
-        request_url: str = "",
-        clock: Callable[[], float] = time.time,
-        ack_timeout: float = ACK_TIMEOUT,
-        retry_delays: Sequence[float] = RETRY_DELAYS,
-        subscriptions: frozenset[str] = SUBSCRIPTIONS,
+        cls, *, port: int = 0, clock: Callable[[], float] = time.time, **options: Unpack[Options]
     ) -> AsyncIterator["SlackSandbox"]:
-        """A sandbox that listens, for as long as the block runs.
-
-        Args:
-            port: 0 for any free one.
-            request_url: where events go as signed HTTP; empty for Socket Mode.
-            clock: seconds since 1970, for timestamps.
-            ack_timeout: seconds within which the app must acknowledge.
-            retry_delays: seconds before each retry of an event that was not acknowledged.
-            subscriptions: the types of events that the app gets.
+        """A sandbox that listens on 127.0.0.1, at `port` or any free one, for as long as the block runs.
 
         Raises:
             OSError: the port is taken.
         """
-        with _listening(port) as listener:
-            url = f"http://{HOST}:{listener.getsockname()[1]}"
+        with server.bound(port) as listener:
+            url = f"http://{server.HOST}:{listener.getsockname()[1]}"
             async with aiohttp.ClientSession() as session:
-                sandbox = cls(
-                    url,
-                    session,
-                    request_url=request_url,
-                    clock=clock,
-                    ack_timeout=ack_timeout,
-                    retry_delays=retry_delays,
-                    subscriptions=subscriptions,
-                )
-                async with _serving(sandbox.app, listener):
+                sandbox = cls(url, session, clock=clock, **options)
+                async with server.serving(sandbox.app, listener):
                     try:
                         yield sandbox
                     finally:
@@ -141,7 +117,7 @@ class SlackSandbox:
                 *self._page.routes(),
             ],
             # A site on the web that lets its name point to this machine is not answered.
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[server.HOST, "localhost"])],
         )
 
     async def _receive_upload(self, request: Request) -> Response:
@@ -163,42 +139,3 @@ class SlackSandbox:
         except Refused as refused:
             return PlainTextResponse(refused.error, status_code=404)
         return PlainTextResponse("ok")
-
-
-class _Server(uvicorn.Server):
-    """Says when it is up, and leaves the process's signals to whoever runs it."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-@contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        yield listener
-
-
-@contextlib.asynccontextmanager
-async def _serving(app: Starlette, listener: socket.socket) -> AsyncIterator[None]:
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    waiting = asyncio.create_task(server.ready.wait())
-    try:
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        yield
-    finally:
-        waiting.cancel()
-        server.should_exit = True
-        await serving

@@ -145,8 +145,8 @@ class Control:
 
     async def create_user(self, given: Json) -> Json:
         """`{id, name, real_name?, is_bot?}`."""
-        real_name, is_bot = given.get("real_name", given["name"]), bool(given.get("is_bot"))
-        return {"user": self._workspace.add_user(User(given["id"], given["name"], real_name, is_bot)).as_slack()}
+        user = User(given["id"], given["name"], given.get("real_name") or given["name"], bool(given.get("is_bot")))
+        return {"user": self._workspace.add_user(user).as_slack()}
 
     async def order_fault(self, given: Json) -> Json:
         """`{fault, count?, seconds?, method?}`; `fault` is the name of a method of `Faults`."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from threadline.devstack.slack_sandbox.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, SLACKBOT, TEAM
 
@@ -53,7 +54,7 @@ class File:
     channels: list[str] = field(default_factory=list)
 
     def as_slack(self) -> Json:
-        path = f"{self.base_url}/files-pri/{TEAM}-{self.id}"
+        path, name = f"{self.base_url}/files-pri/{TEAM}-{self.id}", quote(self.name)
         return {
             "id": self.id,
             "name": self.name,
@@ -69,9 +70,9 @@ class File:
             "is_external": False,
             "is_public": bool(self.channels),
             "channels": list(self.channels),
-            "url_private": f"{path}/{self.name}",
-            "url_private_download": f"{path}/download/{self.name}",
-            "permalink": f"{self.base_url}/files/{self.user}/{self.id}/{self.name}",
+            "url_private": f"{path}/{name}",
+            "url_private_download": f"{path}/download/{name}",
+            "permalink": f"{self.base_url}/files/{self.user}/{self.id}/{name}",
             "file_access": "visible",
         }
 

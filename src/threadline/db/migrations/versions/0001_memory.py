@@ -8,9 +8,9 @@ revision = "0001"
 down_revision = None
 
 _TABLES = (
-    "threads services pull_requests sla_events slack_posts agent_session_entries agent_sessions findings agent_turns "
-    "attachments bug_conversations case_transitions cases"
-).split()
+    "threads, services, pull_requests, sla_events, slack_posts, agent_session_entries, agent_sessions, findings, "
+    "agent_turns, attachments, bug_conversations, case_transitions, cases"
+)
 
 
 def upgrade() -> None:
@@ -18,7 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for table in _TABLES:
-        op.execute(f"DROP TABLE {table}")
+    op.execute(f"DROP TABLE {_TABLES}")
     op.execute("DROP FUNCTION refuse_illegal_step, demand_a_record")
     op.execute("DROP EXTENSION pg_trgm")

@@ -8,13 +8,13 @@ revision = "0002"
 down_revision = "0001"
 
 _FUNCTIONS = (
-    "agent_append_entries append_entries agent_record_finding agent_finish_turn agent_renew_lease held_claim "
-    "agent_claim_turn"
-).split()
+    "agent_append_entries, append_entries, agent_record_finding, agent_finish_turn, agent_renew_lease, held_claim, "
+    "agent_claim_turn, agent_similar_cases"
+)
 _VIEWS = (
-    "agent_transcript_keys agent_transcripts agent_attachments agent_services agent_findings agent_cases "
+    "agent_transcript_keys, agent_transcripts, agent_attachments, agent_services, agent_findings, agent_cases, "
     "agent_conversations"
-).split()
+)
 
 
 def upgrade() -> None:
@@ -22,7 +22,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for function in _FUNCTIONS:
-        op.execute(f"DROP FUNCTION {function}")
-    for view in _VIEWS:
-        op.execute(f"DROP VIEW {view}")
+    op.execute(f"DROP FUNCTION {_FUNCTIONS}")
+    op.execute(f"DROP VIEW {_VIEWS}")

@@ -2,10 +2,11 @@
 -- Each function that writes checks (case, turn, token) and a live lease; SQLSTATE TL001 means the claim is lost.
 
 CREATE VIEW agent_conversations AS
-SELECT bug_id, seq, id, message_id, sender_type, sender_id, message_type, said_at, version, turn, read_through,
-       CASE WHEN redacted_at IS NULL THEN message_text ELSE '(deleted by its author)' END AS message_text
-FROM bug_conversations
-WHERE message_type NOT IN ('deletion', 'quarantined');
+SELECT m.bug_id, m.seq, m.id, m.message_id, m.sender_type, m.sender_id, m.message_type, m.said_at, m.version, m.turn,
+       m.read_through IS NOT NULL OR coalesce(m.turn <= c.turn, false) AS read,
+       CASE WHEN m.redacted_at IS NULL THEN m.message_text ELSE '(deleted by its author)' END AS message_text
+FROM bug_conversations m JOIN cases c USING (bug_id)
+WHERE m.message_type NOT IN ('deletion', 'quarantined');
 
 CREATE VIEW agent_cases AS
 SELECT c.bug_id, c.title, c.status, c.severity, c.components, c.reporter_id, c.created_at, c.resolved_at, c.turn,
@@ -22,13 +23,33 @@ CREATE VIEW agent_services AS
 SELECT name, description, owner, channel, repository FROM services;
 
 CREATE VIEW agent_attachments AS
-SELECT bug_id, id, message_id, file_id, name, mimetype, size, content, error FROM attachments;
+SELECT bug_id, id, file_id, name, mimetype, content, error FROM attachments;
 
 CREATE VIEW agent_transcripts AS
 SELECT project_key, session_id, subpath, id, entry FROM agent_session_entries;
 
 CREATE VIEW agent_transcript_keys AS
 SELECT project_key, session_id, subpath, modified_at FROM agent_sessions;
+
+-- Other cases, by the words their reporters used and by their titles.
+CREATE FUNCTION agent_similar_cases(p_bug_id text, p_text text, p_limit int)
+RETURNS TABLE (bug_id text, title text, status text, summary text, similarity real)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    WITH words AS (
+        SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
+        FROM unnest(to_tsvector('english', left(p_text, 4000)))
+    ), told AS (
+        SELECT m.bug_id, max(ts_rank(to_tsvector('english', m.message_text), w.query, 32)) AS rank
+        FROM bug_conversations m, words w
+        WHERE to_tsvector('english', m.message_text) @@ w.query AND m.sender_type = 'reporter'
+        GROUP BY m.bug_id
+    )
+    SELECT c.bug_id, c.title, c.status, c.summary,
+           least(1, coalesce(t.rank, 0) + similarity(c.title, left(p_text, 200)))::real
+    FROM agent_cases c LEFT JOIN told t USING (bug_id)
+    WHERE c.bug_id <> p_bug_id AND (t.rank IS NOT NULL OR c.title % left(p_text, 200))
+    ORDER BY 5 DESC, c.created_at DESC LIMIT p_limit
+$$;
 
 CREATE FUNCTION agent_claim_turn(
     p_bug_id text, p_turn int, p_attempt int, p_session_id text, p_lease_s double precision

@@ -1,0 +1,23 @@
+"""`threadline db`: the schema."""
+
+import asyncio
+
+import typer
+
+from threadline.cli.settings import adopt_running_stack
+
+app = typer.Typer(help="The database's schema.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    adopt_running_stack()
+
+
+@app.command()
+def upgrade() -> None:
+    """Bring the database at DATABASE_URL to the newest schema. Safe to repeat, and to start twice at once."""
+    from threadline import bootstrap
+
+    asyncio.run(bootstrap.upgrade_database())
+    typer.echo("The database has the newest schema.")

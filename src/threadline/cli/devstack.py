@@ -1,0 +1,100 @@
+"""`threadline up` and `threadline demo`: everything on this machine."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from threadline.cli import stopping, telling
+from threadline.cli.settings import home
+from threadline.domain.errors import Permanent, Transient
+
+if TYPE_CHECKING:
+    from threadline.devstack.scene import Scene
+    from threadline.devstack.stack import Stack
+
+PACE = 0.25
+"""Seconds before each reply of the scripted model, so that one can follow."""
+
+
+def up(
+    pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
+) -> None:
+    """Start everything that is not given by the environment, and stay until Ctrl-C."""
+    code = stopping.play(_up(pace))
+    telling.line("Everything is stopped." if code is None else "")
+    raise typer.Exit(code or 0)
+
+
+def demo(
+    pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
+) -> None:
+    """Play a case's whole story against real parts, from a vague report to its end, and leave nothing behind."""
+    folder = Path(tempfile.mkdtemp(prefix="threadline-demo-"))
+    code = stopping.play(_demo(folder, pace))
+    if code:
+        telling.line(f"The logs are in {folder / 'logs'}.")
+        raise typer.Exit(code)
+    shutil.rmtree(folder, ignore_errors=True)
+    if code is None:
+        telling.line("Stopped before the end of the story.")
+        raise typer.Exit(130)
+
+
+async def _up(pace: float) -> int:
+    from threadline.devstack.stack import Stack, Wishes
+
+    place, wishes = home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
+    async with Stack.running(place.root, wishes, telling.progress) as stack:
+        telling.addresses(stack)
+        while (ended := stack.ended()) is None:
+            await asyncio.sleep(0.5)
+        raise ended.failure(f"ended with exit code {ended.exit_code}")
+
+
+async def _demo(folder: Path, pace: float) -> int:
+    from threadline.devstack import environment
+    from threadline.devstack.scene import Scene
+    from threadline.devstack.stack import Stack, Wishes
+
+    # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
+    wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
+    begun = time.monotonic()
+    try:
+        async with Stack.running(folder, wishes, telling.progress) as stack, Scene.on(stack, telling.message) as scene:
+            telling.scripted()
+            if not await _play(scene):
+                return 1
+            await _retell(stack, scene)
+    except (Permanent, Transient) as error:
+        telling.failed(str(error))
+        return 1
+    telling.line(f"The whole story, with starting and stopping everything, took {time.monotonic() - begun:.0f} s.")
+    return 0
+
+
+async def _play(scene: "Scene") -> bool:
+    """Whether every chapter was seen to happen."""
+    from threadline.devstack.story import CHAPTERS
+
+    for number, chapter in enumerate(CHAPTERS, start=1):
+        telling.chapter(number, chapter.title)
+        try:
+            await chapter.play(scene)
+        except (Permanent, Transient) as error:
+            telling.failed(f"Step {number} ({chapter.title}) failed: {error}")
+            return False
+        telling.seen()
+    return True
+
+
+async def _retell(stack: "Stack", scene: "Scene") -> None:
+    telling.transitions(await scene.transitions())
+    telling.conversation(await scene.conversation())
+    telling.turns(await scene.turns())
+    telling.line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")

@@ -1,0 +1,21 @@
+"""`threadline doctor`: is everything there, and may we use it?"""
+
+import asyncio
+
+import typer
+
+from threadline.cli.settings import adopt_running_stack
+
+
+def doctor() -> None:
+    """Look at each thing that Threadline needs, and say what to do about what is missing."""
+    from threadline import bootstrap
+
+    adopt_running_stack()
+    checks = asyncio.run(bootstrap.examine())
+    for check in checks:
+        typer.secho(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}", fg=None if check.ok else "red")
+        if not check.ok:
+            typer.echo(f"     {check.advice}")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)

@@ -1,0 +1,48 @@
+"""The command `threadline`: its subcommands, how errors are said, and how the process ends."""
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from threadline.cli import cases, db, devstack, doctor, replay, run
+from threadline.domain.errors import Permanent, Transient
+
+app = typer.Typer(
+    help="Durable agents for Slack threads: one Temporal workflow for each thread, no message lost.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(devstack.up)
+app.command()(devstack.demo)
+app.command()(run.gateway)
+app.command()(run.worker)
+app.add_typer(db.app, name="db")
+app.command()(doctor.doctor)
+app.add_typer(cases.app, name="cases")
+app.command()(replay.replay)
+
+
+def main() -> None:
+    """Run a command; an error that is understood is one sentence on stderr and exit code 1."""
+    try:
+        app()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except (Permanent, Transient) as error:
+        sys.stderr.write(f"threadline: {error}\n")
+        code = 1
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End without tearing the interpreter down: Temporal's native threads abort a quarter of such ends.
+
+    https://github.com/temporalio/sdk-python/issues/300
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

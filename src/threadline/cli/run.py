@@ -1,0 +1,32 @@
+"""`threadline gateway` and `threadline worker`: the product's own processes."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from threadline.cli import stopping
+
+
+class Queue(StrEnum):
+    CORE = "core"
+    AGENTS = "agents"
+    ALL = "all"
+
+
+def gateway(
+    http: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Serve signed HTTP here; needed without SLACK_APP_TOKEN.")
+    ] = "",
+) -> None:
+    """Turn Slack's events into signals: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
+    from threadline import bootstrap
+
+    stopping.serve(lambda stop: bootstrap.run_gateway(http or None, stop))
+
+
+def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Queue.ALL) -> None:
+    """Run workflows and short activities (core), the agents' turns (agents), or both."""
+    from threadline import bootstrap
+
+    stopping.serve(lambda stop: bootstrap.run_worker(queue.value, stop))

@@ -1,0 +1,43 @@
+"""What each process may know: nothing of the caller's environment but what is named here."""
+
+from collections.abc import Iterable, Mapping
+
+MACHINE = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "RUST_LOG"),
+)
+"""For every process: where things are on this machine, and how people read and write here."""
+
+PROXIES = tuple(form for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for form in (name, name.lower()))
+"""For whoever talks to a real service; a proxy cannot reach the sandboxes on this machine."""
+
+TEMPORAL = (
+    *("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE"),
+    *("TEMPORAL_TLS", "TEMPORAL_TLS_SERVER_NAME", "TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
+    *("TEMPORAL_TLS_CLIENT_CERT_PATH", "TEMPORAL_TLS_CLIENT_KEY_PATH", "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION"),
+)
+_SLACK = ("SLACK_BOT_TOKEN", "SLACK_API_URL")
+_CHANNELS = ("THREADLINE_REPORTS_CHANNEL", "THREADLINE_SUMMARIES_CHANNEL", "THREADLINE_ESCALATION_CHANNEL")
+_LIMITS = (
+    *("THREADLINE_REPORTER_TIMEOUT", "THREADLINE_DEVELOPER_TIMEOUT", "THREADLINE_TURN_TIMEOUT"),
+    *("THREADLINE_TURN_BUDGET_USD", "THREADLINE_CASE_BUDGET_USD", "THREADLINE_MAX_QUESTIONS"),
+    *("THREADLINE_ONCALL", "THREADLINE_SLA", "THREADLINE_SERVICES"),
+)
+_CODE = ("THREADLINE_REPO", "THREADLINE_HOME", "THREADLINE_WORKSPACES")
+_MODEL = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "THREADLINE_INVESTIGATOR_MODEL", "THREADLINE_AGENT_SLOTS"),
+    *("THREADLINE_QUERY_DATABASES", "THREADLINE_QUERY_VIEWS", "THREADLINE_LOKI_URL"),
+)
+
+GATEWAY = (*TEMPORAL, *_SLACK, *_CHANNELS, "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "DATABASE_URL")
+CORE = (*TEMPORAL, *_SLACK, *_CHANNELS, *_LIMITS, *_CODE, "DATABASE_URL", "GITHUB_TOKEN", "GITHUB_API_URL")
+AGENTS = (*TEMPORAL, *_CODE, *_MODEL, "THREADLINE_AGENT_DATABASE_URL")
+"""No Slack token, no push credential, no owner of the database: what an agent cannot reach it cannot leak."""
+
+COMMANDS = tuple(dict.fromkeys((*TEMPORAL, *_SLACK, *_CHANNELS, *_LIMITS, *_CODE, "DATABASE_URL")))
+"""For the commands that look into a running stack: `cases`, `doctor`, `replay`."""
+
+
+def pick(source: Mapping[str, str], *names: Iterable[str]) -> dict[str, str]:
+    """Those of the named variables that are set to something."""
+    return {name: source[name] for group in names for name in group if source.get(name)}

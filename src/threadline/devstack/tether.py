@@ -1,0 +1,41 @@
+"""Becomes another program that cannot outlive its parent: `python -I -S tether.py PARENT ACCOUNT -- PROGRAM ARGUMENTS`.
+
+ACCOUNT is `uid:gid` to run as, or `-`. Only what starts fast is imported: this runs before every process of the
+devstack.
+"""
+
+import ctypes
+import os
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+
+
+def main(argv: list[str]) -> None:
+    parent, account, program = int(argv[1]), argv[2], argv[4:]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if account != "-":
+        _become(account)
+    # After the change of account, which clears it.
+    _die_with_parent(libc)
+    if os.getppid() != parent:
+        sys.exit("The devstack that started this process has ended.")
+    os.execv(program[0], program)  # noqa: S606  no shell is wanted
+
+
+def _become(account: str) -> None:
+    uid, gid = account.split(":")
+    os.setgroups([])
+    os.setgid(int(gid))
+    os.setuid(int(uid))
+
+
+def _die_with_parent(libc: ctypes.CDLL) -> None:
+    """Linux alone has a death signal; elsewhere a devstack that was killed outright leaves its children running."""
+    if sys.platform == "linux" and libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0) != 0:
+        sys.exit(f"prctl refused to bind this process to its parent: {os.strerror(ctypes.get_errno())}")
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,146 @@
+"""The wrapper around the CLI: what reaches it from the worker, and what it costs. A stand-in plays the CLI."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from threadline.agents.investigator import cli_wrapper
+from threadline.agents.investigator.cli_home import CliHome, find_cli
+from threadline.domain.errors import Permanent
+
+PRINTS_ITSELF = """#!{python}
+import json, os, sys
+print(json.dumps([sys.argv[1:], dict(os.environ), os.getpid()]))
+"""
+SLEEPS = "#!/bin/sh\nexec sleep 60\n"
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    cli = tmp_path / "a folder" / "cli"
+    cli.parent.mkdir()
+    cli.write_text(PRINTS_ITSELF.format(python=sys.executable))
+    cli.chmod(0o755)
+    return cli
+
+
+@pytest.fixture
+def home(stand_in: Path) -> Iterator[CliHome]:
+    made = CliHome(stand_in, {"ANTHROPIC_API_KEY": "key", "EXTRA": "one"})
+    yield made
+    made.remove()
+
+
+def _run(home: CliHome, *arguments: str) -> tuple[list[str], dict[str, str], int]:
+    told = {
+        **os.environ,
+        "DATABASE_URL": "postgresql://owner:hunter2@db",
+        "SLACK_BOT_TOKEN": "xoxb",
+        **home.environment,
+    }
+    done = subprocess.run([home.launcher, *arguments], env=told, capture_output=True, text=True, check=True)
+    argv, environment, pid = json.loads(done.stdout)
+    return argv, environment, pid
+
+
+def test_only_named_variables_reach_the_cli(home: CliHome) -> None:
+    _, environment, _ = _run(home)
+    assert environment.keys() >= home.environment.keys() | {"PATH"}
+    allowed = {"PATH", "PWD", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"}
+    assert environment.keys() <= home.environment.keys() | allowed | {"HTTPS_PROXY", "NO_PROXY"}
+    assert environment["EXTRA"] == "one"
+
+
+def test_secrets_of_the_worker_do_not_reach_the_cli(home: CliHome) -> None:
+    _, environment, _ = _run(home)
+    assert "DATABASE_URL" not in environment
+    assert "hunter2" not in json.dumps(environment)
+    assert "SLACK_BOT_TOKEN" not in environment
+
+
+def test_arguments_arrive_as_they_are(home: CliHome) -> None:
+    arguments = ["--model", "a b", "", "--", "it's $HOME `id`", "-x=\n"]
+    assert _run(home, *arguments)[0] == arguments
+
+
+def test_key_is_in_no_argument(home: CliHome) -> None:
+    assert "key" not in home.launcher.read_text().split()
+
+
+def test_wrapper_costs_little(home: CliHome) -> None:
+    """The least of several runs, less that of the stand-in itself, which is a Python as well."""
+    bare = min(_seconds([sys.executable, "-I", "-c", "import json"]) for _ in range(5))
+    wrapped = min(_seconds([str(home.launcher)]) for _ in range(5))
+    assert wrapped - bare < 0.1
+
+
+def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
+    cli = tmp_path / "cli"
+    cli.write_text(SLEEPS)
+    cli.chmod(0o755)
+    home = CliHome(cli, {})
+    process = subprocess.Popen([home.launcher], env=dict(os.environ))
+    deadline = time.monotonic() + 10
+    while process.poll() is None and time.monotonic() < deadline:
+        home.kill()
+    assert process.wait() == -9
+    home.kill()
+    home.remove()
+    assert not home.launcher.exists()
+
+
+def test_wrapper_of_a_worker_that_is_gone_does_not_start_the_cli(home: CliHome) -> None:
+    """A process in between is the parent that the wrapper finds, and it is not the one that it was told."""
+    between = [
+        sys.executable,
+        "-c",
+        "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))",
+        str(home.launcher),
+    ]
+    done = subprocess.run(between, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "The worker that started this agent has ended." in done.stderr
+    assert done.stdout == ""
+
+
+def test_missing_cli_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Permanent, match="CLI is missing"):
+        find_cli(tmp_path / "nowhere")
+
+
+def _seconds(command: list[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+WARD = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import cli_wrapper
+cli_wrapper.spawn_watchdog(os.getppid(), interval=0.05)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+WORKER = "import subprocess, sys; subprocess.call([sys.executable, '-c', *sys.argv[1:]])"
+
+
+def test_watchdog_ends_the_cli_of_a_worker_that_was_killed() -> None:
+    """What macOS uses in place of the death signal works on every Unix, and is tried here."""
+    folder = str(Path(cli_wrapper.__file__).parent)
+    with subprocess.Popen([sys.executable, "-c", WORKER, WARD, folder], stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        ward = int(worker.stdout.readline())
+        worker.kill()
+        # The end of the pipe tells that neither the ward nor its watchdog holds it any more.
+        assert worker.stdout.read() == ""
+    deadline = time.monotonic() + 5
+    while psutil.pid_exists(ward) and psutil.Process(ward).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline

@@ -1,0 +1,81 @@
+"""The hook that is asked before every call, by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import PreToolUseHookInput
+
+from threadline.agents.investigator.policy import Refused, WorkspacePolicy
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / "shop").mkdir(parents=True)
+    (tmp_path / "work-of-others").mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "innocent").symlink_to(folder / ".git")
+    return folder
+
+
+@pytest.mark.parametrize("path", ["shop/a.py", "./shop/../shop/b", "new/deep/file", "a b.txt", "ümlaut", ""])
+def test_paths_of_the_workspace_are_granted_as_resolved(root: Path, path: str) -> None:
+    granted = WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
+    assert granted == {"file_path": str((root / path).resolve()), "content": "x"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "..", "../work-of-others/a", "out/a", "loop", "~", "~root/a", " /etc/passwd", "\ufeff/etc/passwd",
+     "/etc/passwd\n", "a\x00b", ".git", "shop/.git/config", ".gitignore", ".GITHUB/x", "shop/.git /x", "innocent"],
+)  # fmt: skip
+@pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("Edit", "file_path")])
+def test_paths_elsewhere_and_of_git_are_refused(root: Path, path: str, tool: str, name: str) -> None:
+    with pytest.raises(Refused):
+        WorkspacePolicy(root, may_fix=True).decide(tool, {name: path, "pattern": "x"})
+
+
+@pytest.mark.parametrize(
+    "pattern", ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{..,a}/*"]
+)
+def test_patterns_that_lead_elsewhere_are_refused(root: Path, pattern: str) -> None:
+    with pytest.raises(Refused):
+        WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern})
+    with pytest.raises(Refused):
+        WorkspacePolicy(root, may_fix=False).decide("Grep", {"pattern": "x", "glob": pattern})
+
+
+@pytest.mark.parametrize("pattern", ["**/*.py", "shop/{a,b}.py", "*"])
+def test_patterns_of_the_workspace_are_left_to_the_cli(root: Path, pattern: str) -> None:
+    assert WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern}) is None
+
+
+@pytest.mark.parametrize("tool", ["Bash", "Task", "WebFetch", "MultiEdit", "mcp__other__tool", "mcp__bugs__x", ""])
+def test_unknown_tools_are_refused(root: Path, tool: str) -> None:
+    with pytest.raises(Refused):
+        WorkspacePolicy(root, may_fix=True).decide(tool, {})
+
+
+@pytest.mark.parametrize("tool", ["StructuredOutput", "mcp__bug__get_bug"])
+def test_answer_and_own_tools_are_left_to_the_cli(root: Path, tool: str) -> None:
+    assert WorkspacePolicy(root, may_fix=False).decide(tool, {}) is None
+
+
+async def test_refusal_reaches_the_model_and_a_broken_hook_blocks(root: Path) -> None:
+    matcher = WorkspacePolicy(root, may_fix=False).hook()
+    call: PreToolUseHookInput = {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Write",
+        "tool_input": {"file_path": "a"},
+        "tool_use_id": "t",
+        "session_id": "s",
+        "transcript_path": "",
+        "cwd": str(root),
+    }
+    answer: Any = await matcher.hooks[0](call, "t", {"signal": None})
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert "no developer asked" in answer["hookSpecificOutput"]["permissionDecisionReason"]
+    assert matcher.on_failure == "block"
+    assert matcher.timeout is not None

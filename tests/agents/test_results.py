@@ -1,0 +1,189 @@
+"""On which side each way to fail lands, what an outcome must keep, and what the ledger knows."""
+
+from typing import Any
+
+import pytest
+from claude_agent_sdk import (
+    AssistantMessage,
+    CLIConnectionError,
+    CLIJSONDecodeError,
+    CLINotFoundError,
+    InMemorySessionStore,
+    ProcessError,
+    ResultMessage,
+    SessionKey,
+    SessionStoreEntry,
+)
+
+from threadline.agents.investigator.ledger import SessionLedger
+from threadline.agents.investigator.outcome import Outcome, check, read_outcome
+from threadline.agents.investigator.results import SessionUnknown, TurnBroken, TurnRefused, failure_of, raise_for
+from threadline.agents.investigator.watch import Watch
+
+KEY = "sk-ant-0123456789"
+
+
+def _watch(error: Any = None) -> Watch:
+    watch = Watch(lambda: None, [KEY, "hunter2"])
+    if error:
+        watch.see(AssistantMessage(content=[], model="m", error=error))
+    return watch
+
+
+def _result(**fields: Any) -> ResultMessage:
+    whole: dict[str, Any] = {
+        "subtype": "success",
+        "duration_ms": 1,
+        "duration_api_ms": 1,
+        "is_error": True,
+        "num_turns": 1,
+        "session_id": "s",
+    }
+    return ResultMessage(**(whole | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reply", "kind"),
+    [
+        ({"subtype": "error_max_turns"}, None, TurnRefused),
+        ({"subtype": "error_max_budget_usd"}, None, TurnRefused),
+        ({"subtype": "error_max_structured_output_retries"}, None, TurnRefused),
+        ({"subtype": "error_during_execution", "terminal_reason": "aborted_tools"}, None, TurnBroken),
+        (
+            {"subtype": "error_during_execution", "errors": ["No conversation found with session ID x"]},
+            None,
+            SessionUnknown,
+        ),
+        ({"api_error_status": 400}, "unknown", TurnRefused),
+        ({"api_error_status": 401}, "authentication_failed", TurnRefused),
+        ({"api_error_status": None}, "authentication_failed", TurnRefused),
+        ({"api_error_status": 404}, "model_not_found", TurnRefused),
+        ({"api_error_status": 413}, "invalid_request", TurnRefused),
+        ({"api_error_status": 408}, "server_error", TurnBroken),
+        ({"api_error_status": 429}, "rate_limit", TurnBroken),
+        ({"api_error_status": 529}, "server_error", TurnBroken),
+        ({"api_error_status": None}, "server_error", TurnBroken),
+        ({"api_error_status": None}, "max_output_tokens", TurnRefused),
+        ({"api_error_status": None, "stop_reason": "refusal"}, "invalid_request", TurnRefused),
+    ],
+)
+def test_failed_result_lands_on_its_side(fields: dict[str, Any], reply: str | None, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        raise_for(_result(**fields), _watch(reply))
+
+
+def test_good_result_is_no_failure_also_without_output() -> None:
+    raise_for(_result(is_error=False), _watch())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ProcessError("x", exit_code=-9), TurnBroken),
+        (ProcessError("x", exit_code=143), TurnBroken),
+        (ProcessError("x", exit_code=1), TurnRefused),
+        (ProcessError("No conversation found with session ID", exit_code=1), SessionUnknown),
+        (CLINotFoundError(), TurnRefused),
+        (CLIConnectionError("Failed to start Claude Code: argument list too long"), TurnRefused),
+        (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), TurnBroken),
+        (CLIJSONDecodeError("{", ValueError())  , TurnRefused),
+        (RuntimeError("SessionStore.load() for session x failed"), TurnBroken),
+        (Exception("Control request timeout: initialize"), TurnBroken),
+    ],
+)  # fmt: skip
+def test_error_of_the_sdk_lands_on_its_side(error: Exception, kind: type[Exception]) -> None:
+    assert isinstance(failure_of(error, _watch()), kind)
+
+
+def test_error_of_somebody_else_is_not_judged() -> None:
+    assert failure_of(KeyError("x"), _watch()) is None
+
+
+def test_error_text_holds_the_last_lines_and_no_secret() -> None:
+    watch = _watch()
+    for line in [*("noise" for _ in range(100)), f"key {KEY} of postgresql://owner:pass@db", "password hunter2"]:
+        watch.stderr(line)
+    told = str(failure_of(ProcessError("x", exit_code=1), watch))
+    assert "password …" in told
+    assert "postgresql://…@db" in told
+    assert KEY not in told
+    assert "hunter2" not in told
+    assert "pass@" not in told
+    assert told.count("noise") < 20
+
+
+OUTCOME = {
+    "action": "post_findings", "title": "t", "summary": "s", "root_cause": "", "evidence": [], "severity": "S3",
+    "confidence": 1, "clarification_question": "", "recommended_actions": [], "affected_components": [],
+    "fix_requested": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_ask", "told"),
+    [
+        ({}, False, ""),
+        ({"summary": " "}, True, "post_findings needs a summary"),
+        ({"action": "resolved", "summary": ""}, True, "resolved needs a summary"),
+        ({"action": "escalate", "summary": ""}, True, "escalate needs a summary"),
+        ({"action": "ask_reporter"}, True, "needs a clarification_question"),
+        ({"action": "ask_reporter", "clarification_question": "Which?", "summary": ""}, True, ""),
+        ({"action": "ask_reporter", "clarification_question": "Which?"}, False, "may not ask"),
+        ({"title": ""}, True, "title is empty"),
+    ],
+)
+def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) -> None:
+    violations = check(Outcome.model_validate(OUTCOME | changes), may_ask=may_ask)
+    assert told in " ".join(violations)
+    assert bool(told) == bool(violations)
+
+
+@pytest.mark.parametrize("changes", [{"confidence": 2}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}])
+def test_answer_in_another_form_is_told_by_field(changes: dict[str, Any]) -> None:
+    outcome, problems = read_outcome(OUTCOME | changes)
+    assert outcome is None
+    assert next(iter(changes)) in problems[0]
+
+
+class _Flaky(InMemorySessionStore):
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self._failures = failures
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        self._failures -= 1
+        if self._failures >= 0:
+            raise ConnectionError
+        await super().append(key, entries)
+
+
+SESSION: SessionKey = {"project_key": "p", "session_id": "s"}
+
+
+def _entry(kind: str) -> list[SessionStoreEntry]:
+    return [{"type": kind, "uuid": kind}]
+
+
+async def test_append_that_a_retry_made_good_is_complete() -> None:
+    ledger = SessionLedger(_Flaky(1))
+    with pytest.raises(ConnectionError):
+        await ledger.append(SESSION, _entry("a"))
+    assert ledger.incomplete
+    await ledger.append(SESSION, _entry("a"))
+    assert not ledger.incomplete
+
+
+async def test_append_that_was_given_up_stays_known() -> None:
+    ledger = SessionLedger(_Flaky(1))
+    with pytest.raises(ConnectionError):
+        await ledger.append(SESSION, _entry("a"))
+    await ledger.append(SESSION, _entry("b"))
+    assert ledger.incomplete
+
+
+async def test_running_total_of_costs_is_not_loaded() -> None:
+    store = InMemorySessionStore()
+    await store.append(SESSION, [*_entry("user"), *_entry("cost-state")])
+    loaded = await SessionLedger(store).load(SESSION)
+    assert loaded == _entry("user")
+    assert await SessionLedger(store).load({"project_key": "p", "session_id": "other"}) is None

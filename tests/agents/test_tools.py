@@ -1,0 +1,140 @@
+"""The tools of a case, called as the SDK calls them."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from threadline.agents.investigator.ports import LogSearch, QuerySource, Service, Table
+from threadline.agents.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
+from threadline.domain.errors import Permanent, Transient
+
+if TYPE_CHECKING:
+    from tests.agents.conftest import Bench
+
+
+class Shop:
+    """A database with one wide table, and logs."""
+
+    names = ("shop",)
+
+    async def query(self, source: str, sql: str, limit: int) -> Table:
+        return Table(["id", "note"], [[n, "x" * 5_000] for n in range(limit)], truncated=True)
+
+    async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
+        return [f"{query} {n} " + "y" * 5_000 for n in range(limit)]
+
+
+async def _use(
+    bench: "Bench",
+    tool: str,
+    *,
+    queries: QuerySource | None = None,
+    logs: LogSearch | None = None,
+    seconds: float = 20.0,
+    **given: Any,
+) -> tuple[str, bool]:
+    tools = {t.name: t for t in case_tools("BUG-12", bench.case, queries, logs, ToolLimits(seconds, seconds))}
+    answer = await tools[tool].handler(given)
+    return answer["content"][0]["text"], answer["is_error"]
+
+
+async def _conversation(bench: "Bench") -> list[str]:
+    pages: list[str] = []
+    given: dict[str, Any] = {"bug_id": "BUG-12"}
+    while True:
+        page, is_error = await _use(bench, "get_bug_conversations", **given)
+        assert not is_error
+        pages.append(page)
+        if "This is the end of the conversation." in page:
+            return pages
+        given["cursor"] = page.rsplit('cursor "', 1)[1].split('"')[0]
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)])
+async def test_conversation_comes_whole_and_in_order_page_by_page(bench: "Bench", count: int, size: int) -> None:
+    bench.case.entries = [bench.entry(seq, f"[{seq}]" + "z" * size) for seq in range(1, count + 1)]
+    pages = await _conversation(bench)
+    text = "\n".join(pages)
+    starts = [text.index(f"\n[{seq}]") for seq in range(1, count + 1)]
+    assert starts == sorted(starts)
+    assert text.count("z") == count * size
+    assert max(len(page.encode()) for page in pages) <= LARGEST_RESULT
+
+
+async def test_empty_conversation_has_an_end(bench: "Bench") -> None:
+    bench.case.entries = []
+    assert await _conversation(bench) == ["This is the end of the conversation."]
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "-1:", "1", "x:2"])
+async def test_invented_cursor_is_told(bench: "Bench", cursor: str) -> None:
+    text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12", cursor=cursor)
+    assert is_error
+    assert "cursor is unknown" in text
+
+
+@pytest.mark.parametrize("tool", ["get_bug", "get_bug_conversations"])
+async def test_id_of_another_case_is_refused(bench: "Bench", tool: str) -> None:
+    assert await _use(bench, tool, bug_id="BUG-1") == ("This session works on BUG-12 alone: use its id.", True)
+
+
+async def test_record_services_and_similar_cases_are_json(bench: "Bench") -> None:
+    bench.case.known_services = [Service("cart", "The cart", "U9", "C1", "sample-shop")]
+    assert json.loads((await _use(bench, "get_bug", bug_id="BUG-12"))[0])["reporter_id"] == "U1"
+    assert json.loads((await _use(bench, "list_services"))[0])[0]["owner"] == "U9"
+    assert json.loads((await _use(bench, "lookup_service_owner", name="cart"))[0])["channel"] == "C1"
+    assert json.loads((await _use(bench, "find_similar_bugs", text="total"))[0])[0]["title"] == "Like total"
+    text, is_error = await _use(bench, "lookup_service_owner", name="card")
+    assert is_error
+    assert "list_services names them all" in text
+
+
+async def test_large_answers_are_cut_and_say_so(bench: "Bench") -> None:
+    rows, _ = await _use(bench, "query_database", queries=Shop(), source="shop", sql="select 1", limit=100)
+    lines, _ = await _use(bench, "search_logs", logs=Shop(), query="error", minutes=5, limit=100)
+    for text in (rows, lines):
+        assert len(text.encode()) <= LARGEST_RESULT
+        assert text.endswith("(Cut here: the result is longer. Ask for less.)")
+
+
+async def test_unknown_source_is_told_with_the_known_ones(bench: "Bench") -> None:
+    text, is_error = await _use(bench, "query_database", queries=Shop(), source="x", sql="select 1", limit=1)
+    assert is_error
+    assert "choose one of shop" in text
+
+
+def test_tools_without_their_port_do_not_exist(bench: "Bench") -> None:
+    names = {tool.name for tool in case_tools("BUG-12", bench.case, None, None, ToolLimits())}
+    assert not {"query_database", "search_logs"} & names
+
+
+def test_only_recording_is_marked_as_writing(bench: "Bench") -> None:
+    tools = case_tools("BUG-12", bench.case, Shop(), Shop(), ToolLimits())
+    assert [t.name for t in tools if t.annotations and not t.annotations.read_only_hint] == ["record_finding"]
+
+
+@pytest.mark.parametrize("failure", [Permanent("The record is closed."), Transient("The database is busy.")])
+async def test_sentence_of_a_port_reaches_the_model(bench: "Bench", failure: Exception) -> None:
+    bench.case.failing = failure
+    assert await _use(bench, "get_bug_conversations", bug_id="BUG-12") == (str(failure), True)
+
+
+async def test_unforeseen_error_reaches_the_model_without_its_text(bench: "Bench") -> None:
+    bench.case.failing = OSError("password=hunter2")
+    text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12")
+    assert is_error
+    assert "hunter2" not in text
+
+
+async def test_port_that_hangs_is_given_up(bench: "Bench") -> None:
+    class Hanging(Shop):
+        async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
+            await asyncio.Event().wait()
+            return []
+
+    text, is_error = await _use(bench, "search_logs", logs=Hanging(), seconds=0.05, query="x", minutes=1, limit=1)
+    assert is_error
+    assert "gave no answer within 0.05 s" in text

@@ -1,0 +1,83 @@
+"""The devstack's folder, and the ports that it takes."""
+
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from threadline.devstack import environment
+from threadline.devstack.home import Home
+from threadline.devstack.ports import Ports
+from threadline.domain.errors import Permanent
+
+
+def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) -> None:
+    # Another process: locks of one process would not shut each other out on every system.
+    source = f"""
+from pathlib import Path
+from threadline.devstack.home import Home
+with Home(Path({str(tmp_path)!r})).held():
+    print("held", flush=True)
+    input()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(Permanent, match=rf"already up in .* \(process {other.pid}\)"), Home(tmp_path).held():
+            pass
+        other.communicate("\n")
+    with Home(tmp_path).held():
+        pass
+
+
+def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Permanent, match="Set THREADLINE_HOME to another folder"), Home(tmp_path / "file").held():
+        pass
+
+
+def test_settings_are_published_to_their_owner_alone_and_only_while_the_stack_runs(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert home.published() == {}
+    with home.held():
+        home.publish({"DATABASE_URL": "postgresql://…"})
+        assert Home(tmp_path).published() == {"DATABASE_URL": "postgresql://…"}
+        assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
+    assert Home(tmp_path).published() == {}
+
+
+def test_settings_of_a_stack_that_was_killed_are_not_believed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with home.held():
+        pass
+    home.publish({"DATABASE_URL": "postgresql://gone"})
+    assert home.published() == {}
+
+
+def test_the_usual_port_is_taken_where_it_is_free() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert Ports(usual=True).take(port) != port
+    assert Ports(usual=True).take(port) == port
+    assert Ports(usual=False).take(port) != port
+
+
+def test_a_port_is_given_out_once() -> None:
+    ports = Ports(usual=True)
+    first = ports.take(0)
+    assert ports.take(first) != first
+
+
+def test_the_agents_process_is_told_no_secret_of_the_others() -> None:
+    everything = dict.fromkeys((*environment.GATEWAY, *environment.CORE, *environment.AGENTS), "x")
+    told = environment.pick(everything, environment.AGENTS)
+    assert not [name for name in told if name.startswith(("SLACK_", "GITHUB_"))]
+    assert "DATABASE_URL" not in told
+    assert {"THREADLINE_AGENT_DATABASE_URL", "ANTHROPIC_API_KEY"} <= set(told)

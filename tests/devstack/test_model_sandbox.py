@@ -1,0 +1,221 @@
+"""The model sandbox, asked over plain HTTP."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+
+from threadline.devstack.model_sandbox import ModelSandbox, Turn
+
+GREP = {"name": "Grep", "input_schema": {"type": "object"}}
+PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ModelSandbox]:
+    async with ModelSandbox.running() as running:
+        yield running
+
+
+async def post(url: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as response:
+        text = await response.text()
+        return response.status, json.loads(text) if text.startswith("{") else text
+
+
+async def ask(sandbox: ModelSandbox, *messages: Mapping[str, Any], **more: Any) -> tuple[int, Any]:
+    body = {"model": "m", "messages": [PROMPT, *messages], "tools": [GREP], "max_tokens": 9} | more
+    return await post(f"{sandbox.url}/v1/messages", body)
+
+
+def called(*calls: tuple[str, str], text: str = "") -> dict[str, Any]:
+    """An assistant's message that calls tools: pairs of id and name."""
+    said = [{"type": "text", "text": text}] if text else []
+    uses = [{"type": "tool_use", "id": identity, "name": name, "input": {}} for identity, name in calls]
+    return {"role": "assistant", "content": [*said, *uses]}
+
+
+def returned(*results: tuple[str, str], text: str = "") -> dict[str, Any]:
+    """A user's message with tool results: pairs of id and text."""
+    blocks = [{"type": "tool_result", "tool_use_id": identity, "content": said} for identity, said in results]
+    return {"role": "user", "content": [*blocks, *([{"type": "text", "text": text}] if text else [])]}
+
+
+async def looks_twice(turn: Turn) -> None:
+    first = await turn.call("Grep", pattern="one")
+    second, third = await turn.call_together(("Grep", {"pattern": first.text}), ("Read", {"file_path": "a"}))
+    await turn.finish(action=f"{second.text}+{third.text}")
+
+
+async def test_a_request_is_answered_with_the_first_step_that_it_has_not_recorded(model: ModelSandbox) -> None:
+    model.script(looks_twice)
+    one = [called(("a", "Grep")), returned(("a", "found"))]
+    two = [called(("b", "Grep"), ("c", "Read")), returned(("c", "second"), ("b", "first"))]
+    _, answer = await ask(model)
+    assert [block["input"] for block in answer["content"]] == [{"pattern": "one"}]
+    assert answer["stop_reason"] == "tool_use"
+    assert answer["usage"]["input_tokens"] > 0
+    _, answer = await ask(model, *one)
+    assert [block["name"] for block in answer["content"]] == ["Grep", "Read"]
+    assert answer["content"][0]["input"] == {"pattern": "found"}
+    _, answer = await ask(model, *one, *two)
+    assert answer["content"][0]["input"] == {"action": "first+second"}
+
+
+async def test_what_the_cli_writes_by_itself_is_no_prompt_and_no_result(model: ModelSandbox) -> None:
+    async def echo(turn: Turn) -> None:
+        result = await turn.call("Grep", pattern=turn.prompt)
+        await turn.text_only(result.text)
+        await turn.finish(action=turn.prompt)
+
+    model.script(echo)
+    noise = "<system-reminder>\nThe date is today.\n</system-reminder>"
+    nudge = "[structured-output-enforce] You MUST call the StructuredOutput tool"
+    recorded = [called(("a", "Grep")), returned(("a", f"hit\n{noise}"), text=noise)]
+    _, answer = await ask(model, *recorded)
+    assert answer["content"] == [{"type": "text", "text": "hit"}]
+    _, answer = await ask(model, *recorded, {"role": "assistant", "content": "hit"}, {"role": "user", "content": nudge})
+    assert answer["content"][0]["input"] == {"action": PROMPT["content"]}
+
+
+async def test_a_new_prompt_starts_the_script_again_with_the_history(model: ModelSandbox) -> None:
+    async def remember(turn: Turn) -> None:
+        await turn.text_only(f"{turn.bug_id} {turn.prompt} {'The cart is odd.' in turn.history}")
+
+    model.script(remember)
+    _, answer = await ask(model, called(("a", "Grep")), returned(("a", "hit"), text="Go on."))
+    assert answer["content"][0]["text"] == "BUG-7 Go on. True"
+
+
+async def test_effects_of_recorded_steps_are_not_repeated(model: ModelSandbox) -> None:
+    async def troubled(turn: Turn) -> None:
+        await turn.hold("never")
+        await turn.error(529)
+        await turn.break_off()
+        await turn.sse_error()
+        await turn.slow(3600)
+        await turn.call("Grep")
+        await turn.text_only("through")
+
+    model.script(troubled)
+    status, answer = await ask(model, called(("a", "Grep")), returned(("a", "hit")))
+    assert (status, answer["content"][0]["text"]) == (200, "through")
+
+
+async def test_a_step_knows_how_often_it_was_asked_for_whoever_asks(model: ModelSandbox) -> None:
+    async def count(turn: Turn) -> None:
+        await turn.text_only(str(turn.asked))
+
+    model.script(count)
+    reminder = {"type": "text", "text": "<system-reminder>another day</system-reminder>"}
+    other_process = {"role": "user", "content": [reminder, {"type": "text", "text": PROMPT["content"]}]}
+    replies = [await ask(model), await ask(model, messages=[other_process]), await ask(model, returned(text="More?"))]
+    assert [answer["content"][0]["text"] for _, answer in replies] == ["1", "2", "1"]
+
+
+async def test_the_script_registered_last_wins_where_it_fits(model: ModelSandbox) -> None:
+    def says(text: str) -> Callable[[Turn], Any]:
+        async def script(turn: Turn) -> None:
+            await turn.text_only(text)
+
+        return script
+
+    model.script(says("any"))
+    model.script(says("case"), bug_id="BUG-7")
+    model.script(says("other case"), bug_id="BUG-70")
+    model.script(says("report"), report="cart is odd")
+    model.script(says("big"), when=lambda conversation: conversation.model == "big")
+    replies = [
+        await ask(model),
+        await ask(model, model="big"),
+        await ask(model, messages=[PROMPT | {"content": "Case BUG-7"}]),
+        await ask(model, messages=[PROMPT | {"content": "Hello"}]),
+    ]
+    assert [answer["content"][0]["text"] for _, answer in replies] == ["report", "big", "case", "any"]
+
+
+async def test_a_script_that_departs_from_what_is_recorded_is_told_so(model: ModelSandbox) -> None:
+    model.script(looks_twice)
+    status, answer = await ask(model, called(("a", "Write")), returned(("a", "written")))
+    assert status == 400
+    assert "Write" in answer["error"]["message"]
+
+
+async def test_only_the_accepted_key_is_let_in() -> None:
+    async with ModelSandbox.running(api_key="right") as model:
+        body = {"messages": [PROMPT]}
+        status, answer = await post(f"{model.url}/v1/messages", body, **{"x-api-key": "wrong"})
+        assert (status, answer["error"]["type"]) == (401, "authentication_error")
+        status, _ = await post(f"{model.url}/v1/messages/count_tokens", body, **{"x-api-key": "right"})
+        assert status == 200
+
+
+async def test_small_questions_of_the_cli_reach_no_script(model: ModelSandbox) -> None:
+    status, answer = await ask(model, tools=[])
+    assert (status, answer["stop_reason"], len(model.log)) == (200, "end_turn", 0)
+
+
+async def test_what_is_no_request_is_refused_in_words(model: ModelSandbox) -> None:
+    bodies: list[Any] = [{}, [], {"messages": [{"role": "user", "content": [{}]}]}]
+    for body in bodies:
+        status, answer = await post(f"{model.url}/v1/messages", body)
+        assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_errors_are_queued_over_the_control_api(model: ModelSandbox) -> None:
+    fault = {"status": 429, "count": 1, "retry_after": 2.5, "bug_id": "BUG-7"}
+    assert (await post(f"{model.url}/control/errors", fault))[0] == 204
+    assert (await post(f"{model.url}/control/errors", {"status": "red"}))[0] == 400
+    async with aiohttp.ClientSession() as session:
+        body = {"messages": [PROMPT], "tools": [GREP]}
+        async with session.post(f"{model.url}/v1/messages", json=body) as response:
+            assert (response.status, response.headers["retry-after"]) == (429, "2.5")
+        async with session.post(f"{model.url}/v1/messages", json=body) as response:
+            assert response.status == 200
+        async with session.get(f"{model.url}/control/log?bug_id=BUG-7&messages=1") as response:
+            refused, answered = (await response.json())["requests"]
+    assert refused["answer"]["failure"]["status"] == 429
+    assert answered["answer"]["reply"]["calls"][0][0] == "StructuredOutput"
+    assert answered["messages"] == [PROMPT]
+
+
+async def test_an_armed_hold_stops_a_case_until_it_is_released(model: ModelSandbox) -> None:
+    holds = f"{model.url}/control/holds"
+    await post(f"{holds}/investigating:BUG-7/arm")
+    asking = asyncio.create_task(ask(model))
+    await asyncio.wait_for(model.reached("investigating:BUG-7"), 10)
+    status, other = await ask(model, messages=[PROMPT | {"content": "Case BUG-8, turn 1 (initial)\nA cart."}])
+    assert (status, other["stop_reason"]) == (200, "tool_use")
+    assert not asking.done()
+    _, overview = await post(f"{holds}/investigating:BUG-7/release")
+    assert overview["released"] == ["investigating:BUG-7"]
+    assert (await asyncio.wait_for(asking, 10))[0] == 200
+    assert (await asyncio.wait_for(ask(model), 10))[0] == 200
+
+
+async def test_a_caller_who_left_no_longer_waits_at_a_hold(model: ModelSandbox) -> None:
+    model.holds.arm("investigating:BUG-7")
+    asking = asyncio.create_task(ask(model))
+    await asyncio.wait_for(model.reached("investigating:BUG-7"), 10)
+    asking.cancel()
+    await asyncio.wait_for(model.holds.deserted("investigating:BUG-7"), 10)
+
+
+async def test_the_process_says_when_it_is_ready_and_ends_cleanly() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "threadline.devstack.model_sandbox", "--port", "0", "--pace", "0.01"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    ready = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+    assert ready["event"] == "model_sandbox_ready"
+    assert (await post(f"{ready['url']}/v1/messages", {"messages": [PROMPT], "tools": [GREP]}))[0] == 200
+    process.send_signal(signal.SIGTERM)
+    _, errors = await asyncio.wait_for(process.communicate(), 10)
+    assert (process.returncode, errors) == (0, b"")

@@ -1,0 +1,152 @@
+"""Children of the devstack: ready or named, ended in order, and never left behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from threadline.devstack.controls import until
+from threadline.devstack.processes import Command, Family, logged
+from threadline.domain.errors import Permanent
+
+READY = """print('{"event": "ready", "port": 7}', flush=True)"""
+STAY = f"import time; {READY}; time.sleep(60)"
+
+
+@pytest.fixture
+async def family(tmp_path: Path) -> AsyncIterator[Family]:
+    family = Family(tmp_path)
+    yield family
+    await family.stop_all([])
+
+
+def script(name: str, source: str, *, within: float = 20.0, grace: float = 20.0) -> Command:
+    arguments = (sys.executable, "-u", "-c", source)
+    return Command(name, arguments, {"PATH": os.defpath}, logged("ready"), within=within, grace=grace)
+
+
+async def test_a_ready_line_gives_its_facts(family: Family) -> None:
+    facts = await family.start(script("one", f"print('noise'); print('{{ready'); {STAY}"))
+    assert facts["port"] == 7
+
+
+async def test_a_child_that_fails_is_named_with_the_end_of_its_log(family: Family, tmp_path: Path) -> None:
+    with pytest.raises(Permanent) as caught:
+        await family.start(script("broken", "raise SystemExit('SLACK_BOT_TOKEN is not set')"))
+    assert "broken ended with exit code 1" in str(caught.value)
+    assert "SLACK_BOT_TOKEN is not set" in str(caught.value)
+    assert str(tmp_path / "broken.log") in str(caught.value)
+
+
+async def test_a_child_that_is_never_ready_is_named(family: Family) -> None:
+    with pytest.raises(Permanent, match="slow was not ready within 0 s"):
+        await family.start(script("slow", "import time; time.sleep(60)", within=0.2))
+
+
+async def test_a_child_sees_only_the_environment_that_was_chosen(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-real")
+    source = f"import os, json; print(json.dumps({{'event': 'ready', 'names': sorted(os.environ)}})); {STAY}"
+    facts = await family.start(script("modest", source))
+    assert set(facts["names"]) <= {"PATH", "LC_CTYPE"}
+
+
+async def test_ctrl_c_in_the_terminal_does_not_reach_a_child(family: Family) -> None:
+    await family.start(script("apart", STAY))
+    assert os.getsid(family.pid("apart")) != os.getsid(0)
+
+
+async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: Family, tmp_path: Path) -> None:
+    told = tmp_path / "ends"
+    for name in ("first", "second", "third"):
+        source = (
+            "import signal, sys, time\n"
+            f"def end(*_): open({str(told)!r}, 'a').write('{name} '); sys.exit()\n"
+            f"signal.signal(signal.SIGTERM, end); {READY}; time.sleep(60)"
+        )
+        await family.start(script(name, source))
+    await family.stop_all([["second"]])
+    assert told.read_text() == "second third first "
+
+
+async def test_a_child_that_ignores_the_request_to_end_is_killed(family: Family) -> None:
+    source = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {STAY}"
+    await family.start(script("stubborn", source, grace=0.2))
+    pid = family.pid("stubborn")
+    await family.stop("stubborn")
+    assert not runs(pid)
+
+
+async def test_what_a_child_has_started_ends_with_it(family: Family) -> None:
+    source = f"import subprocess, json; p = subprocess.Popen(['sleep', '60']); \
+print(json.dumps({{'event': 'ready', 'pid': p.pid}})); {STAY}"
+    facts = await family.start(script("parent", source))
+    await family.kill("parent")
+    async for _ in until(10):
+        if not runs(facts["pid"]):
+            return
+    pytest.fail("the grandchild survived")
+
+
+async def test_a_killed_child_can_be_started_again(family: Family) -> None:
+    await family.start(script("phoenix", STAY))
+    before = family.pid("phoenix")
+    await family.kill("phoenix")
+    ended = family.ended()
+    assert ended is not None
+    assert ended.exit_code == -signal.SIGKILL
+    await family.restart("phoenix")
+    assert family.ended() is None
+    assert family.pid("phoenix") != before
+
+
+async def test_yesterdays_log_is_kept_beside_todays(family: Family, tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text("yesterday")
+    await family.start(script("one", STAY))
+    assert (tmp_path / "one.log.1").read_text() == "yesterday"
+    assert "yesterday" not in (tmp_path / "one.log").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
+async def test_nothing_survives_a_killed_parent(tmp_path: Path) -> None:
+    source = f"""
+import asyncio, sys
+from pathlib import Path
+from threadline.devstack.processes import Command, Family, logged
+async def main():
+    family = Family(Path({str(tmp_path)!r}))
+    await family.start(Command("ward", (sys.executable, "-u", "-c", {STAY!r}), {{}}, logged("ready")))
+    print(family.pid("ward"), flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    parent = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    try:
+        ward = int(await asyncio.to_thread(parent.stdout.readline))
+        assert runs(ward)
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    await gone(lambda: runs(ward))
+
+
+async def gone(there: Callable[[], bool]) -> None:
+    async for _ in until(10):
+        if not there():
+            return
+    pytest.fail("it is still there")
+
+
+def runs(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False

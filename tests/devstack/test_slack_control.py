@@ -1,0 +1,136 @@
+"""The control API and the page, over HTTP, and the sandbox as a process of its own."""
+
+import asyncio
+import base64
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from threadline.devstack.slack_sandbox import SlackSandbox
+from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, BYSTANDER, REPORTER, REPORTS
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackSandbox]:
+    async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def browser(slack: SlackSandbox) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(base_url=slack.url) as session:
+        yield session
+
+
+async def act(browser: aiohttp.ClientSession, path: str, **given: Any) -> dict[str, Any]:
+    async with browser.post(f"/control/{path}", json=given) as response:
+        answer: dict[str, Any] = await response.json()
+        return answer | {"status": response.status}
+
+
+async def channel(browser: aiohttp.ClientSession, channel_id: str) -> dict[str, Any]:
+    async with browser.get("/control/state") as response:
+        state = await response.json()
+    found: dict[str, Any] = next(each for each in state["channels"] if each["id"] == channel_id)
+    return found
+
+
+async def test_people_write_edit_react_and_delete(browser: aiohttp.ClientSession) -> None:
+    content = base64.b64encode(b"a log").decode()
+    file = (await act(browser, "files", user=REPORTER, name="../../log.txt", content_base64=content))["file"]
+    assert file["name"] == "log.txt"
+    root = await act(browser, "messages", channel=REPORTS, user=REPORTER, text="bug", files=[file["id"]])
+    reply = await act(browser, "messages", channel=REPORTS, user=BYSTANDER, text="same", thread_ts=root["ts"])
+    await act(browser, "messages/edit", channel=REPORTS, ts=root["ts"], user=REPORTER, text="a bug")
+    await act(browser, "reactions", channel=REPORTS, ts=root["ts"], user=BYSTANDER, name="eyes")
+    await act(browser, "messages/delete", channel=REPORTS, ts=reply["ts"], user=BYSTANDER)
+    [message] = (await channel(browser, REPORTS))["messages"]
+    assert (message["text"], message["files"][0]["size"]) == ("a bug", 5)
+    assert message["reactions"] == [{"name": "eyes", "users": [BYSTANDER], "count": 1}]
+
+
+async def test_nobody_edits_what_another_wrote(browser: aiohttp.ClientSession) -> None:
+    root = await act(browser, "messages", channel=REPORTS, user=REPORTER, text="bug")
+    answer = await act(browser, "messages/edit", channel=REPORTS, ts=root["ts"], user=BYSTANDER, text="no bug")
+    assert (answer["status"], answer["error"]) == (400, "cant_update_message")
+
+
+async def test_channels_and_users_come_and_go(browser: aiohttp.ClientSession) -> None:
+    await act(browser, "users", id="U0NEW", name="newcomer")
+    created = await act(browser, "channels", name="incidents", members=["U0NEW"])
+    await act(browser, "channels/join", channel="incidents", user=REPORTER)
+    await act(browser, "channels/archive", channel="incidents")
+    place = await channel(browser, created["channel"]["id"])
+    assert (place["members"], place["is_archived"]) == (["U0NEW", REPORTER], True)
+
+
+async def test_faults_are_ordered_by_name(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
+    assert (await act(browser, "faults", fault="rate_limit", method="auth.test", seconds=3, count=2))["ok"]
+    headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
+    async with browser.post("/api/auth.test", headers=headers) as response:
+        assert (response.status, response.headers["Retry-After"]) == (429, "3")
+    await act(browser, "faults/clear")
+    async with browser.post("/api/auth.test", headers=headers) as response:
+        assert response.status == 200
+    assert (await act(browser, "faults", fault="earthquake"))["error"] == "unknown_fault"
+    await act(browser, "faults", fault="drop")
+    slack.workspace.post(REPORTS, REPORTER, "lost")
+    async with browser.get("/control/deliveries") as response:
+        assert (await response.json())["deliveries"][-1]["outcome"] == "dropped"
+
+
+async def test_a_wrong_request_is_told_what_is_wrong(browser: aiohttp.ClientSession) -> None:
+    assert (await act(browser, "messages", user=REPORTER))["error"] == "missing argument 'channel'"
+    async with browser.post("/control/messages", data={"channel": REPORTS}) as response:
+        assert response.status == 415
+
+
+async def test_a_name_that_points_here_from_the_web_is_not_answered(browser: aiohttp.ClientSession) -> None:
+    async with browser.get("/control/state", headers={"Host": "evil.example"}) as response:
+        assert response.status == 400
+
+
+async def test_the_page_needs_nothing_from_elsewhere(browser: aiohttp.ClientSession) -> None:
+    for path in ("/", "/pages/page.js", "/pages/markup.js", "/pages/page.css"):
+        async with browser.get(path) as response:
+            assert response.status == 200
+            assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+            assert 'src="http' not in await response.text()
+    async with browser.get("/pages/app.py") as response:
+        assert response.status == 404
+
+
+async def test_an_uploaded_page_runs_no_script(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
+    file = slack.workspace.add_file("x.html", REPORTER, b"<script>alert(1)</script>")
+    async with browser.get(f"/pages/files/{file.id}") as response:
+        assert response.headers["Content-Security-Policy"].startswith("sandbox")
+
+
+async def test_an_open_page_sees_what_happens(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
+    async with asyncio.timeout(5), browser.get("/stream") as stream:
+        assert await stream.content.readline() == b": hello\n"
+        slack.workspace.post(REPORTS, REPORTER, "live")
+        await stream.content.readline()
+        event = json.loads((await stream.content.readline()).removeprefix(b"data: "))
+    assert (event["channel"], event["text"]) == (REPORTS, "live")
+
+
+async def test_the_process_says_when_it_listens_and_ends_on_sigterm() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "threadline.devstack.slack_sandbox", "--port", "0", stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        ready = json.loads(await process.stdout.readline())
+        assert ready["event"] == "slack_sandbox_ready"
+        async with aiohttp.ClientSession() as session, session.get(f"{ready['url']}/stream") as stream:
+            assert await stream.content.readline() == b": hello\n"
+            async with session.get(f"{ready['url']}/healthz") as response:
+                assert await response.json() == {"ok": True}
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0

@@ -1,0 +1,205 @@
+"""Git decides nothing by this machine's settings, tells nothing secret, and ends when it is told to."""
+
+import asyncio
+import base64
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from pydantic import SecretStr
+
+from threadline.domain.errors import Permanent, Transient
+from threadline.forge import git as git_module
+from threadline.forge.git import Git
+from threadline.forge.remotes import Remote, by_name
+
+SECRET = "ghp_verysecretverysecret"
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[tuple[str, list[str], list[str]]]:
+    """A git host that asks for a login and then knows nothing; what it was sent, what `ps` told meanwhile."""
+    sent: list[str] = []
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.extend(_ps("-A", "-o", "args=").splitlines())
+        header = request.headers.get("Authorization", "")
+        if not header:
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
+        sent.append(base64.b64decode(header.removeprefix("Basic ")).decode())
+        return web.Response(status=int(request.match_info["status"]))
+
+    app = web.Application()
+    app.router.add_route("*", "/{status}/{rest:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    yield f"http://127.0.0.1:{port}", sent, seen
+    await runner.cleanup()
+
+
+async def test_a_token_logs_in_without_being_in_an_argument_list_or_an_error(
+    tmp_path: Path, host: tuple[str, list[str], list[str]]
+) -> None:
+    url, sent, seen = host
+    remote = Remote(f"{url}/404/acme/shop.git").with_token(SecretStr(SECRET))
+    git = Git()
+    await git.init(tmp_path / "r.git")
+    with pytest.raises(Permanent) as failure:
+        await git.run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
+    assert sent == [f"x-access-token:{SECRET}"]
+    assert any("ls-remote" in line for line in seen)
+    assert not any(SECRET in line for line in seen)
+    assert SECRET not in str(failure.value)
+    assert SECRET not in repr(remote)
+
+
+async def test_credentials_in_a_url_are_used_but_never_shown(
+    tmp_path: Path, host: tuple[str, list[str], list[str]]
+) -> None:
+    url, sent, seen = host
+    remote = Remote.parse(f"{url}/404/acme/shop.git".replace("://", f"://me:{SECRET}@"))
+    git = Git()
+    await git.init(tmp_path / "r.git")
+    with pytest.raises(Permanent, match="not found") as failure:
+        await git.run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
+    assert sent == [f"me:{SECRET}"]
+    assert not any(SECRET in line for line in [*seen, str(failure.value), remote.url, remote.link])
+
+
+@pytest.mark.parametrize(("status", "error"), [("503", Transient), ("429", Transient), ("404", Permanent)])
+async def test_a_host_that_is_away_is_transient_and_one_that_refuses_is_not(
+    tmp_path: Path, host: tuple[str, list[str], list[str]], status: str, error: type[Exception]
+) -> None:
+    remote = Remote(f"{host[0]}/{status}/acme/shop.git").with_token(SecretStr(SECRET))
+    await Git().init(tmp_path / "r.git")
+    with pytest.raises(error):
+        await Git().run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
+
+
+async def test_a_machine_that_does_not_answer_is_transient(tmp_path: Path) -> None:
+    await Git().init(tmp_path / "r.git")
+    with pytest.raises(Transient):
+        await Git().run("ls-remote", "--", "http://127.0.0.1:1/x.git", git_dir=tmp_path / "r.git")
+
+
+async def test_git_gets_none_of_this_process_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.bare=false'")
+    git = Git()
+    await git.init(tmp_path / "r.git")
+    shown = await git.run("-c", "alias.show-env=!env", "show-env", git_dir=tmp_path / "r.git")
+    assert "HOME=/nonexistent" in shown.text
+    assert "xoxb-1" not in shown.text
+
+
+async def test_cancelling_kills_git_and_its_children(tmp_path: Path) -> None:
+    await Git().init(tmp_path / "r.git")
+    mark = tmp_path / "pid"
+    alias = f"alias.hang=!sleep 300 & echo $! > {mark}; wait"
+    task = asyncio.create_task(Git().run("-c", alias, "hang", git_dir=tmp_path / "r.git"))
+    await _eventually(lambda: mark.exists() and mark.read_text().strip() != "")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await _eventually(lambda: not _alive(int(mark.read_text())))
+
+
+async def _eventually(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - another process has no event to wait for
+            await asyncio.sleep(0.01)
+
+
+def _alive(pid: int) -> bool:
+    return not _ps("-o", "stat=", "-p", str(pid)).startswith(("Z", "X")) and bool(_ps("-o", "pid=", "-p", str(pid)))
+
+
+def _ps(*arguments: str) -> str:
+    return subprocess.run(["ps", "-w", "-w", *arguments], check=False, capture_output=True, text=True).stdout.strip()
+
+
+async def test_git_that_hangs_is_transient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await Git().init(tmp_path / "r.git")
+    monkeypatch.setattr(git_module, "LOCAL_SECONDS", 0.2)
+    with pytest.raises(Transient, match="did not end within"):
+        await Git().run("-c", "alias.hang=!sleep 300", "hang", git_dir=tmp_path / "r.git")
+
+
+async def test_output_without_end_is_refused_and_not_kept(tmp_path: Path) -> None:
+    git = Git(max_output=1000)
+    await git.init(tmp_path / "r.git")
+    with pytest.raises(Permanent, match="more than 1000 bytes"):
+        await git.run("-c", "alias.flood=!yes | head -c 3000000", "flood", git_dir=tmp_path / "r.git")
+
+
+async def test_what_is_beyond_the_bound_is_read_and_dropped() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"x" * 300_000)
+    reader.feed_eof()
+    assert len(await git_module._read(reader, 1000)) == 1000
+    assert reader.at_eof()
+
+
+def test_credentials_in_gits_own_words_are_taken_out() -> None:
+    words = b"fatal: unable to access 'https://me:hunter2@host/x.git/': no\n"
+    assert git_module._reason(words, None) == "unable to access 'https://host/x.git/': no"
+
+
+async def test_a_missing_git_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(Permanent, match="install git"):
+        await Git({"PATH": str(tmp_path)}).init(tmp_path / "r.git")
+
+
+async def test_the_ext_transport_is_refused(tmp_path: Path) -> None:
+    await Git().init(tmp_path / "r.git")
+    mark = tmp_path / "ran"
+    with pytest.raises(Permanent, match="not allowed"):
+        await Git().run("ls-remote", "--", f"ext::sh -c touch% {mark}", git_dir=tmp_path / "r.git")
+    assert not mark.exists()
+
+
+def test_repositories_are_known_by_the_last_part_of_their_address() -> None:
+    urls = ["https://me:pw@github.com/acme/shop.git", "git@github.com:acme/api.git", "/srv/git/web/"]
+    assert by_name(urls) == {"shop": urls[0], "api": urls[1], "web": urls[2]}
+
+
+@pytest.mark.parametrize("urls", [["/a/shop", "/b/Shop.git"], ["/"], ["/a/attachments"], ["/a/.git"], ["/a/.."]])
+def test_names_that_cannot_be_folders_beside_each_other_are_refused(urls: list[str]) -> None:
+    with pytest.raises(Permanent, match="THREADLINE_REPO"):
+        by_name(urls)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "slug", "link"),
+    [
+        ("https://github.com/acme/shop.git", "github.com", "acme/shop", "https://github.com/acme/shop.git"),
+        ("git@github.com:acme/shop.git", "github.com", "acme/shop", "ssh://github.com/acme/shop.git"),
+        ("ssh://git@github.com/acme/shop", "github.com", "acme/shop", "ssh://git@github.com/acme/shop"),
+        ("/srv/acme/shop.git", "", "acme/shop", "file:///srv/acme/shop.git"),
+        ("file:///srv/acme/shop.git", "", "acme/shop", "file:///srv/acme/shop.git"),
+    ],
+)
+def test_an_address_is_read_in_each_of_its_forms(url: str, host: str, slug: str, link: str) -> None:
+    remote = Remote.parse(url)
+    assert (remote.host, remote.slug, remote.link, remote.is_path) == (host, slug, link, host == "")
+
+
+async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path, run_git: Callable[..., str]) -> None:
+    run_git(tmp_path, "init", "-q")
+    run_git(tmp_path, "config", "init.defaultBranch", "evil")
+    run_git(tmp_path, "config", "user.name", "evil")
+    await Git().init(tmp_path / "r.git")
+    found = await Git().run("config", "--get", "user.name", git_dir=tmp_path / "r.git", accept=(1,))
+    assert found.code == 1
+
+
+def test_the_git_of_this_machine_can_merge_trees() -> None:
+    version = subprocess.run(["git", "version"], env=os.environ, check=True, capture_output=True, text=True).stdout
+    assert tuple(map(int, version.split()[2].split(".")[:2])) >= (2, 38)

@@ -1,0 +1,82 @@
+"""A lock is held by one at a time, also when its file is deleted under it or its holder is killed."""
+
+import asyncio
+import fcntl
+import sys
+from pathlib import Path
+
+import pytest
+
+from threadline.domain.errors import Transient
+from threadline.forge import locks
+
+
+async def test_one_at_a_time_even_when_each_holder_deletes_the_file(tmp_path: Path) -> None:
+    path, inside, most = tmp_path / "a" / "x.lock", 0, 0
+
+    async def work() -> None:
+        nonlocal inside, most
+        async with locks.held(path, wait=20, busy="busy"):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            path.unlink()
+            await asyncio.sleep(0)
+            inside -= 1
+
+    await asyncio.gather(*(work() for _ in range(8)))
+    assert most == 1
+
+
+async def test_a_file_deleted_between_opening_and_locking_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, flock, calls = tmp_path / "x.lock", fcntl.flock, 0
+
+    def deleted_meanwhile(descriptor: int, operation: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            path.unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", deleted_meanwhile)
+    async with locks.held(path, wait=5, busy="busy"):
+        assert calls == 2
+        with pytest.raises(Transient):
+            async with locks.held(path, wait=0, busy="busy"):
+                pytest.fail("held twice")
+
+
+async def test_the_wait_ends_with_the_sentence_that_was_given(tmp_path: Path) -> None:
+    async with locks.held(tmp_path / "x.lock", wait=0, busy="busy"):
+        with pytest.raises(Transient, match="come again"):
+            async with locks.held(tmp_path / "x.lock", wait=0.1, busy="come again"):
+                pytest.fail("held twice")
+
+
+async def test_a_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    program = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    )
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, path, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert holder.stdout
+    await holder.stdout.readline()
+    with pytest.raises(Transient):
+        async with locks.held(path, wait=0, busy="busy"):
+            pytest.fail("held twice")
+    holder.kill()
+    await holder.wait()
+    async with locks.held(path, wait=5, busy="busy"):
+        assert path.exists()
+
+
+async def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "x.lock").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic links"):
+        async with locks.held(tmp_path / "x.lock", wait=0, busy="busy"):
+            pytest.fail("followed a link")
+    assert not (tmp_path / "target").exists()

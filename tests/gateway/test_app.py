@@ -1,0 +1,302 @@
+"""The gateway as a process: signed requests in, signals out, and an acknowledgement only for what Temporal keeps."""
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import ClientResponse, ClientSession, web
+from aiohttp.test_utils import TestServer
+from slack_sdk.signature import SignatureVerifier
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client, WorkflowHandle
+
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.domain.addressing import Thread, bug_workflow_id
+from threadline.domain.errors import Permanent, Transient
+from threadline.gateway.app import Gateway, GatewayConfig
+from threadline.gateway.dispatch import ThreadLookup
+from threadline.gateway.web import MAX_BODY
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SECRET = "signing-secret"
+CONFIG = GatewayConfig("http", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", signing_secret=SECRET, port=0)
+
+_serial = count(1)
+
+Json = dict[str, Any]
+
+
+class Running:
+    """A gateway that is up, and what Slack would send it."""
+
+    def __init__(self, http: ClientSession, process: Any) -> None:
+        self.http = http
+        self.url = f"http://127.0.0.1:{process.port}"
+        self.process = process
+
+    async def send(self, body: str, path: str = "/slack/events", **headers: str) -> ClientResponse:
+        now = str(int(time.time()))
+        signature = SignatureVerifier(SECRET).generate_signature(timestamp=now, body=body)
+        signed = {
+            "Content-Type": "application/json",
+            "X-Slack-Request-Timestamp": now,
+            "X-Slack-Signature": str(signature),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        return await self.http.post(self.url + path, data=io.BytesIO(body.encode()), headers=signed)
+
+    async def event(self, event: Json, **headers: str) -> int:
+        body = {"type": "event_callback", "team_id": "T1", "event_id": f"Ev{next(_serial)}", "event": event}
+        return (await self.send(json.dumps(body), **headers)).status
+
+    async def ready(self) -> tuple[int, Json]:
+        async with self.http.get(self.url + "/readyz") as answer:
+            return answer.status, await answer.json()
+
+
+Serve = Callable[[Client], AbstractAsyncContextManager[Running]]
+
+
+@pytest.fixture
+def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLookup) -> Serve:
+    """Runs a gateway by HTTP over this client of Temporal."""
+
+    @asynccontextmanager
+    async def served(temporal: Client) -> AsyncIterator[Running]:
+        async with serving(CONFIG, slack, temporal, threads) as process, ClientSession() as http:
+            yield Running(http, process)
+
+    return served
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def gateway(serve: Serve, temporal: Client) -> AsyncIterator[Running]:
+    async with serve(temporal) as running:
+        yield running
+
+
+def report(**fields: Any) -> Json:
+    ts = f"{time.time_ns() // 1_000_000_000}.{next(_serial):06d}"
+    return {"type": "message", "channel": "C_REPORTS", "user": "U1", "text": "it breaks", "ts": ts, **fields}
+
+
+def case_of(temporal: Client, event: Json) -> WorkflowHandle[Any, Any]:
+    return temporal.get_workflow_handle(bug_workflow_id(Thread("T1", event["channel"], event["ts"])))
+
+
+async def signals(handle: WorkflowHandle[Any, Any]) -> list[Json]:
+    """The envelopes that Temporal keeps for a case, as they are on the wire."""
+    history = await handle.fetch_history()
+    found = [each.workflow_execution_signaled_event_attributes for each in history.events]
+    return [json.loads(each.input.payloads[0].data) for each in found if each.signal_name]
+
+
+async def test_an_acknowledged_report_is_in_temporal(gateway: Running, temporal: Client) -> None:
+    event = report()
+
+    assert await gateway.event(event) == 200
+
+    kept = await signals(case_of(temporal, event))
+    assert [(each["id"], each["kind"]) for each in kept] == [(f"T1:C_REPORTS:{event['ts']}", "report")]
+
+
+async def test_an_event_is_not_acknowledged_before_temporal_has_it(serve: Serve, temporal: Client, gate: Any) -> None:
+    async with serve(gate.over(temporal)) as gateway:
+        sent = asyncio.create_task(gateway.event(report()))
+        await gate.reached.wait()
+        # While the event is on its way the gateway answers others, and not this one.
+        assert (await gateway.ready())[0] == 200
+        assert not sent.done()
+
+        gate.open.set()
+        assert await sent == 200
+
+
+async def test_an_event_on_its_way_is_finished_when_the_gateway_stops(
+    serve: Serve, temporal: Client, gate: Any
+) -> None:
+    async with serve(gate.over(temporal)) as gateway:
+        taken = report()
+        sent = asyncio.create_task(gateway.event(taken))
+        await gate.reached.wait()
+
+        gateway.process.stop.set()
+        while (await gateway.ready())[1]["taking_events"]:
+            pass
+        assert await gateway.event(report()) == 503
+
+        gate.open.set()
+        assert await sent == 200
+        await gateway.process.task
+        assert len(await signals(case_of(temporal, taken))) == 1
+
+
+async def test_an_absent_temporal_makes_slack_deliver_again(serve: Serve, absent_temporal: Client) -> None:
+    async with serve(absent_temporal) as gateway:
+        async with asyncio.timeout(3.0):
+            assert await gateway.event(report()) == 500
+        status, told = await gateway.ready()
+
+    assert (status, told["temporal"]) == (503, False)
+    assert told["counts"] == {"not_accepted": 1}
+
+
+async def test_a_delivery_again_is_taken_and_meets_the_same_case(gateway: Running, temporal: Client) -> None:
+    event = report()
+    retried = {"X_Slack_Retry_Num": "1", "X_Slack_Retry_Reason": "http_timeout"}
+
+    assert [await gateway.event(event), await gateway.event(event, **retried)] == [200, 200]
+
+    kept = await signals(case_of(temporal, event))
+    assert [each["id"] for each in kept] == [f"T1:C_REPORTS:{event['ts']}"] * 2
+
+
+async def test_of_a_mention_and_its_twin_the_one_with_the_files_is_first(gateway: Running, temporal: Client) -> None:
+    twin = report(subtype="file_share", files=[{"id": "F1"}], text="<@U0THREADLINE> look")
+    mention = {**{name: twin[name] for name in ("channel", "user", "text", "ts")}, "type": "app_mention"}
+
+    first = asyncio.create_task(gateway.event(mention))
+    while not (await gateway.ready())[1]["in_flight"]:
+        pass
+    assert await gateway.event(twin) == 200
+    assert await first == 200
+
+    kept = await signals(case_of(temporal, twin))
+    assert [len(each["files"]) for each in kept] == [1, 0]
+    assert len({each["id"] for each in kept}) == 1
+
+
+async def test_a_mention_without_a_twin_is_kept(gateway: Running, temporal: Client) -> None:
+    event = report(type="app_mention")
+
+    assert await gateway.event(event) == 200
+
+    assert len(await signals(case_of(temporal, event))) == 1
+
+
+async def test_what_is_ignored_is_acknowledged_and_counted_by_its_reason(gateway: Running) -> None:
+    for event in (
+        report(bot_id="B9"),
+        report(user=identity.BOT_USER),
+        report(channel="C9"),
+        {"type": "reaction_added"},
+    ):
+        assert await gateway.event(event) == 200
+
+    status, told = await gateway.ready()
+    assert status == 200
+    assert told["counts"] == {"bot_message": 1, "own_message": 1, "other_channel": 1, "not_a_message": 1}
+
+
+async def test_slacks_url_verification_is_answered(gateway: Running) -> None:
+    answer = await gateway.send(json.dumps({"type": "url_verification", "challenge": "abc"}))
+
+    assert (answer.status, await answer.json()) == (200, {"challenge": "abc"})
+
+
+async def test_a_click_is_acknowledged_and_counted(gateway: Running) -> None:
+    body = "payload=" + json.dumps({"type": "block_actions", "team": {"id": "T1"}, "user": {"id": "U1"}, "actions": []})
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+
+    assert (await gateway.send(body, "/slack/interactions", **form)).status == 200
+
+    assert (await gateway.ready())[1]["counts"] == {"unhandled_block_actions": 1}
+
+
+async def test_slacks_warning_of_withheld_events_is_acknowledged_and_counted(gateway: Running) -> None:
+    assert (await gateway.send(json.dumps({"type": "app_rate_limited", "team_id": "T1"}))).status == 200
+
+    assert (await gateway.ready())[1]["counts"] == {"unhandled_app_rate_limited": 1}
+
+
+UNSIGNED: dict[str, dict[str, str]] = {
+    "no number": {"X_Slack_Request_Timestamp": "yesterday"},
+    "an absurd number": {"X_Slack_Request_Timestamp": "9" * 400},
+    "stale": {"X_Slack_Request_Timestamp": str(int(time.time()) - 3600)},
+    "from the future": {"X_Slack_Request_Timestamp": str(int(time.time()) + 3600)},
+    "another signature": {"X_Slack_Signature": "v0=" + "0" * 64},
+    "no signature": {"X_Slack_Signature": ""},
+    "a signature of other letters": {"X_Slack_Signature": "v0=é"},
+}
+
+
+@pytest.mark.parametrize("headers", UNSIGNED.values(), ids=UNSIGNED)
+@pytest.mark.parametrize("path", ["/slack/events", "/slack/interactions"])
+async def test_what_slack_did_not_sign_is_refused(gateway: Running, path: str, headers: dict[str, str]) -> None:
+    answer = await gateway.send(json.dumps({"type": "url_verification", "challenge": "abc"}), path, **headers)
+
+    assert (answer.status, await answer.text()) == (401, "")
+    assert (await gateway.ready())[1]["counts"] == {"unsigned": 1}
+
+
+async def test_a_request_without_any_header_or_text_is_refused(gateway: Running) -> None:
+    async with gateway.http.post(gateway.url + "/slack/events", data=b"\xff\xfe{") as answer:
+        assert answer.status == 401
+    headers = {"X-Slack-Request-Timestamp": str(int(time.time())), "X-Slack-Signature": "v0=0"}
+    async with gateway.http.post(gateway.url + "/slack/events", data=b"\xff\xfe{", headers=headers) as answer:
+        assert answer.status == 401
+
+
+async def test_a_body_of_more_than_a_megabyte_is_refused_unread(gateway: Running) -> None:
+    assert (await gateway.send("x" * (MAX_BODY + 1))).status == 413
+    assert (await gateway.ready())[1]["counts"] == {}
+
+
+async def test_a_gateway_that_serves_is_alive_and_ready(gateway: Running) -> None:
+    async with gateway.http.get(gateway.url + "/healthz") as answer:
+        assert answer.status == 200
+
+    status, told = await gateway.ready()
+    assert status == 200
+    assert told == {"temporal": True, "taking_events": True, "in_flight": 0, "counts": {}}
+
+
+@pytest.mark.parametrize("token", ["xoxb-revoked", "", identity.APP_TOKEN])
+async def test_a_bot_token_that_slack_refuses_is_named_to_whoever_set_it(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, token: str
+) -> None:
+    gateway = Gateway(CONFIG, AsyncWebClient(token, base_url=slack.base_url), temporal, threads)
+
+    with pytest.raises(Permanent, match="SLACK_BOT_TOKEN"):
+        await gateway.run(asyncio.Event())
+
+
+async def test_a_persons_token_is_no_bot_token(temporal: Client, threads: ThreadLookup) -> None:
+    async def auth_test(_: web.Request) -> web.Response:
+        return web.json_response({"ok": True, "team_id": "T1", "user_id": "U_PERSON"})
+
+    app = web.Application()
+    app.add_routes([web.post("/api/auth.test", auth_test)])
+    async with TestServer(app) as server:
+        slack = AsyncWebClient("xoxp-person", base_url=str(server.make_url("/api/")))
+        with pytest.raises(Permanent, match="SLACK_BOT_TOKEN"):
+            await Gateway(CONFIG, slack, temporal, threads).run(asyncio.Event())
+
+
+@pytest.mark.parametrize("fault", ["rate_limit", "fail_before", "away"])
+async def test_a_slack_that_is_away_or_busy_at_the_start_is_worth_another_try(
+    sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, fault: str
+) -> None:
+    if fault == "away":
+        slack.base_url = "http://127.0.0.1:1/api/"
+    else:
+        getattr(sandbox.faults, fault)("auth.test")
+
+    with pytest.raises(Transient, match="Slack"):
+        await Gateway(CONFIG, slack, temporal, threads).run(asyncio.Event())
+
+
+@pytest.mark.parametrize(("mode", "named"), [("http", "SLACK_SIGNING_SECRET"), ("socket", "SLACK_APP_TOKEN")])
+async def test_a_missing_secret_is_named(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, mode: Any, named: str
+) -> None:
+    with pytest.raises(Permanent, match=named):
+        await Gateway(GatewayConfig(mode, "C1", "C2"), slack, temporal, threads).run(asyncio.Event())

@@ -1,0 +1,191 @@
+"""Socket Mode: what Slack's socket brings is acknowledged when Temporal has it, and the socket comes back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from temporalio.client import Client
+
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.domain.addressing import Thread, bug_workflow_id
+from threadline.domain.errors import Permanent
+from threadline.gateway.app import Gateway, GatewayConfig
+from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.events import RoutingConfig
+from threadline.gateway.intake import Intake, bolt_app
+from threadline.gateway.socket_mode import SocketModeLink
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CONFIG = GatewayConfig(
+    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
+)
+Serve = Callable[[Client], AbstractAsyncContextManager[Any]]
+
+
+@pytest.fixture
+def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLookup) -> Serve:
+    """Runs a gateway by Socket Mode over this client of Temporal."""
+    return lambda temporal: serving(CONFIG, slack, temporal, threads)
+
+
+def report(sandbox: SlackSandbox, text: str = "it breaks", **more: Any) -> str:
+    return sandbox.workspace.post(identity.REPORTS, identity.REPORTER, text, **more).ts
+
+
+async def kept(temporal: Client, ts: str) -> int:
+    """How many signals Temporal keeps of the case that was reported at `ts`."""
+    handle = temporal.get_workflow_handle(bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, ts)))
+    events = (await handle.fetch_history()).events
+    return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
+
+
+async def test_a_report_on_the_socket_is_acknowledged_and_in_temporal(
+    serve: Serve, sandbox: SlackSandbox, temporal: Client
+) -> None:
+    async with serve(temporal) as process, ClientSession() as http:
+        async with http.get(f"http://127.0.0.1:{process.port}/readyz") as answer:
+            assert (answer.status, (await answer.json())["socket"]) == (200, True)
+
+        ts = report(sandbox)
+        await sandbox.deliveries.settled()
+
+    assert await kept(temporal, ts) == 1
+    assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
+
+
+async def test_a_conversation_with_all_its_corrections_reaches_one_case(
+    serve: Serve, sandbox: SlackSandbox, temporal: Client
+) -> None:
+    async with serve(temporal):
+        root = report(sandbox, f"<@{identity.BOT_USER}> it breaks")
+        reply = report(sandbox, "more", thread_ts=root)
+        sandbox.workspace.unfurl(identity.REPORTS, reply, [{"text": "a page"}])
+        sandbox.workspace.edit(identity.REPORTS, reply, "much more")
+        sandbox.workspace.delete(identity.REPORTS, reply)
+        sandbox.workspace.post(identity.REPORTS, identity.BYSTANDER, "me too", thread_ts=root)
+        sandbox.workspace.post(identity.REPORTS, identity.BOT_USER, "looking", thread_ts=root, bot_id=identity.BOT_ID)
+        await sandbox.deliveries.settled()
+
+    # The report and its mention twin, the reply, its edit and its deletion.
+    assert await kept(temporal, root) == 5
+    assert {each.outcome for each in sandbox.deliveries.log} == {"delivered"}
+
+
+async def test_what_temporal_does_not_take_is_not_acknowledged_and_comes_again(
+    serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
+) -> None:
+    sandbox.deliveries._ack_timeout = 0.2
+    gate.refusals = 2
+    gate.open.set()
+    async with serve(gate.over(temporal)):
+        ts = report(sandbox)
+        await sandbox.deliveries.settled()
+
+    assert await kept(temporal, ts) == 1
+    assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 3)]
+
+
+async def test_an_event_on_its_way_is_acknowledged_before_the_socket_closes(
+    serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
+) -> None:
+    async with serve(gate.over(temporal)) as process, ClientSession() as http:
+        ts = report(sandbox)
+        await gate.reached.wait()
+        process.stop.set()
+        draining = True
+        while draining:
+            async with http.get(f"http://127.0.0.1:{process.port}/readyz") as answer:
+                draining = (await answer.json())["taking_events"]
+        gate.open.set()
+        await process.task
+
+    assert await kept(temporal, ts) == 1
+    await sandbox.deliveries.settled()
+    assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
+
+
+@pytest.mark.parametrize(("reason", "level"), [("refresh_requested", "info"), ("link_disabled", "error")])
+async def test_a_gateway_that_is_sent_away_says_why_and_comes_back(
+    serve: Serve, sandbox: SlackSandbox, temporal: Client, reason: str, level: str
+) -> None:
+    async with serve(temporal) as process:
+        await sandbox.sockets.disconnect(reason)
+        ts = report(sandbox)
+        await sandbox.deliveries.settled()
+
+    assert {"event": "socket_disconnect", "reason": reason, "level": level} in process.log
+    assert await kept(temporal, ts) == 1
+
+
+async def test_a_broken_connection_comes_back_by_itself(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
+    async with serve(temporal):
+        await sandbox.sockets.cut()
+        ts = report(sandbox)
+        await sandbox.deliveries.settled()
+
+    assert await kept(temporal, ts) == 1
+
+
+class SlackWithADeadAddress(AsyncWebClient):
+    """The first address that it gives leads nowhere."""
+
+    given = 0
+
+    async def apps_connections_open(self, *, app_token: str, **kwargs: Any) -> AsyncSlackResponse:
+        answer = await super().apps_connections_open(app_token=app_token, **kwargs)
+        self.given += 1
+        if self.given == 1:
+            assert isinstance(answer.data, dict)
+            answer.data["url"] = "ws://127.0.0.1:1/link/"
+        return answer
+
+
+@asynccontextmanager
+async def link_over(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> AsyncIterator[SocketModeLink]:
+    """A link that looks at its connection often, so that a test need not wait for it."""
+    routing = RoutingConfig(identity.REPORTS, identity.SUMMARIES, "", identity.BOT_USER, identity.BOT_ID)
+    intake = Intake(routing, Dispatcher(temporal, threads))
+    bolt = bolt_app(intake, AuthorizeResult(enterprise_id=None, team_id=identity.TEAM), slack)
+    link = SocketModeLink(bolt, intake, identity.APP_TOKEN, slack, heartbeat=0.2)
+    try:
+        async with asyncio.timeout(15):
+            yield link
+    finally:
+        await link.close_async()
+
+
+async def test_an_address_that_leads_nowhere_is_replaced(
+    sandbox: SlackSandbox, temporal: Client, threads: ThreadLookup
+) -> None:
+    slack = SlackWithADeadAddress(identity.BOT_TOKEN, base_url=sandbox.api_url)
+    async with link_over(slack, temporal, threads) as link:
+        await link.connect_async()
+
+        assert await link.is_connected()
+        assert slack.given == 2
+
+
+async def test_a_slack_that_stumbles_when_asked_for_an_address_is_asked_again(
+    sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> None:
+    sandbox.faults.fail_before("apps.connections.open", count=2)
+    async with link_over(slack, temporal, threads) as link:
+        await link.connect_async()
+
+        assert await link.is_connected()
+
+
+async def test_an_app_token_that_slack_refuses_is_named_to_whoever_set_it(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> None:
+    config = GatewayConfig("socket", "C1", "C2", app_token="xapp-revoked", port=0)
+
+    with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):
+        await Gateway(config, slack, temporal, threads).run(asyncio.Event())

@@ -1,0 +1,157 @@
+"""The few calls: what they find, what they forgive, and how long they may take."""
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.slack.conftest import Clock, Serve
+from threadline.devstack.slack_sandbox import SlackSandbox
+from threadline.devstack.slack_sandbox.identity import (
+    BOT_ID,
+    BOT_TOKEN,
+    BOT_USER,
+    DEVELOPER,
+    REPORTER,
+    REPORTS,
+    SUMMARIES,
+)
+from threadline.domain.errors import Permanent, Transient
+from threadline.slack.client import POST_EVENT, Slack, make_client
+from threadline.slack.errors import Refused
+
+
+def _metadata(key: str, event_type: str = POST_EVENT) -> dict[str, object]:
+    return {"event_type": event_type, "event_payload": {"key": key, "bug_id": "BUG-1"}}
+
+
+async def test_a_short_rate_limit_is_sat_out_once(sandbox: SlackSandbox, slack: Slack) -> None:
+    sandbox.faults.rate_limit("chat.postMessage", retry_after=0)
+    ts = await slack.post(REPORTS, "hello")
+    assert sandbox.workspace.message(REPORTS, ts).text == "hello"
+    sandbox.faults.rate_limit("chat.postMessage", count=2, retry_after=0)
+    with pytest.raises(Refused):
+        await slack.post(REPORTS, "hello")
+    assert sandbox.faults.next_call("chat.postMessage") is None
+
+
+async def test_a_long_rate_limit_is_passed_on_at_once(sandbox: SlackSandbox, slack: Slack) -> None:
+    sandbox.faults.rate_limit("chat.postMessage", retry_after=6)
+    with pytest.raises(Refused) as caught:
+        await slack.post(REPORTS, "hello")
+    assert caught.value.retry_after == 6
+
+
+async def test_a_server_error_is_left_to_temporal(serve: Serve, session: aiohttp.ClientSession) -> None:
+    calls = 0
+
+    async def broken(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.json_response({"ok": False}, status=500)
+
+    with pytest.raises(Transient):
+        await Slack(make_client("xoxb-test", await serve(broken), session)).post("C1", "hello")
+    assert calls == 1
+
+
+async def test_a_call_ends_in_time_over_a_session_without_a_timeout(
+    sandbox: SlackSandbox, session: aiohttp.ClientSession
+) -> None:
+    sandbox.faults.slow("chat.postMessage", 0.5)
+    with pytest.raises(Transient, match="did not answer"):
+        await Slack(make_client(BOT_TOKEN, sandbox.api_url, session, timeout=0.1)).post(REPORTS, "hello")
+
+
+async def test_another_address_is_called_without_the_proxy(
+    sandbox: SlackSandbox, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    assert await Slack(make_client(BOT_TOKEN, sandbox.api_url, session)).post(REPORTS, "hello")
+    assert make_client(BOT_TOKEN, None, session).proxy == "http://127.0.0.1:1"
+
+
+async def test_links_are_not_unfolded(serve: Serve, session: aiohttp.ClientSession) -> None:
+    bodies: list[dict[str, object]] = []
+
+    async def accept(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"ok": True, "ts": "1.2"})
+
+    assert await Slack(make_client("xoxb-test", await serve(accept), session)).post("C1", "see https://x.example")
+    assert (bodies[0]["unfurl_links"], bodies[0]["unfurl_media"]) == (False, False)
+
+
+async def test_a_reaction_is_there_however_often_it_is_added(sandbox: SlackSandbox, slack: Slack) -> None:
+    report = sandbox.workspace.post(REPORTS, REPORTER, "it breaks")
+    await slack.react(REPORTS, report.ts, "eyes")
+    await slack.react(REPORTS, report.ts, "eyes")
+    assert report.reactions == {"eyes": [BOT_USER]}
+    await slack.unreact(REPORTS, report.ts, "eyes")
+    await slack.unreact(REPORTS, report.ts, "eyes")
+    assert report.reactions == {}
+    await slack.react(REPORTS, "1.000000", "eyes")
+    with pytest.raises(Permanent):
+        await slack.react("C0NOWHERE", report.ts, "eyes")
+
+
+async def test_a_post_is_found_on_a_later_page_of_its_thread(sandbox: SlackSandbox, slack: Slack) -> None:
+    root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "the thread").ts
+    posted = [
+        sandbox.workspace.post(
+            SUMMARIES, BOT_USER, "x", thread_ts=root, bot_id=BOT_ID, metadata=_metadata(f"k{number}")
+        )
+        for number in range(450)
+    ]
+    assert await slack.find_post(SUMMARIES, root, "k449", 0) == posted[449].ts
+    assert await slack.find_post(SUMMARIES, root, "k450", 0) is None
+
+
+async def test_a_root_is_found_on_a_later_page_of_the_channel(sandbox: SlackSandbox, slack: Slack) -> None:
+    wanted = sandbox.workspace.post(SUMMARIES, BOT_USER, "x", bot_id=BOT_ID, metadata=_metadata("root"))
+    for _ in range(450):
+        sandbox.workspace.post(SUMMARIES, DEVELOPER, "x")
+    assert await slack.find_post(SUMMARIES, None, "root", 0) == wanted.ts
+
+
+async def test_what_is_older_or_of_another_app_is_not_our_post(
+    sandbox: SlackSandbox, slack: Slack, clock: Clock
+) -> None:
+    sandbox.workspace.post(SUMMARIES, BOT_USER, "x", bot_id=BOT_ID, metadata=_metadata("k"))
+    assert await slack.find_post(SUMMARIES, None, "k", clock() + 1) is None
+    sandbox.workspace.post(SUMMARIES, BOT_USER, "x", bot_id=BOT_ID, metadata=_metadata("other", "deploy_done"))
+    assert await slack.find_post(SUMMARIES, None, "other", 0) is None
+    assert await slack.find_post(SUMMARIES, "1.000000", "k", 0) is None
+
+
+async def test_a_message_is_read_with_its_author_and_its_files(sandbox: SlackSandbox, slack: Slack) -> None:
+    file = sandbox.workspace.add_file("shot.png", REPORTER, b"png")
+    root = sandbox.workspace.post(REPORTS, REPORTER, "it breaks", files=[file.id])
+    reply = sandbox.workspace.post(REPORTS, DEVELOPER, "since when?", thread_ts=root.ts)
+    sandbox.workspace.post(REPORTS, REPORTER, "today", thread_ts=root.ts)
+
+    report = await slack.message(REPORTS, root.ts)
+    assert report is not None
+    assert (report.user, report.text, report.subtype, report.bot_id) == (REPORTER, "it breaks", "file_share", "")
+    assert [(each.id, each.name, each.mimetype, each.size) for each in report.files] == [
+        (file.id, "shot.png", "image/png", 3)
+    ]
+    answer = await slack.message(REPORTS, reply.ts, root.ts)
+    assert answer is not None
+    assert (answer.text, answer.thread_ts, answer.user) == ("since when?", root.ts, DEVELOPER)
+
+
+async def test_a_message_that_is_gone_is_none(sandbox: SlackSandbox, slack: Slack) -> None:
+    root = sandbox.workspace.post(REPORTS, REPORTER, "it breaks")
+    reply = sandbox.workspace.post(REPORTS, REPORTER, "again", thread_ts=root.ts)
+    sandbox.workspace.delete(REPORTS, root.ts)
+    assert await slack.message(REPORTS, root.ts) is None
+    sandbox.workspace.delete(REPORTS, reply.ts)
+    assert await slack.message(REPORTS, reply.ts, root.ts) is None
+
+
+async def test_a_thread_of_ours_says_which_case_it_belongs_to(sandbox: SlackSandbox, slack: Slack) -> None:
+    ours = await slack.post(SUMMARIES, "BUG-1", metadata=_metadata("BUG-1:root"))
+    theirs = sandbox.workspace.post(SUMMARIES, DEVELOPER, "lunch?").ts
+    assert await slack.parent_metadata(SUMMARIES, ours) == {"key": "BUG-1:root", "bug_id": "BUG-1"}
+    assert await slack.parent_metadata(SUMMARIES, theirs) == {}
+    assert await slack.parent_metadata(SUMMARIES, "1.000000") == {}

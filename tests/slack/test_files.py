@@ -1,0 +1,124 @@
+"""Attachments: what agents can read, and nothing that shows the token to a stranger."""
+
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.slack.conftest import Handler, Serve
+from threadline.devstack.slack_sandbox import SlackSandbox
+from threadline.devstack.slack_sandbox.identity import REPORTER
+from threadline.domain.errors import Permanent, Transient
+from threadline.slack.client import Slack, make_client
+from threadline.slack.files import Downloaded, download
+
+Answer = Callable[[], web.StreamResponse]
+
+
+def _slack(answer: Answer, **file: Any) -> Handler:
+    """A Slack that knows one file and answers its download in its own way."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("files.info"):
+            url = f"{request.scheme}://{request.host}/download"
+            known = {"name": "log.txt", "mimetype": "text/plain", "size": 3, "url_private": url}
+            return web.json_response({"ok": True, "file": known | file})
+        assert request.headers["Authorization"] == "Bearer xoxb-test"
+        return answer()
+
+    return handler
+
+
+@pytest.mark.parametrize(("name", "mimetype"), [("shot.png", "image/png"), ("log.txt", "text/plain")])
+async def test_images_and_texts_are_read(sandbox: SlackSandbox, slack: Slack, name: str, mimetype: str) -> None:
+    file = sandbox.workspace.add_file(name, REPORTER, b"content")
+    assert await download(slack.client, file.id) == Downloaded(name, mimetype, b"content")
+
+
+@pytest.mark.parametrize("name", ["virus.exe", "page.html", "archive.zip", "film.mp4"])
+async def test_other_kinds_are_refused(sandbox: SlackSandbox, slack: Slack, name: str) -> None:
+    file = sandbox.workspace.add_file(name, REPORTER, b"content")
+    with pytest.raises(Permanent, match="attach an image or a text"):
+        await download(slack.client, file.id)
+
+
+async def test_a_file_that_says_it_is_too_large_is_not_fetched(sandbox: SlackSandbox, slack: Slack) -> None:
+    file = sandbox.workspace.add_file("log.txt", REPORTER, b"x" * 11)
+    with pytest.raises(Permanent, match="larger than"):
+        await download(slack.client, file.id, max_bytes=10)
+    assert (await download(slack.client, file.id, max_bytes=11)).content == b"x" * 11
+
+
+async def test_a_file_that_is_larger_than_it_says_is_dropped(serve: Serve, session: aiohttp.ClientSession) -> None:
+    client = make_client("xoxb-test", await serve(_slack(lambda: web.Response(body=b"x" * 11))), session)
+    with pytest.raises(Permanent, match="larger than"):
+        await download(client, "F1", max_bytes=10)
+
+
+async def test_a_file_that_is_gone_is_named(sandbox: SlackSandbox, slack: Slack) -> None:
+    with pytest.raises(Permanent, match="does not show the bot file F0"):
+        await download(slack.client, "F0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda: web.Response(status=302, headers={"Location": "/login"}), "files:read"),
+        (lambda: web.Response(text="<html>Sign in", content_type="text/html"), "files:read"),
+        (lambda: web.Response(status=404), "HTTP 404"),
+    ],
+)
+async def test_a_login_page_is_no_file(
+    serve: Serve, session: aiohttp.ClientSession, answer: Answer, words: str
+) -> None:
+    client = make_client("xoxb-test", await serve(_slack(answer)), session)
+    with pytest.raises(Permanent, match=words):
+        await download(client, "F1")
+
+
+async def test_a_server_error_is_transient(serve: Serve, session: aiohttp.ClientSession) -> None:
+    client = make_client("xoxb-test", await serve(_slack(lambda: web.Response(status=503))), session)
+    with pytest.raises(Transient):
+        await download(client, "F1")
+
+
+async def test_the_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.ClientSession) -> None:
+    asked: list[str] = []
+
+    async def stranger(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response()
+
+    elsewhere = await serve(stranger)
+    for url in (f"{elsewhere}/x", f"{elsewhere}@evil.example/x", "https://files.slack.com/x", ""):
+        client = make_client("xoxb-test", await serve(_slack(web.Response, url_private=url)), session)
+        with pytest.raises(Permanent, match="outside Slack"):
+            await download(client, "F1")
+    assert asked == []
+
+
+@pytest.mark.parametrize("mode", ["tombstone", "hidden_by_limit"])
+async def test_a_file_that_slack_hides_is_asked_for_again(
+    serve: Serve, session: aiohttp.ClientSession, mode: str
+) -> None:
+    client = make_client("xoxb-test", await serve(_slack(web.Response, mode=mode)), session)
+    with pytest.raises(Permanent, match="upload it again"):
+        await download(client, "F1")
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("..\\boot.ini", "boot.ini"),
+        (".bashrc", "bashrc"),
+        ("a\x00b\n.txt", "a_b_.txt"),
+        ("", "attachment"),
+        ("x" * 500 + ".txt", "x" * 116 + ".txt"),
+    ],
+)
+async def test_a_name_cannot_be_a_path(serve: Serve, session: aiohttp.ClientSession, name: str, safe: str) -> None:
+    client = make_client("xoxb-test", await serve(_slack(lambda: web.Response(body=b"abc"), name=name)), session)
+    assert (await download(client, "F1")).name == safe

@@ -1,0 +1,51 @@
+"""Temporal for workflow tests: a fresh server for each test, the worker as the product builds it."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+
+from threadline.activities.faults import FaultInterceptor
+from threadline.domain.addressing import CORE_QUEUE
+
+
+def binary(name: str) -> str:
+    """A program that was installed beside the interpreter."""
+    return str(Path(sys.executable).with_name(name))
+
+
+@asynccontextmanager
+async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
+    """A server whose clock jumps while workflows wait; one for each test, since an open child stops it for good."""
+    async with await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=binary("temporal-test-server"), data_converter=pydantic_data_converter
+    ) as environment:
+        yield environment
+
+
+def activities_of(instance: object, *contracts: type) -> list[Callable[..., Any]]:
+    """What a worker registers: the methods that the contracts name, as the instance has them."""
+    return [
+        getattr(instance, name)
+        for contract in contracts
+        for name in sorted(contract.__abstractmethods__)  # type: ignore[attr-defined]
+    ]
+
+
+@asynccontextmanager
+async def worker(
+    environment: WorkflowEnvironment, workflows: Sequence[type], activities: Sequence[Callable[..., Any]]
+) -> AsyncIterator[None]:
+    async with Worker(
+        environment.client,
+        task_queue=CORE_QUEUE,
+        workflows=workflows,
+        activities=activities,
+        interceptors=[FaultInterceptor()],
+    ):
+        yield
