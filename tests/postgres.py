@@ -35,8 +35,11 @@ class Postgres:
         return self.url_of(name)
 
     def clone(self) -> str:
-        """The address of a fresh, migrated database."""
-        return self.create(f"test{next(_names)}", "template")
+        """The address of a fresh, migrated database. Rights on a database itself are not copied with it."""
+        name = f"test{next(_names)}"
+        url = self.create(name, "template")
+        self._run(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM PUBLIC')
+        return url
 
     def drop(self, url: str) -> None:
         self._run(f'DROP DATABASE "{make_url(url).database}" WITH (FORCE)')

@@ -152,4 +152,4 @@ class ForgeSettings(_Section):
     model_config = SettingsConfigDict(env_prefix="GITHUB_")
 
     token: SecretStr | None = None
-    api_url: str = "https://api.github.com"
+    api_url: str | None = None

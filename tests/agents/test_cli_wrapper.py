@@ -139,6 +139,7 @@ def test_watchdog_ends_the_cli_of_a_worker_that_was_killed() -> None:
         assert worker.stdout is not None
         ward = int(worker.stdout.readline())
         worker.kill()
+        worker.wait()
         # The end of the pipe tells that neither the ward nor its watchdog holds it any more.
         assert worker.stdout.read() == ""
     deadline = time.monotonic() + 5

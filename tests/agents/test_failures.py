@@ -1,5 +1,6 @@
 """How a turn fails, on the real CLI: on which side each failure lands, and what it tells."""
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +81,13 @@ async def test_agent_is_stopped_at_its_budget(bench: "Bench") -> None:
 
 async def test_turn_that_takes_too_long_is_stopped_for_good(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
+        await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
         await turn.hold("for ever")
 
     bench.model.script(script)
-    with pytest.raises(TurnRefused, match="took longer than 2 s"):
-        await bench.first_turn(timeout=2.0)
+    with pytest.raises(TurnRefused, match="took longer than 4 s") as failed:
+        await bench.first_turn(timeout=4.0)
+    assert failed.value.spend.cost_usd > 0
     assert bench.running() == []
 
 
@@ -120,9 +123,15 @@ async def test_error_of_whoever_counts_the_pulse_stops_the_turn_as_it_is(bench: 
     def pulse() -> None:
         raise ClaimGone
 
-    bench.answers()
+    async def script(turn: Turn) -> None:
+        await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
+        await turn.hold("for ever")
+
+    bench.model.script(script)
+    started = time.monotonic()
     with pytest.raises(ClaimGone):
         await bench.investigator.run_investigation(bench.brief(), bench.case, bench.store, pulse=pulse)
+    assert time.monotonic() - started < 4
     assert bench.running() == []
 
 

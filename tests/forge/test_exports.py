@@ -1,4 +1,4 @@
-"""The files of a commit are its very bytes, no link leads out of them, and what differs is read without obeying them."""
+"""An export holds the very bytes of a commit and no link, and is compared without obeying what is written in it."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from threadline.db.overview import Transition
+    from threadline.db.overview import CaseRecord, Transition
     from threadline.db.records import Entry
     from threadline.db.turns import TurnRecord
     from threadline.devstack.stack import Stack
@@ -117,6 +117,21 @@ def turns(records: "Iterable[TurnRecord]") -> None:
     total = sum(turn.cost_usd for turn in records)
     table.caption = f"${total:.4f} in all, at a model's list price; the scripted model costs nothing"
     console.print("\n", table)
+
+
+def cases(records: "Iterable[CaseRecord]") -> None:
+    table = Table("case", "status", "severity", "title", "reporter", "opened", "cost", box=None, pad_edge=False)
+    for record in records:
+        table.add_row(
+            record.bug_id,
+            record.status,
+            record.severity,
+            escape(textwrap.shorten(record.title, 60, placeholder="…")),
+            record.reporter_id,
+            record.created_at.strftime("%Y-%m-%d %H:%M"),
+            f"${record.cost_usd:.2f}",
+        )
+    console.print(table if table.row_count else "There is no case.")
 
 
 def _clock(at: datetime) -> str:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import asyncpg
 import psycopg
-from sqlalchemy.exc import DBAPIError, InterfaceError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from threadline.domain.errors import ClaimLost, IllegalTransition, Permanent, Transient
@@ -66,7 +66,8 @@ def _lost(error: BaseException) -> bool:
     if isinstance(error, PoolTimeout | OSError | TimeoutError):
         return True
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or (isinstance(error, InterfaceError) and not refuses_a_value(error))
+        nameless = isinstance(error, InterfaceError | OperationalError) and not sqlstate(error)
+        return error.connection_invalidated or (nameless and not refuses_a_value(error))
     if isinstance(error, asyncpg.InterfaceError):
         return not isinstance(error, ValueError)
     return isinstance(error, psycopg.OperationalError) and not sqlstate(error)

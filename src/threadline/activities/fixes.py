@@ -1,0 +1,97 @@
+"""A fix's way to the code host, in the core worker: the agent that wrote it holds no credential to push it."""
+
+import structlog
+
+from threadline.activities import sentences
+from threadline.contracts.bug import FixActivities, TurnRef
+from threadline.db.engine import Database
+from threadline.db.overview import CaseRecord
+from threadline.db.pull_requests import PullRequestRecord
+from threadline.db.turns import TurnRecord
+from threadline.domain.bug import CaseStatus, Marks, Reason
+from threadline.domain.errors import Permanent
+from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
+from threadline.slack import formatting
+from threadline.slack.posts import Post, Posts
+
+_log = structlog.get_logger(__name__)
+
+
+class LiveFixActivities(FixActivities):
+    """One branch and one pull request for each case; a later fix is pushed to it."""
+
+    def __init__(self, database: Database, pull_requests: PullRequests, posts: Posts) -> None:
+        self._database = database
+        self._pull_requests = pull_requests
+        self._posts = posts
+
+    async def open_pull_request(self, turn: TurnRef) -> Marks:
+        async with self._database.begin() as work:
+            case = await work.overview.case(turn.bug_id)
+            record = await work.turns.turn_result(turn.bug_id, turn.turn)
+        opened = await self._pull_requests.open(_request(case, record))
+        async with self._database.begin() as work:
+            marks = await work.pull_requests.save(
+                turn.bug_id,
+                PullRequestRecord(
+                    opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn
+                ),
+            )
+        await self._tell(case, turn.turn, opened)
+        _log.info("fix_proposed", case=turn.bug_id, url=opened.url, commit=opened.commit)
+        return marks
+
+    async def _tell(self, case: CaseRecord, turn: int, opened: Opened) -> None:
+        said = [(case.thread, sentences.fix_proposed(case.bug_id))]
+        if case.summary:
+            said.insert(0, (case.summary, sentences.pull_request(case.bug_id, opened.url)))
+        for thread, words in said:
+            key = f"{case.bug_id}:turn:{turn}:fix:{thread.channel}"
+            rendered = formatting.notice(words)
+            await self._posts.publish(Post(key, thread.channel, thread.ts, rendered, case.bug_id, "fix"))
+
+    async def check_pull_request(self, bug_id: str) -> Marks:
+        async with self._database.begin() as work:
+            known = await work.pull_requests.of(bug_id)
+            marks = await work.cases.marks_of(bug_id)
+        if known is None or known.state != "open":
+            return marks
+        opened = Opened(known.repository, known.url, known.number, known.branch, known.commit)
+        state = await self._pull_requests.state(opened)
+        if state == "open":
+            return marks
+        settled = PullRequestRecord(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
+        async with self._database.begin() as work:
+            marks = await work.pull_requests.save(bug_id, settled)
+            if state == "merged" and marks.status is not CaseStatus.RESOLVED:
+                marks = await work.cases.end(bug_id, Reason.FIX_MERGED)
+        return marks
+
+
+def _request(case: CaseRecord, record: TurnRecord) -> PullRequest:
+    """Raises `Permanent` when the fix is not in exactly one repository."""
+    changed = {name: diff for name, diff in record.diffs.items() if diff}
+    if len(changed) != 1:
+        where = ", ".join(sorted(changed)) or "none"
+        raise Permanent(f"a fix goes to exactly one repository, and this one changes {where}: ask for one at a time")
+    [(repository, diff)] = changed.items()
+    result = record.result
+    body = "\n\n".join(
+        filter(
+            None,
+            (
+                str(result.get("summary", "")),
+                str(result.get("root_cause", "")),
+                f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere.",
+            ),
+        )
+    )
+    return PullRequest(
+        bug_id=case.bug_id,
+        repository=repository,
+        base=record.base.get(repository, ""),
+        diff=diff,
+        title=f"{case.bug_id}: {case.title}",
+        body=body,
+        key=record.fix_asked_by,
+    )

@@ -1,0 +1,297 @@
+"""What is read from Slack and said there. Every post has a business key, so that saying it again says nothing new."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from threadline.activities import sentences
+from threadline.contracts.bug import (
+    Escalation,
+    Forward,
+    Notice,
+    NoticeKind,
+    Reactions,
+    SlackActivities,
+    SlaNotice,
+    TurnRef,
+)
+from threadline.db import threads
+from threadline.db.engine import Database
+from threadline.db.overview import CaseRecord
+from threadline.db.turns import TurnRecord
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Reason, Severity
+from threadline.domain.errors import CaseNotFound, Permanent, Transient
+from threadline.domain.messages import IncomingMessage
+from threadline.domain.sla import DEFAULT_TARGETS, Target
+from threadline.slack import formatting
+from threadline.slack.client import Slack
+from threadline.slack.files import download
+from threadline.slack.formatting import Rendered
+from threadline.slack.posts import Post, Posts
+
+Deliver = Callable[[Thread, IncomingMessage], Awaitable[None]]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are said, and who is called.
+
+    `team` and `bot_user` are Slack's ids of the workspace and of the bot; `tiers` holds user and group ids by tier of
+    on-call, the first to be called first.
+    """
+
+    team: str
+    bot_user: str
+    summaries: str
+    escalations: str
+    tiers: Sequence[Sequence[str]] = ()
+    targets: Mapping[Severity, Target] = field(default_factory=lambda: DEFAULT_TARGETS)
+
+    def target(self, severity: Severity) -> Target:
+        return self.targets[severity]
+
+    def on_call(self, tier: int) -> Sequence[str]:
+        return self.tiers[min(tier, len(self.tiers) - 1)] if self.tiers else ()
+
+
+class LiveSlackActivities(SlackActivities):
+    """Args: `deliver` hands a message to a case's workflow, starting it if need be."""
+
+    def __init__(self, database: Database, slack: Slack, posts: Posts, places: Places, deliver: Deliver) -> None:
+        self._database = database
+        self._slack = slack
+        self._posts = posts
+        self._places = places
+        self._deliver = deliver
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
+        root = await self._slack.message(thread.channel, thread.ts)
+        if root is None or not root.user or root.bot_id or root.user == self._places.bot_user:
+            return None
+        return IncomingMessage(
+            id=addressing.message_id(thread.team, thread.channel, thread.ts),
+            kind=messages.REPORT,
+            sender_type=messages.REPORTER,
+            sender_id=root.user,
+            text=messages.clean(root.text),
+            channel=thread.channel,
+            ts=thread.ts,
+            files=root.files,
+        )
+
+    async def fetch_attachments(self, bug_id: str) -> int:
+        """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
+        async with self._database.begin() as work:
+            pending = await work.attachments.pending(bug_id)
+        for file in pending:
+            try:
+                content = (await download(self._slack.client, file.file_id)).content
+            except Permanent as error:
+                async with self._database.begin() as work:
+                    await work.attachments.fail(file.id, str(error))
+            else:
+                async with self._database.begin() as work:
+                    await work.attachments.store(file.id, content)
+        async with self._database.begin() as work:
+            return await work.attachments.readable(bug_id)
+
+    async def forward_reply(self, forward: Forward) -> bool:
+        report = await self._report_of(forward.thread)
+        if report is None:
+            _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="no case has this thread")
+            return False
+        await self._deliver(report, forward.message)
+        return True
+
+    async def _report_of(self, thread: Thread) -> Thread | None:
+        async with self._database.begin() as work:
+            if known := await work.threads.find(thread):
+                return (await work.overview.case(known.bug_id)).thread
+        root = await self._slack.message(thread.channel, thread.ts)
+        if root is None or root.user != self._places.bot_user:
+            return None  # only our own metadata says whose thread it is
+        try:
+            async with self._database.begin() as work:
+                return (await work.overview.case(str(root.metadata.get("bug_id", "")))).thread
+        except CaseNotFound:
+            return None
+
+    # -- saying ------------------------------------------------------------------------------------------------------
+
+    async def post_notice(self, notice: Notice) -> None:
+        case = await self._case(notice.bug_id)
+        words = sentences.notice(notice.kind, notice.bug_id, notice.detail)
+        where = case.summary if notice.kind in _FOR_DEVELOPERS and case.summary else case.thread
+        await self._say(case, where, f"{notice.kind}:{notice.ordinal}", formatting.notice(words))
+
+    async def post_clarification_question(self, turn: TurnRef) -> None:
+        case, record = await self._case(turn.bug_id), await self._turn(turn)
+        asked = str(record.result.get("clarification_question", ""))
+        rendered = formatting.question(case.bug_id, case.reporter_id, asked)
+        await self._say(case, case.thread, f"turn:{turn.turn}:question", rendered, kind="question", words=asked)
+
+    async def create_summary_thread(self, bug_id: str) -> None:
+        case = await self._case(bug_id)
+        if case.summary:
+            return
+        rendered = formatting.notice(sentences.SUMMARY_ROOT, headline=f"{bug_id}: {case.title}")
+        ts = await self._posts.publish(
+            Post(f"{bug_id}:summary", self._places.summaries, None, rendered, bug_id, "summary")
+        )
+        async with self._database.begin() as work:
+            await work.threads.register(bug_id, threads.SUMMARY, self._places.summaries, ts)
+
+    async def post_investigation_results(self, turn: TurnRef) -> None:
+        case, record = await self._case(turn.bug_id), await self._turn(turn)
+        async with self._database.begin() as work:
+            fix = await work.pull_requests.of(turn.bug_id)
+        found = _findings(case, record, fix.url if fix else None)
+        words = f"{found.summary}\n{found.root_cause}".strip()
+        rendered = formatting.findings(found)
+        await self._say(case, _summary(case), f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
+
+    async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
+        case, record = await self._case(turn.bug_id), await self._turn(turn)
+        why = str(record.result.get("summary", "")) or record.failure
+        root = formatting.notice(
+            sentences.escalation(why),
+            mentions=tuple(self._places.on_call(0)),
+            headline=f"{case.bug_id} needs people: {case.title}",
+        )
+        await self._escalation_thread(case, case.escalations, root)
+        words = f"{case.bug_id} is with people now: {why}"
+        await self._say(case, case.thread, f"escalation:{case.escalations}:told", formatting.notice(words))
+        target = self._places.target(case.severity)
+        return Escalation(case.bug_id, case.escalations, time.time(), target, len(self._places.tiers))
+
+    async def _escalation_thread(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> Thread:
+        """Where an escalation is talked about: its own thread, or the case's summary when both share a channel."""
+        key = f"{case.bug_id}:escalation:{number}"
+        channel = self._places.escalations
+        if case.summary and case.summary.channel == channel:
+            await self._posts.publish(Post(key, channel, case.summary.ts, root, case.bug_id, "escalation"))
+            return case.summary
+        ts = await self._posts.publish(Post(key, channel, None, root, case.bug_id, "escalation"))
+        async with self._database.begin() as work:
+            await work.threads.register(case.bug_id, threads.ESCALATION, channel, ts)
+        return Thread(case.thread.team, channel, ts)
+
+    async def report_sla_event(self, notice: SlaNotice) -> bool:
+        case = await self._case(notice.bug_id)
+        async with self._database.begin() as work:
+            root = await work.posts.ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
+        if case.resolved_at or not root:
+            return False
+        shared = case.summary and case.summary.channel == self._places.escalations
+        thread_ts = case.summary.ts if case.summary and shared else root
+        mentions = tuple(self._places.on_call(notice.tier))
+        rendered = formatting.notice(sentences.sla(notice.bug_id, notice.kind), mentions=mentions)
+        key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
+        post = Post(key, self._places.escalations, thread_ts, rendered, notice.bug_id, notice.kind)
+        if not await self._posts.publish(post):
+            return False
+        async with self._database.begin() as work:
+            await work.sla.record(notice.bug_id, notice.escalation, notice.ordinal, notice.kind, notice.tier)
+        return True
+
+    async def post_closing(self, bug_id: str) -> None:
+        case = await self._case(bug_id)
+        if not case.close_reason:
+            return  # reopened meanwhile
+        async with self._database.begin() as work:
+            fix = await work.pull_requests.of(bug_id)
+            record = await work.turns.turn_result(bug_id, case.turn) if case.turn else None
+        by_agent = case.close_reason == Reason.AGENT_RESOLVED and record is not None
+        words = sentences.ended(
+            bug_id,
+            Reason(case.close_reason),
+            last_words=str(record.result.get("summary", "")) if by_agent and record else "",
+            pull_request=fix.url if fix else "",
+        )
+        for thread in filter(None, (case.thread, case.summary)):
+            key = f"closing:{case.closings}:{thread.channel}"
+            await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
+
+    # -- cosmetics ---------------------------------------------------------------------------------------------------
+
+    async def add_reactions(self, reactions: Reactions) -> None:
+        await self._react(reactions.name, reactions.items)
+
+    async def mark_used(self, turn: TurnRef) -> None:
+        async with self._database.begin() as work:
+            used = await work.conversation.used_by(turn.bug_id, turn.turn)
+        await self._react("white_check_mark", used)
+
+    async def _react(self, name: str, items: Sequence[tuple[str, str]]) -> None:
+        for channel, ts in items:
+            try:
+                await self._slack.react(channel, ts, name)
+            except (Permanent, Transient) as error:
+                _log.info("reaction_left_out", name=name, reason=str(error))
+                if isinstance(error, Transient):
+                    return
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    async def _case(self, bug_id: str) -> CaseRecord:
+        async with self._database.begin() as work:
+            return await work.overview.case(bug_id)
+
+    async def _turn(self, turn: TurnRef) -> TurnRecord:
+        async with self._database.begin() as work:
+            return await work.turns.turn_result(turn.bug_id, turn.turn)
+
+    async def _say(
+        self,
+        case: CaseRecord,
+        thread: Thread,
+        key: str,
+        rendered: tuple[Rendered, ...],
+        *,
+        kind: str = "notice",
+        words: str = "",
+    ) -> None:
+        """Post in one of the case's threads; `words` are kept in the conversation, where the agent reads them."""
+        post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, case.bug_id, kind)
+        ts = await self._posts.publish(post)
+        if ts and words:
+            async with self._database.begin() as work:
+                await work.conversation.record_bot_message(case.bug_id, kind, words, thread.channel, ts)
+        _log.info("posted", case=case.bug_id, key=post.key)
+
+
+_FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
+
+
+def _summary(case: CaseRecord) -> Thread:
+    if case.summary is None:
+        raise Permanent(f"{case.bug_id} has no thread in the summaries channel yet: its root could not be posted.")
+    return case.summary
+
+
+def _findings(case: CaseRecord, record: TurnRecord, pull_request: str | None) -> formatting.Findings:
+    """A turn's outcome as it lies in the database; one that failed has only a summary."""
+    result = record.result
+    return formatting.Findings(
+        bug_id=case.bug_id,
+        title=case.title,
+        severity=case.severity,
+        confidence=float(result.get("confidence", 0.0)),
+        summary=str(result.get("summary") or result.get("clarification_question") or ""),
+        root_cause=str(result.get("root_cause", "")),
+        turn=record.turn,
+        cost_usd=record.cost_usd,
+        reported_by=case.reporter_id,
+        evidence=[formatting.Evidence(**item) for item in result.get("evidence", ())],
+        recommended_actions=result.get("recommended_actions", ()),
+        components=case.components,
+        pull_request=pull_request,
+    )

@@ -1,0 +1,46 @@
+"""Log search by Loki's HTTP API: https://grafana.com/docs/loki/latest/reference/loki-http-api/#query-logs-within-a-range-of-time."""
+
+import time
+from collections.abc import Sequence
+
+import aiohttp
+
+from threadline.domain.errors import Permanent, Transient
+
+_TOTAL = aiohttp.ClientTimeout(total=20)
+_NANOSECONDS = 1_000_000_000
+
+
+class Loki:
+    """Args: `url` is the server's base, such as `http://loki:3100`."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url.rstrip("/") + "/loki/api/v1/query_range"
+
+    async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
+        """Lines that match a LogQL query in the last `minutes`, newest first.
+
+        Raises:
+            Permanent: Loki does not understand the query; its words say why.
+            Transient: Loki cannot answer now.
+        """
+        now = time.time_ns()
+        asked = {
+            "query": query,
+            "start": str(now - minutes * 60 * _NANOSECONDS),
+            "end": str(now),
+            "limit": str(limit),
+            "direction": "backward",
+        }
+        try:
+            async with self._session.get(self._url, params=asked, timeout=_TOTAL) as response:
+                if response.status >= 500 or response.status == 429:
+                    raise Transient(f"The log search answered {response.status}; try again later.")
+                if response.status >= 400:
+                    raise Permanent(f"The log search refused the query: {(await response.text())[:500]}")
+                streams = (await response.json())["data"]["result"]
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Transient("The log search cannot be reached now; try again later.") from error
+        lines = sorted(((int(at), line) for stream in streams for at, line in stream["values"]), reverse=True)
+        return [line for _, line in lines[:limit]]

@@ -1,0 +1,63 @@
+"""`threadline cases`: look at cases, and resolve one by hand."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from threadline.cli import telling
+from threadline.cli.settings import adopt_running_stack
+
+app = typer.Typer(help="Look at cases, and resolve one by hand.", no_args_is_help=True)
+
+Case = Annotated[str, typer.Argument(metavar="CASE", help="A case's number, such as BUG-12.")]
+
+
+@app.callback()
+def _group() -> None:
+    adopt_running_stack()
+
+
+@app.command("list")
+def list_cases(
+    everything: Annotated[bool, typer.Option("--all", help="Show resolved cases, too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50,
+) -> None:
+    """The open cases, newest first."""
+
+    async def run() -> None:
+        from threadline import bootstrap
+
+        async with bootstrap.case_desk() as desk:
+            telling.cases(await desk.list_cases(open_only=not everything, limit=limit))
+
+    asyncio.run(run())
+
+
+@app.command()
+def show(case: Case) -> None:
+    """One case: its transitions, its conversation as stored, its turns and what they cost."""
+
+    async def run() -> None:
+        from threadline import bootstrap
+
+        async with bootstrap.case_desk() as desk:
+            telling.case(await desk.show(case))
+
+    asyncio.run(run())
+
+
+@app.command()
+def resolve(
+    case: Case, reason: Annotated[str, typer.Option(help="Why; it is stored, and told in the threads.")]
+) -> None:
+    """End a case by hand. A message in its thread reopens it."""
+
+    async def run() -> None:
+        from threadline import bootstrap
+
+        async with bootstrap.case_desk() as desk:
+            await desk.resolve(case, reason)
+        telling.line(f"{case} is being resolved: {reason}")
+
+    asyncio.run(run())

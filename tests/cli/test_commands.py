@@ -1,0 +1,91 @@
+"""The command as people call it: fast to answer, one sentence for what is wrong, and a clean end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from threadline.devstack.home import Home
+
+MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+
+
+def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "threadline", *arguments],
+        env=MACHINE | environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["up", "demo", "gateway", "worker", "db upgrade", "doctor", "cases list", "cases show", "cases resolve", "replay"],
+)
+def test_every_command_says_what_it_is_for(command: str, tmp_path: Path) -> None:
+    done = threadline(*command.split(), "--help", folder=tmp_path)
+    assert done.returncode == 0
+    assert f"threadline {command}" in done.stdout
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    source = (
+        "import sys; import threadline.cli.main; "
+        "print([name for name in ('temporalio', 'sqlalchemy', 'slack_bolt', 'claude_agent_sdk') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [
+        ("gateway", "SLACK_BOT_TOKEN"),
+        ("worker --queue core", "DATABASE_URL"),
+        ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
+        ("cases list", "DATABASE_URL"),
+        ("db upgrade", "DATABASE_URL"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(command: str, variable: str, tmp_path: Path) -> None:
+    done = threadline(*command.split(), folder=tmp_path)
+    assert done.returncode == 1
+    [sentence] = done.stderr.splitlines()
+    assert sentence.startswith("threadline: ")
+    assert f"{variable} is not set" in sentence
+
+
+def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
+    with Home(tmp_path / "home").held():
+        done = threadline("up", folder=tmp_path, THREADLINE_HOME=str(tmp_path / "home"))
+    assert done.returncode == 1
+    assert f"already up in {tmp_path / 'home'}" in done.stderr
+
+
+def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with subprocess.Popen(
+        [sys.executable, "-m", "threadline", "up"],
+        env=MACHINE | {"THREADLINE_HOME": str(home)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        deadline = time.monotonic() + 30
+        while not (home / "logs").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert "Everything is stopped." in told
+    with Home(home).held():
+        pass

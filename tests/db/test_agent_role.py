@@ -1,0 +1,83 @@
+"""The wall: what the agent's login may do, and that it may do nothing else."""
+
+import asyncpg
+import pytest
+
+from tests.db.scene import Scene
+from threadline.db.agent_pool import agent_pool
+from threadline.db.tables import metadata
+from threadline.domain.errors import Permanent, Transient
+
+FORBIDDEN = [
+    "INSERT INTO services VALUES ('a', 'b', 'c', 'd', 'e')",
+    "UPDATE agent_turns SET token = 0",
+    "UPDATE agent_cases SET status = 'resolved'",
+    "DELETE FROM agent_services",
+    "CREATE TABLE pwn ()",
+    "CREATE TEMPORARY TABLE pwn ()",
+    "CREATE FUNCTION pwn() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "SELECT append_entries('p', 's', '', ARRAY[NULL], ARRAY['{}'])",
+    "SELECT held_claim('BUG-1', 1, 1)",
+    "SET ROLE postgres",
+    "ALTER ROLE threadline_agent SUPERUSER",
+    "CREATE ROLE pwn",
+    "SELECT rolpassword FROM pg_authid",
+]
+
+
+@pytest.mark.parametrize("table", sorted(metadata.tables))
+async def test_the_agent_reads_no_table(pool: asyncpg.Pool, table: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await pool.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
+
+
+@pytest.mark.parametrize("statement", FORBIDDEN)
+async def test_the_agent_may_not(pool: asyncpg.Pool, statement: str) -> None:
+    refusals = (
+        asyncpg.InsufficientPrivilegeError,
+        asyncpg.ObjectNotInPrerequisiteStateError,
+        asyncpg.FeatureNotSupportedError,
+        asyncpg.WrongObjectTypeError,
+    )
+    with pytest.raises(refusals):
+        await pool.execute(statement)
+
+
+async def test_the_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool: asyncpg.Pool) -> None:
+    await scene.opened()
+    async with pool.acquire() as connection:
+        await connection.execute("SET search_path = pg_temp, public")
+        with pytest.raises(asyncpg.PostgresError) as caught:
+            await connection.execute("SELECT agent_renew_lease('BUG-1', 1, 1, 60)")
+    assert caught.value.sqlstate == "TL001"
+
+
+async def test_a_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    calls = [
+        "SELECT agent_finish_turn('BUG-1', 1, $1, '{\"action\": \"resolved\"}')",
+        "SELECT agent_record_finding('BUG-1', 1, $1, 't', 'd', '', 0, '')",
+        "SELECT agent_append_entries('BUG-1', 1, $1, 'p', 's', '', ARRAY[NULL], ARRAY['{}'])",
+        "SELECT agent_renew_lease('BUG-1', 1, $1, 1000)",
+    ]
+    for call in calls:
+        for token in (claim.token + 1, 0, None):
+            with pytest.raises(asyncpg.PostgresError) as caught:
+                await pool.execute(call, token)
+            assert caught.value.sqlstate == "TL001"
+
+
+async def test_the_agent_worker_starts_as_the_restricted_role_or_not_at_all(database_url: str) -> None:
+    with pytest.raises(Permanent, match="threadline_agent"):
+        async with agent_pool(database_url):
+            pass
+
+
+async def test_a_database_that_is_away_is_a_passing_trouble(agent_url: str) -> None:
+    away = agent_url.replace("host=", "host=%2Fnowhere")
+    with pytest.raises(Transient):
+        async with agent_pool(away):
+            pass

@@ -1,0 +1,59 @@
+"""The two sides of what a database can answer."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+
+from threadline.db.engine import Database
+from threadline.domain.errors import Permanent, Transient
+
+
+async def test_a_connection_that_is_cut_is_a_passing_trouble_and_the_next_one_works(database: Database) -> None:
+    async def cut_off() -> None:
+        async with database.begin() as work:
+            pid = (await work.connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+            async with database.begin() as other:
+                await other.connection.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+            await work.connection.execute(text("SELECT 1"))
+
+    with pytest.raises(Transient):
+        await cut_off()
+    async with database.begin() as work:
+        assert (await work.connection.execute(text("SELECT 1"))).scalar_one() == 1
+
+
+async def test_a_deadlock_is_a_passing_trouble_for_the_one_who_loses(database: Database) -> None:
+    ready = asyncio.Barrier(2)
+
+    async def lock(first: int, second: int) -> None:
+        async with database.begin() as work:
+            await work.connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": first})
+            await ready.wait()
+            await work.connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": second})
+
+    results = await asyncio.gather(lock(1, 2), lock(2, 1), return_exceptions=True)
+    assert sorted(type(result) for result in results if result is not None) == [Transient]
+
+
+async def test_a_fault_of_the_program_is_permanent_and_quotes_no_values(database: Database) -> None:
+    async def ask() -> None:
+        async with database.begin() as work:
+            await work.connection.execute(text("SELECT CAST(:v AS text) FROM nowhere"), {"v": "a secret"})
+
+    with pytest.raises(Permanent) as caught:
+        await ask()
+    assert "secret" not in str(caught.value)
+    assert "nowhere" in str(caught.value)
+
+
+async def test_what_raises_keeps_nothing(database: Database) -> None:
+    async def fail() -> None:
+        async with database.begin() as work:
+            await work.connection.execute(text("INSERT INTO services VALUES ('a', '', '', '', '')"))
+            raise Permanent("on purpose")
+
+    with pytest.raises(Permanent, match="on purpose"):
+        await fail()
+    async with database.begin() as work:
+        assert await work.services.all() == []

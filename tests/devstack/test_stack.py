@@ -1,0 +1,110 @@
+"""The parts that a laptop lacks, for real: Temporal's server, Postgres, and a stack that fails half way."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.client import Client
+
+from threadline.db import migrate
+from threadline.devstack import environment, postgres, temporal
+from threadline.devstack.ports import Ports
+from threadline.devstack.processes import Family
+from threadline.devstack.stack import Stack, Wishes
+from threadline.domain.errors import Permanent
+
+MACHINE = environment.pick(os.environ, environment.MACHINE)
+
+
+@pytest.fixture
+async def home() -> AsyncIterator[Path]:
+    """Outside pytest's folder, which other accounts may not enter: as root, Postgres runs as nobody."""
+    folder = Path(tempfile.mkdtemp(prefix="threadline-test-"))
+    (folder / "logs").mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def family(home: Path) -> AsyncIterator[Family]:
+    family = Family(home / "logs")
+    yield family
+    await family.stop_all([])
+
+
+async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: Family, home: Path) -> None:
+    server = await temporal.start(family, home, Ports(usual=False), MACHINE)
+    client = await Client.connect(server.address)
+    listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+    keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+    assert {listed.custom_attributes.get(name) for name in temporal.SEARCH_ATTRIBUTES} == {keyword}
+    await client.start_workflow("Unserved", id="kept", task_queue="nobody", execution_timeout=timedelta(hours=1))
+    await family.restart("temporal")
+    again = await Client.connect(server.address)
+    assert (await again.get_workflow_handle("kept").describe()).workflow_type == "Unserved"
+
+
+async def test_a_missing_temporal_program_is_said_with_what_to_do(
+    family: Family, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(home / "python"))
+    monkeypatch.setenv("PATH", str(home))
+    with pytest.raises(Permanent, match="TEMPORAL_ADDRESS"):
+        await temporal.start(family, home, Ports(usual=False), MACHINE)
+
+
+async def test_postgres_is_made_once_and_its_data_stays(family: Family, home: Path) -> None:
+    databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
+    assert migrate.is_current(databases.owner)
+    with psycopg.connect(databases.owner, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept (x int)")
+    await family.stop_all([])
+    again = await postgres.start(family, home, Ports(usual=False), MACHINE)
+    with psycopg.connect(again.owner) as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+async def test_the_agents_login_is_not_the_owner_and_cannot_become_it(family: Family, home: Path) -> None:
+    databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
+    with (
+        psycopg.connect(databases.agent) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute("SELECT * FROM cases")
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(databases.agent.replace("threadline_agent:", "threadline:"))
+
+
+async def test_an_interrupted_initdb_is_not_taken_for_a_cluster(family: Family, home: Path) -> None:
+    (home / "postgres" / "data-half").mkdir(parents=True)
+    databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
+    assert migrate.is_current(databases.owner)
+
+
+async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -> None:
+    wishes = Wishes(given=MACHINE | {"DATABASE_URL": "postgresql://localhost/mine"})
+    with pytest.raises(Permanent, match="THREADLINE_AGENT_DATABASE_URL is not"):
+        async with Stack.running(home, wishes):
+            pytest.fail("it must not come up")
+
+
+async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
+    before, told = children(), list[str]()
+    wishes = Wishes(given=MACHINE, settings={"THREADLINE_MAX_QUESTIONS": "many"})
+    with pytest.raises(Permanent, match=r"core ended[\s\S]*THREADLINE_MAX_QUESTIONS is 'many'"):
+        async with Stack.running(home, wishes, told.append):
+            pytest.fail("it must not come up")
+    assert any("Temporal is up" in line for line in told)
+    assert children() == before
+
+
+def children() -> set[str]:
+    """The ids of this process's children."""
+    return {pid for listed in Path("/proc/self/task").glob("*/children") for pid in listed.read_text().split()}

@@ -1,0 +1,28 @@
+"""One stack for all journeys, and a scene of its own for each."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from threadline.devstack import environment
+from threadline.devstack.scene import Scene
+from threadline.devstack.stack import Stack, Wishes
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def stack() -> AsyncIterator[Stack]:
+    folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
+    wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE))
+    async with Stack.running(folder, wishes) as stack:
+        yield stack
+    shutil.rmtree(folder)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def scene(stack: Stack) -> AsyncIterator[Scene]:
+    async with Scene.on(stack) as scene:
+        yield scene

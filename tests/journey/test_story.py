@@ -1,0 +1,24 @@
+"""The story that `threadline demo` plays, asserted."""
+
+import pytest
+
+from threadline.devstack.scene import Scene
+from threadline.devstack.story import CHAPTERS, NEVER_MIND, VERDICT
+from threadline.domain.bug import CaseStatus, Reason
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+
+async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
+    for chapter in CHAPTERS:
+        await chapter.play(scene)
+    case = await scene.case()
+    assert case.status is CaseStatus.RESOLVED
+    assert case.closings == 2
+    reasons = [step.reason for step in await scene.transitions()]
+    assert reasons[0] == Reason.REPORTED
+    assert reasons.count(Reason.REOPENED) == 1
+    assert reasons[-1] == Reason.REPORTER_CLOSED
+    said = [entry.text for entry in await scene.conversation()]
+    assert said.count(VERDICT) == said.count(NEVER_MIND) == 1
+    assert case.cost_usd > 0
