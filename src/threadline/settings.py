@@ -108,6 +108,7 @@ class CaseSettings(_Section):
     turn_budget_usd: float = Field(2.0, gt=0)
     case_budget_usd: float = Field(10.0, gt=0)
     max_questions: int = Field(3, ge=0)
+    pull_request_poll: Seconds = 30 * 60
     oncall: Tiers = ()
     sla: Targets = DEFAULT_TARGETS
     services: Path | None = None

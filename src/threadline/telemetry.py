@@ -1,5 +1,6 @@
 """Logs as one JSON object a line: an event's name and its fields, never the text of a message."""
 
+import asyncio
 import logging
 import sys
 
@@ -38,3 +39,11 @@ def set_up(level: str = "INFO") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+async def settle() -> None:
+    """Call before the event loop ends: Temporal's core aborts the interpreter when it is torn down in mid-callback.
+
+    See https://github.com/temporalio/sdk-python/issues/300.
+    """
+    await asyncio.sleep(0.5)

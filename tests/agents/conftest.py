@@ -14,18 +14,10 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from claude_agent_sdk import InMemorySessionStore
 
-from threadline.agents.investigator.ports import (
-    CaseFacts,
-    ConversationPage,
-    Entry,
-    Finding,
-    Service,
-    SimilarCase,
-    TurnBrief,
-    TurnResult,
-)
+from threadline.agents.investigator.ports import TurnBrief, TurnResult
 from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
 from threadline.devstack.model_sandbox import ModelSandbox, Turn
+from threadline.domain.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
 
 API_KEY = "sk-ant-test-0123456789abcdef"
 BUG = "BUG-12"

@@ -117,7 +117,7 @@ WORKER = """
 import asyncio, sys, uuid
 from pathlib import Path
 from claude_agent_sdk import InMemorySessionStore
-from threadline.agents.investigator.ports import TurnBrief
+from threadline.agents.investigator.ports import (TurnBrief)
 from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
 
 config = InvestigatorConfig(model="claude-sonnet-5", api_key=sys.argv[2], base_url=sys.argv[1])

@@ -6,8 +6,8 @@ import pytest
 from claude_agent_sdk import AssistantMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
 from threadline.agents.investigator.fences import PART_BYTES, Part, fence, parts, parts_in
-from threadline.agents.investigator.ports import Entry
 from threadline.agents.investigator.reading import READING_TOOL, ReadThrough
+from threadline.domain.records import Entry
 
 AT = datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from threadline.agents.investigator import prompts
-from threadline.agents.investigator.ports import Entry, TurnBrief
+from threadline.agents.investigator.ports import TurnBrief
+from threadline.domain.records import Entry
 
 BRIEF = TurnBrief(
     bug_id="BUG-12",

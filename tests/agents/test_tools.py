@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from threadline.agents.investigator.ports import LogSearch, QuerySource, Service, Table
+from threadline.agents.investigator.ports import LogSearch, QuerySource
 from threadline.agents.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.records import Service, Table
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Bench

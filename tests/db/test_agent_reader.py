@@ -4,11 +4,12 @@ import pytest
 
 from tests.db.scene import THREAD, Scene, edit, report, said, ts
 from threadline.db.agent_reader import AgentReader
-from threadline.db.records import Service
+from threadline.db.agent_turns import Claim
 from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action
 from threadline.domain.errors import ClaimLost, Permanent
+from threadline.domain.records import Service
 
 
 class Finding:
@@ -76,8 +77,8 @@ async def test_a_similar_case_brings_its_last_summary(scene: Scene, agent_url: s
     other = Thread(THREAD.team, THREAD.channel, ts(100))
     await scene.flush(said(100, "The total of my cart is wrong", kind=messages.REPORT), thread=other)
     claim = await scene.agent.claim("BUG-2", 1, 1, "s", 60)
-    assert not hasattr(claim, "action")
-    [similar] = await AgentReader(agent_url, claim).similar("cart total", 3)  # type: ignore[arg-type]
+    assert isinstance(claim, Claim)
+    [similar] = await AgentReader(agent_url, claim).similar("cart total", 3)
     assert (similar.bug_id, similar.summary) == ("BUG-1", "boundary at ten")
 
 

@@ -11,6 +11,7 @@ from tests.db.scene import THREAD, Scene, close, report, said, ts
 from threadline.db.agent_turns import TurnOutcome
 from threadline.db.failures import sqlstate
 from threadline.domain import messages
+from threadline.domain.addressing import Thread
 from threadline.domain.bug import TRANSITIONS, Action, CaseStatus, Reason, Severity
 from threadline.domain.errors import CaseNotFound, ClaimLost, IllegalTransition
 from threadline.domain.sla import SlaEventKind
@@ -242,3 +243,18 @@ async def test_people_can_list_cases(scene: Scene) -> None:
         assert await work.overview.cases(reporter_id="somebody else") == []
         [cost] = await work.overview.costs()
         assert (cost.turns, cost.cost_usd, cost.input_tokens) == (1, 0.5, 10)
+
+
+async def test_units_that_write_about_a_case_and_then_lock_it_do_not_wait_for_each_other(scene: Scene) -> None:
+    await scene.opened()
+    both = asyncio.Barrier(2)
+
+    async def post_and_register(at: int) -> None:
+        async with scene.database.begin() as work:
+            await work.conversation.record_bot_message("BUG-1", "findings", "words", "C9", ts(at))
+            await both.wait()
+            await work.threads.register("BUG-1", "escalation", "C9", ts(at))
+
+    await asyncio.gather(post_and_register(1), post_and_register(2))
+    async with scene.database.begin() as work:
+        assert await work.threads.find(Thread(THREAD.team, "C9", ts(2))) is not None

@@ -98,11 +98,10 @@ async def test_a_killed_child_can_be_started_again(family: Family) -> None:
     await family.start(script("phoenix", STAY))
     before = family.pid("phoenix")
     await family.kill("phoenix")
-    ended = family.ended()
-    assert ended is not None
-    assert ended.exit_code == -signal.SIGKILL
+    ended = await family.until_one_ends()
+    assert (ended.pid, ended.exit_code) == (before, -signal.SIGKILL)
     await family.restart("phoenix")
-    assert family.ended() is None
+    assert runs(family.pid("phoenix"))
     assert family.pid("phoenix") != before
 
 
@@ -126,15 +125,12 @@ async def main():
     await asyncio.sleep(60)
 asyncio.run(main())
 """
-    parent = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", source, stdout=subprocess.PIPE)
     assert parent.stdout is not None
-    try:
-        ward = int(await asyncio.to_thread(parent.stdout.readline))
-        assert runs(ward)
-    finally:
-        parent.kill()
-        parent.wait()
-        parent.stdout.close()
+    ward = int(await parent.stdout.readline())
+    assert runs(ward)
+    parent.kill()
+    await parent.wait()
     await gone(lambda: runs(ward))
 
 

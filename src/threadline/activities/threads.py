@@ -113,8 +113,8 @@ class LiveSlackActivities(SlackActivities):
 
     async def _report_of(self, thread: Thread) -> Thread | None:
         async with self._database.begin() as work:
-            if known := await work.threads.find(thread):
-                return (await work.overview.case(known.bug_id)).thread
+            if known := await work.threads.report_of(thread):
+                return known
         root = await self._slack.message(thread.channel, thread.ts)
         if root is None or root.user != self._places.bot_user:
             return None  # only our own metadata says whose thread it is

@@ -10,13 +10,14 @@ from claude_agent_sdk import SessionStore
 from temporalio import activity
 
 from threadline.agents.investigator.outcome import Outcome
-from threadline.agents.investigator.ports import CaseRecords, Entry, LogSearch, QuerySource, TurnBrief, TurnResult
+from threadline.agents.investigator.ports import CaseRecords, LogSearch, QuerySource, TurnBrief, TurnResult
 from threadline.agents.investigator.results import TurnBroken, TurnRefused
 from threadline.agents.investigator.runner import Investigator
 from threadline.agents.investigator.workspace import Attachment, Workspace, Workspaces
 from threadline.contracts.bug import AgentActivities, TurnEnded, TurnRequest
 from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
 from threadline.domain.errors import ClaimLost, Permanent, Transient
+from threadline.domain.records import Entry
 
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed; a worker that cannot renew it stops its agent by then."""

@@ -1,6 +1,5 @@
 """`threadline up` and `threadline demo`: everything on this machine."""
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -52,8 +51,7 @@ async def _up(pace: float) -> int:
     place, wishes = home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
     async with Stack.running(place.root, wishes, telling.progress) as stack:
         telling.addresses(stack)
-        while (ended := stack.ended()) is None:
-            await asyncio.sleep(0.5)
+        ended = await stack.until_one_ends()
         raise ended.failure(f"ended with exit code {ended.exit_code}")
 
 

@@ -12,9 +12,9 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from threadline.db.overview import CaseRecord, Transition
-    from threadline.db.records import Entry
     from threadline.db.turns import TurnRecord
     from threadline.devstack.stack import Stack
+    from threadline.domain.records import Entry
 
 LONGEST = 420
 """Characters of a message that are shown: what the bot says is long, and the page shows it whole."""

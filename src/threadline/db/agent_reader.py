@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, LiteralString, Protocol
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -12,6 +12,7 @@ from threadline.db.agent_pool import storable
 from threadline.db.agent_turns import Claim
 from threadline.db.failures import understood
 from threadline.domain.errors import CaseNotFound
+from threadline.domain.records import CaseFacts, ConversationPage, Finding, Service, SimilarCase
 
 _PAGE: LiteralString = """
 SELECT * FROM agent_conversations
@@ -21,21 +22,6 @@ ORDER BY said_at, id LIMIT %s
 _SERVICES: LiteralString = "SELECT name, description, owner, channel, repository FROM agent_services"
 
 
-class FindingToKeep(Protocol):
-    """`line` 0: the whole file; `file` empty: no file."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def detail(self) -> str: ...
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def severity(self) -> str: ...
-
-
 class AgentReader:
     """Args: `conninfo`, an address or a connection string of the restricted role; `claim`, whose case this reads."""
 
@@ -43,13 +29,13 @@ class AgentReader:
         self._conninfo = conninfo
         self._claim = claim
 
-    async def conversation(self, cursor: str | None, limit: int) -> records.ConversationPage:
+    async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
         """Raises `Permanent` for a cursor that no page named."""
         said_at, identity = records.position(cursor)
         rows = await self._rows(_PAGE, self._claim.bug_id, said_at, identity, limit + 1)
         return records.page(rows, limit)
 
-    async def case(self) -> records.CaseFacts:
+    async def case(self) -> CaseFacts:
         rows = await self._rows("SELECT * FROM agent_cases WHERE bug_id = %s", self._claim.bug_id)
         found = await self._rows(
             "SELECT title, detail, file, line FROM agent_findings WHERE bug_id = %s ORDER BY id", self._claim.bug_id
@@ -57,7 +43,7 @@ class AgentReader:
         if not rows:
             raise CaseNotFound(f"there is no case {self._claim.bug_id}")
         case = rows[0]
-        return records.CaseFacts(
+        return CaseFacts(
             bug_id=case["bug_id"],
             title=case["title"],
             status=case["status"],
@@ -70,14 +56,14 @@ class AgentReader:
             pull_request=case["pull_request"],
         )
 
-    async def similar(self, text: str, limit: int) -> Sequence[records.SimilarCase]:
+    async def similar(self, text: str, limit: int) -> Sequence[SimilarCase]:
         """Other cases whose reporters used these words, or whose titles look like them; the likest first."""
         rows = await self._rows(
             "SELECT * FROM agent_similar_cases(%s, %s, %s)", self._claim.bug_id, storable(text), limit
         )
-        return [records.SimilarCase(**row) for row in rows]
+        return [SimilarCase(**row) for row in rows]
 
-    async def record_finding(self, finding: FindingToKeep) -> None:
+    async def record_finding(self, finding: Finding) -> None:
         """Keep a finding once in a turn, however often its attempts record it.
 
         Raises:
@@ -93,13 +79,13 @@ class AgentReader:
             storable(finding.severity),
         )
 
-    async def services(self) -> Sequence[records.Service]:
-        return [records.Service(**row) for row in await self._rows(_SERVICES + " ORDER BY name")]
+    async def services(self) -> Sequence[Service]:
+        return [Service(**row) for row in await self._rows(_SERVICES + " ORDER BY name")]
 
-    async def service(self, name: str) -> records.Service | None:
+    async def service(self, name: str) -> Service | None:
         """By its name, whatever its case."""
         rows = await self._rows(_SERVICES + " WHERE lower(name) = lower(%s)", storable(name))
-        return records.Service(**rows[0]) if rows else None
+        return Service(**rows[0]) if rows else None
 
     async def _rows(self, query: LiteralString, *given: object) -> list[DictRow]:
         async with self._connected() as connection:

@@ -32,6 +32,9 @@ class PostgresSessionStore(SessionStore):
     """Stands for every project: the SDK's keys name a folder, and would tie a session to one machine's paths. Empty:
     the given keys count."""
 
+    list_session_summaries = SessionStore.list_session_summaries
+    """Absent, in the SDK's way of saying so: nobody lists these sessions by their summaries."""
+
     def __init__(self, pool: asyncpg.Pool, claim: Claim | None = None) -> None:
         self._pool = pool
         self._claim = claim

@@ -15,6 +15,7 @@ from threadline.db.agent_pool import jsonb, parsed
 from threadline.db.failures import understood
 from threadline.domain.bug import Action, WorkflowState
 from threadline.domain.errors import ClaimLost
+from threadline.domain.records import Entry
 
 _BATCH = """
 SELECT * FROM agent_conversations WHERE bug_id = $1 AND turn = $2 AND sender_type <> 'bot'
@@ -38,7 +39,7 @@ class Claim:
     session_id: str
     parent_session: str | None
     state: WorkflowState
-    entries: Sequence[records.Entry]
+    entries: Sequence[Entry]
     questions: int
     cost_usd: float
     base: Mapping[str, str]

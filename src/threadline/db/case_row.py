@@ -13,6 +13,9 @@ from threadline.domain.errors import CaseNotFound, IllegalTransition
 Case = Row[Any]
 
 _QUESTION_SHOWN = 200
+_LOCK = {"key_share": True}
+"""`FOR NO KEY UPDATE`: a row that only refers to the case may be inserted meanwhile. With `FOR UPDATE` two units of
+work that insert such a row and then lock the case would wait for each other."""
 
 _MARKS = text("""
 SELECT c.*, coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
@@ -42,7 +45,9 @@ async def lock(connection: AsyncConnection, bug_id: str) -> Case:
     Raises:
         CaseNotFound: there is no such case.
     """
-    row = (await connection.execute(select(cases).where(cases.c.bug_id == bug_id).with_for_update())).one_or_none()
+    row = (
+        await connection.execute(select(cases).where(cases.c.bug_id == bug_id).with_for_update(**_LOCK))
+    ).one_or_none()
     if row is None:
         raise CaseNotFound(f"there is no case {bug_id}; `threadline cases` lists them")
     return row
@@ -52,7 +57,7 @@ async def lock_by_thread(connection: AsyncConnection, thread: Thread) -> Case | 
     query = select(cases).where(
         cases.c.team == thread.team, cases.c.channel == thread.channel, cases.c.thread_ts == thread.ts
     )
-    return (await connection.execute(query.with_for_update())).one_or_none()
+    return (await connection.execute(query.with_for_update(**_LOCK))).one_or_none()
 
 
 async def write(connection: AsyncConnection, bug_id: str, **values: object) -> int:

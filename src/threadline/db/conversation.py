@@ -12,6 +12,7 @@ from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Marks
 from threadline.domain.messages import IncomingMessage
+from threadline.domain.records import ConversationPage, Entry
 
 _ENTRIES = text("""
 SELECT * FROM agent_conversations
@@ -41,7 +42,7 @@ class Conversation:
         """
         return await intake.flush(self._connection, thread, batch)
 
-    async def entries(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> records.ConversationPage:
+    async def entries(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> ConversationPage:
         """A page of the conversation as it reads now, oldest first, the bot's posts among it.
 
         Raises:
@@ -52,7 +53,7 @@ class Conversation:
         rows = (await self._connection.execute(_ENTRIES, given)).mappings().all()
         return records.page(rows, limit)
 
-    async def report(self, bug_id: str) -> records.Entry | None:
+    async def report(self, bug_id: str) -> Entry | None:
         """What opened the case, as it reads now."""
         row = (await self._connection.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
         return records.entry(row) if row else None

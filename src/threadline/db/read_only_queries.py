@@ -7,8 +7,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 
-from threadline.db.records import Table
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.records import Table
 
 _TIMEOUT_S = 10
 _CELL_SHOWN = 2000

@@ -1,81 +1,12 @@
 """What the memory answers with, as plain values: entries, pages, facts. The agent's tools read the same shapes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from threadline.domain.errors import Permanent
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One message as it reads now. `seq` numbers what people wrote; the bot's own posts have 0.
-
-    `read`: a settled turn has used it, or has at least read it through its tool.
-    """
-
-    seq: int
-    sender_type: str
-    sender_id: str
-    kind: str
-    text: str
-    at: datetime
-    read: bool = False
-
-
-@dataclass(frozen=True)
-class ConversationPage:
-    """`next_cursor` is None on the last page."""
-
-    entries: Sequence[Entry]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True)
-class CaseFacts:
-    """A case as its agent is told it; `findings` are sentences, oldest first."""
-
-    bug_id: str
-    title: str
-    status: str
-    severity: str
-    components: list[str]
-    reporter_id: str
-    opened_at: datetime
-    questions_asked: int
-    findings: list[str]
-    pull_request: str
-
-
-@dataclass(frozen=True)
-class SimilarCase:
-    """`similarity` from 0 to 1; only the order means something."""
-
-    bug_id: str
-    title: str
-    status: str
-    summary: str
-    similarity: float
-
-
-@dataclass(frozen=True)
-class Service:
-    name: str
-    description: str
-    owner: str
-    channel: str
-    repository: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of a query, each as long as `columns`; `truncated` when there were more."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    truncated: bool
+from threadline.domain.records import ConversationPage, Entry
 
 
 def entry(row: Mapping[Any, Any]) -> Entry:

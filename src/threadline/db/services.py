@@ -6,8 +6,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.records import Service
 from threadline.db.tables import services
+from threadline.domain.records import Service
 
 
 class Services:

@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db import case_row
-from threadline.db.tables import threads
+from threadline.db.tables import cases, threads
 from threadline.domain.addressing import Thread, bug_workflow_id
 
 REPORT, SUMMARY, ESCALATION = "report", "summary", "escalation"
@@ -33,6 +33,16 @@ class Threads:
         )
         row = (await self._connection.execute(query)).one_or_none()
         return ThreadRecord(row.workflow_id, row.bug_id, row.kind) if row else None
+
+    async def report_of(self, thread: Thread) -> Thread | None:
+        """The thread in which the case of a thread was reported."""
+        query = (
+            select(cases.c.team, cases.c.channel, cases.c.thread_ts)
+            .join(threads, threads.c.bug_id == cases.c.bug_id)
+            .where(threads.c.team == thread.team, threads.c.channel == thread.channel, threads.c.thread_ts == thread.ts)
+        )
+        row = (await self._connection.execute(query)).one_or_none()
+        return Thread(*row) if row else None
 
     async def register(self, bug_id: str, kind: str, channel: str, ts: str) -> None:
         """Remember a thread that the bot opened for a case; the summary's is the case's own. Safe to repeat."""

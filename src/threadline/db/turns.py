@@ -129,7 +129,7 @@ class Turns:
                 return None
             if row is None:  # nothing was ever assigned: people take over what waits, or it would escalate for ever
                 await self._connection.execute(_HAND_OVER, which)
-            await self._connection.execute(_GIVE_UP, {**which, "failure": failure})
+            await self._connection.execute(_GIVE_UP, {**which, "failure": messages.clean(failure)})
             row = await self._row(case.bug_id, turn)
         if row is not None:
             await self._apply(case, row)

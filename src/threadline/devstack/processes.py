@@ -160,9 +160,13 @@ class Family:
     def pid(self, name: str) -> int:
         return self._child(name).pid
 
-    def ended(self) -> Child | None:
-        """A child that is no longer there."""
-        return next((child for child in self._children.values() if child.exit_code is not None), None)
+    async def until_one_ends(self) -> Child:
+        """Wait until a child is no longer there, and say which."""
+        while True:
+            for child in self._children.values():
+                if child.exit_code is not None:
+                    return child
+            await asyncio.sleep(_POLL)
 
     async def stop_all(self, tiers: Iterable[Iterable[str]]) -> None:
         """Stop everyone: tier after tier, those of one tier together, then whoever is in none, last started first."""

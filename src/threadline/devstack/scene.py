@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord, Transition
 from threadline.db.pull_requests import PullRequestRecord
-from threadline.db.records import Entry
 from threadline.db.turns import TurnRecord
 from threadline.devstack.controls import Json, until
 from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
@@ -18,6 +17,7 @@ from threadline.devstack.stack import Stack
 from threadline.domain.addressing import Thread, bug_workflow_id
 from threadline.domain.bug import CaseStatus
 from threadline.domain.errors import Permanent
+from threadline.domain.records import Entry
 
 PATIENCE = 30.0
 """Seconds until what must come is taken for not coming: far more than it takes on a busy laptop."""
@@ -51,7 +51,7 @@ class Scene:
 
     # People
 
-    async def write_report(self, text: str, **more: object) -> None:
+    async def write_report(self, text: str, **more: Any) -> None:
         """The reporter writes in the reports channel, and the case gets its number."""
         self.report = await self.slack.say(REPORTER, REPORTS, text, **more)
         self.bug_id = await self.until("the report becomes a case", self.find_case)
@@ -76,7 +76,7 @@ class Scene:
 
     # What must come
 
-    async def until(self, what: str, look: Callable[[], Awaitable[Seen]], seconds: float = PATIENCE) -> Seen:
+    async def until(self, what: str, look: Callable[[], Awaitable[Seen | None]], seconds: float = PATIENCE) -> Seen:
         """Look again and again until something is seen, and return it.
 
         Raises:

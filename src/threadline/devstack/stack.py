@@ -129,9 +129,9 @@ class Stack:
     def pid(self, name: str) -> int:
         return self._family.pid(name)
 
-    def ended(self) -> Child | None:
-        """A process that is no longer there."""
-        return self._family.ended()
+    async def until_one_ends(self) -> Child:
+        """Wait until a process is no longer there, and say which."""
+        return await self._family.until_one_ends()
 
     async def _start(self) -> None:
         self.settings = environment.pick(

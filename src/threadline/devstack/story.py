@@ -69,7 +69,7 @@ async def fix(scene: Scene) -> None:
     await scene.until_stored(DEVELOPERS_VIEW, "developer")
     await scene.until_stored(FIX_REQUEST, "developer")
     request = await scene.until("a pull request is recorded", scene.pull_request)
-    await scene.until_bot_says("pull request", channel=SUMMARIES)
+    await scene.until_bot_says("is proposed", channel=SUMMARIES)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, "the fix waits for a developer's word")
     proof = await proof_of(scene, request.branch)
     if not proof.holds:

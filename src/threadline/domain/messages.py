@@ -25,6 +25,8 @@ UNKNOWN = "unknown"
 """Its event did not say who wrote the thread's root: the case, which knows its reporter, decides."""
 THIRD_PARTY = "third_party"
 BOT = "bot"
+OPERATOR = "operator"
+"""Whoever runs the house, by the command line."""
 
 MAX_TEXT = 40_000
 """Characters of one message that are kept: Slack itself cuts there."""
@@ -82,7 +84,7 @@ def parse(args: Sequence[Any], *, kind: str = MESSAGE) -> IncomingMessage:
             return IncomingMessage(
                 id=identity,
                 kind=given,
-                sender_type=sender if sender in (REPORTER, DEVELOPER, UNKNOWN) else UNKNOWN,
+                sender_type=sender if sender in (REPORTER, DEVELOPER, OPERATOR, UNKNOWN) else UNKNOWN,
                 sender_id=_text(raw, "sender_id"),
                 text=_text(raw, "text"),
                 channel=_text(raw, "channel"),

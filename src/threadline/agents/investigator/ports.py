@@ -6,92 +6,11 @@ Every port is bound to one case before the agent sees it; none takes a bug id. T
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from threadline.agents.investigator.outcome import Outcome
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One message of the case's conversation; `seq` numbers them from 1 in the order in which they were stored."""
-
-    seq: int
-    sender_type: str
-    """`reporter`, `developer` or `bot`."""
-    sender_id: str
-    kind: str
-    text: str
-    at: datetime
-    read: bool = False
-    """A turn has already used it."""
-
-
-@dataclass(frozen=True)
-class ConversationPage:
-    """Entries in the order of `seq`; `next_cursor` is None on the last page."""
-
-    entries: Sequence[Entry]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True)
-class CaseFacts:
-    """What is on record about the case; `pull_request` is its address or empty."""
-
-    bug_id: str
-    title: str
-    status: str
-    severity: str
-    components: Sequence[str]
-    reporter_id: str
-    opened_at: datetime
-    questions_asked: int
-    findings: Sequence[str]
-    pull_request: str
-
-
-@dataclass(frozen=True)
-class SimilarCase:
-    """An earlier case; `similarity` is between 0 and 1."""
-
-    bug_id: str
-    title: str
-    status: str
-    summary: str
-    similarity: float
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service of the catalogue and who answers for it."""
-
-    name: str
-    description: str
-    owner: str
-    channel: str
-    repository: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something the agent wants kept, whatever becomes of the turn; `line` 0 means the whole file."""
-
-    title: str
-    detail: str
-    file: str
-    line: int
-    severity: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of a query, each as long as `columns`; `truncated` when there were more."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    truncated: bool
+from threadline.domain.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase, Table
 
 
 class CaseRecords(Protocol):

@@ -5,8 +5,9 @@ from importlib.resources import files
 from string import Template
 
 from threadline.agents.investigator.fences import fence, neutral
-from threadline.agents.investigator.ports import Entry, TurnBrief
+from threadline.agents.investigator.ports import TurnBrief
 from threadline.domain.bug import WorkflowState
+from threadline.domain.records import Entry
 
 LONGEST_BATCH = 60_000
 """Bytes of fenced messages in one prompt; of a longer batch the newest are shown, each cut, and the rest is told of."""

@@ -10,9 +10,10 @@ import structlog
 from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
 
 from threadline.agents.investigator.fences import parts
-from threadline.agents.investigator.ports import CaseRecords, Finding, LogSearch, QuerySource
+from threadline.agents.investigator.ports import CaseRecords, LogSearch, QuerySource
 from threadline.domain.bug import Severity
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.records import Finding
 
 SERVER = "bug"
 LARGEST_RESULT = 19_000

@@ -61,7 +61,7 @@ DECLARE
     hi int;
     asked_by text;
 BEGIN
-    SELECT * INTO c FROM cases WHERE bug_id = p_bug_id FOR UPDATE;
+    SELECT * INTO c FROM cases WHERE bug_id = p_bug_id FOR NO KEY UPDATE;
     SELECT * INTO t FROM agent_turns WHERE bug_id = p_bug_id AND turn = p_turn FOR UPDATE;
     IF t.status = 'done' THEN
         RETURN jsonb_build_object('status', 'done', 'action', t.action, 'cost_usd', t.cost_usd);

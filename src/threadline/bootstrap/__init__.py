@@ -1,0 +1,20 @@
+"""The one composition root: settings in, running processes out."""
+
+from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
+from threadline.bootstrap.doctor import Check, examine
+from threadline.bootstrap.gateway import run_gateway
+from threadline.bootstrap.temporal import replayer, temporal_client
+from threadline.bootstrap.workers import run_worker, upgrade_database
+
+__all__ = [
+    "CaseDesk",
+    "CaseFile",
+    "Check",
+    "case_desk",
+    "examine",
+    "replayer",
+    "run_gateway",
+    "run_worker",
+    "temporal_client",
+    "upgrade_database",
+]

@@ -1,0 +1,132 @@
+"""Looks at each thing that Threadline needs, one after the other, and says what to do about what is missing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+
+from threadline.bootstrap.gateway import slack_client
+from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
+from threadline.db import migrate
+from threadline.db.agent_pool import agent_pool
+from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.domain.errors import Permanent, Transient
+from threadline.forge import remotes
+from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, RepositorySettings, SlackSettings
+from threadline.slack.errors import calling
+
+SCOPES = frozenset(
+    {
+        "app_mentions:read",
+        "channels:history",
+        "channels:read",
+        "chat:write",
+        "files:read",
+        "groups:history",
+        "groups:read",
+        "reactions:write",
+        "users:read",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """`advice` is a sentence on what to do; empty when all is well."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+async def examine() -> list[Check]:
+    """Every check, whatever the others found."""
+    checks: dict[str, Callable[[], Awaitable[str]]] = {
+        "database": _database,
+        "agents' database": _agents_database,
+        "temporal": _temporal,
+        "workers": _workers,
+        "slack": _slack,
+        "channels": _channels,
+        "repositories": _repositories,
+    }
+    return [await _checked(name, check) for name, check in checks.items()]
+
+
+async def _checked(name: str, check: Callable[[], Awaitable[str]]) -> Check:
+    try:
+        return Check(name, ok=True, found=await check())
+    except (Permanent, Transient) as error:
+        return Check(name, ok=False, found="not as it should be", advice=str(error))
+
+
+async def _database() -> str:
+    url = DatabaseSettings.read().url.get_secret_value()
+    if not await asyncio.to_thread(migrate.is_current, url):
+        raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
+    return "it answers, with the newest schema"
+
+
+async def _agents_database() -> str:
+    async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1):
+        return "it answers, with the restricted role"
+
+
+async def _temporal() -> str:
+    client = await temporal_client(tries=1)
+    if missing := await missing_search_attributes(client):
+        raise Permanent(f"The namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}.")
+    return f"namespace {client.namespace!r} answers, with its search attributes"
+
+
+async def _workers() -> str:
+    """A queue that nobody serves is silent: messages are kept, and nothing happens."""
+    client = await temporal_client(tries=1)
+    kinds = {
+        (CORE_QUEUE, "core"): TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        (AGENTS_QUEUE, "agents"): TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+    }
+    for (queue, name), kind in kinds.items():
+        request = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
+        if not (await client.workflow_service.describe_task_queue(request)).pollers:
+            raise Permanent(f"Nobody serves the queue {queue!r}: start `threadline worker --queue {name}`.")
+    return "both queues are served"
+
+
+async def _slack() -> str:
+    async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
+        identity = await web.auth_test()
+    granted = {scope.strip() for scope in identity.headers.get("x-oauth-scopes", "").split(",") if scope.strip()}
+    if granted and (missing := SCOPES - granted):
+        raise Permanent(f"The app lacks the scopes {', '.join(sorted(missing))}: add them, and install it again.")
+    return f"the bot is {identity['user']} in {identity['team']}"
+
+
+async def _channels() -> str:
+    channels = ChannelSettings.read()
+    named = {
+        "THREADLINE_REPORTS_CHANNEL": channels.reports_channel,
+        "THREADLINE_SUMMARIES_CHANNEL": channels.summaries_channel,
+        "THREADLINE_ESCALATION_CHANNEL": channels.escalation,
+    }
+    async with slack_client(SlackSettings.read()) as web:
+        for variable, channel in named.items():
+            async with calling(channel):
+                about = (await web.conversations_info(channel=channel))["channel"]
+            if not about.get("is_member"):
+                raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
+            if about.get("is_ext_shared"):
+                raise Permanent(
+                    f"#{about.get('name')} ({variable}) is shared with another company: take one that is not."
+                )
+    return "the bot is in all of them"
+
+
+async def _repositories() -> str:
+    return ", ".join(remotes.by_name(RepositorySettings.read().repo))

@@ -1,0 +1,76 @@
+"""The gateway's process: Slack in, signals out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from threadline import telemetry
+from threadline.bootstrap.temporal import temporal_client
+from threadline.db.engine import Database
+from threadline.domain.addressing import Thread
+from threadline.domain.errors import Permanent
+from threadline.gateway.app import Gateway, GatewayConfig
+from threadline.gateway.dispatch import RETRIES
+from threadline.settings import ChannelSettings, DatabaseSettings, SlackSettings
+from threadline.slack.client import make_client
+
+
+class CaseThreads:
+    """The gateway's one read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
+        async with self._database.begin() as work:
+            return await work.threads.report_of(Thread(team, channel, thread_ts))
+
+
+@asynccontextmanager
+async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]:
+    """Slack's client over the process's one HTTP session."""
+    async with aiohttp.ClientSession() as session:
+        yield make_client(settings.bot_token.get_secret_value(), settings.api_url, session)
+
+
+async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
+    """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP at `http` (`HOST:PORT`).
+
+    Raises:
+        Permanent: a setting is missing or wrong.
+    """
+    telemetry.set_up()
+    slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
+    config = _config(http, slack, channels)
+    database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
+    temporal = await temporal_client(retry_config=RETRIES)
+    try:
+        async with slack_client(slack) as client:
+            await Gateway(config, client, temporal, CaseThreads(database)).run(stop)
+    finally:
+        await database.dispose()
+        await telemetry.settle()
+
+
+def _config(http: str | None, slack: SlackSettings, channels: ChannelSettings) -> GatewayConfig:
+    host, port = "127.0.0.1", 0
+    if http:
+        name, _, number = http.rpartition(":")
+        if not name or not number.isdigit():
+            raise Permanent(f"--http is {http!r}: write it as HOST:PORT, such as 0.0.0.0:3000")
+        host, port = name, int(number)
+    elif not slack.app_token:
+        raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
+    return GatewayConfig(
+        mode="socket" if slack.app_token else "http",
+        reports_channel=channels.reports_channel,
+        summaries_channel=channels.summaries_channel,
+        escalation_channel=channels.escalation_channel,
+        signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
+        app_token=slack.app_token.get_secret_value() if slack.app_token else "",
+        host=host,
+        port=port,
+    )

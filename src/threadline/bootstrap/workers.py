@@ -1,0 +1,210 @@
+"""The workers' processes: the core (workflows, Postgres, Slack, the code host), and the agents'."""
+
+import asyncio
+import tomllib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from threadline import telemetry
+from threadline.activities.cases import LiveCaseActivities
+from threadline.activities.faults import FaultInterceptor
+from threadline.activities.fixes import LiveFixActivities
+from threadline.activities.threads import LiveSlackActivities, Places
+from threadline.bootstrap.agents import agent_activities
+from threadline.bootstrap.gateway import CaseThreads, slack_client
+from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
+from threadline.contracts.bug import AgentActivities, CaseActivities, FixActivities, SlackActivities
+from threadline.db import migrate
+from threadline.db.engine import Database
+from threadline.db.post_ledger import PostLedger
+from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE, Thread
+from threadline.domain.bug import Limits
+from threadline.domain.errors import Permanent
+from threadline.domain.messages import IncomingMessage
+from threadline.domain.records import Service
+from threadline.forge import remotes
+from threadline.forge.pull_requests import PullRequests
+from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.events import Message
+from threadline.settings import (
+    AgentSettings,
+    CaseSettings,
+    ChannelSettings,
+    DatabaseSettings,
+    ForgeSettings,
+    RepositorySettings,
+    SlackSettings,
+)
+from threadline.slack.client import Slack
+from threadline.slack.errors import calling
+from threadline.slack.posts import Claim, Posts
+
+_log = structlog.get_logger(__name__)
+
+GRACE = 30
+"""Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
+
+
+async def upgrade_database() -> None:
+    """Bring the database at `DATABASE_URL` to the newest schema."""
+    await asyncio.to_thread(migrate.upgrade, DatabaseSettings.read().url.get_secret_value())
+
+
+async def run_worker(queue: str, stop: asyncio.Event) -> None:
+    """Work until `stop`, then finish what is under way.
+
+    Args:
+        queue: `core`, `agents`, or `all` for both in one process, where the agents' process is no wall any more.
+
+    Raises:
+        Permanent: a setting is missing or wrong, or something it needs is not as it must be.
+    """
+    telemetry.set_up()
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(telemetry.settle)
+        workers: list[Worker] = []
+        # The agents' part first: it looks at the environment, and takes the secrets it was given out of it.
+        if queue in ("agents", "all"):
+            settings, repository = AgentSettings.read(), RepositorySettings.read()
+            activities = await opened.enter_async_context(
+                agent_activities(settings, repository, alone=queue == "agents")
+            )
+            registered = _methods(activities, AgentActivities)
+            workers.append(_agent_worker(await temporal_client(), registered, settings.slots))
+        if queue in ("core", "all"):
+            client = await temporal_client()
+            await _check_temporal(client)
+            workers.append(_core_worker(client, await opened.enter_async_context(_core_activities(client))))
+        for worker in workers:
+            await opened.enter_async_context(worker)
+        _log.info("worker_ready", queue=queue)
+        await stop.wait()
+        _log.info("worker_stopping", queue=queue)
+
+
+def _core_worker(client: Client, activities: list[Callable[..., Any]]) -> Worker:
+    return Worker(
+        client,
+        task_queue=CORE_QUEUE,
+        workflows=WORKFLOWS,
+        activities=activities,
+        interceptors=[FaultInterceptor()],
+        workflow_runner=workflow_runner(),
+        max_cached_workflows=1000,
+        max_concurrent_workflow_tasks=20,
+        max_concurrent_activities=50,
+        graceful_shutdown_timeout=timedelta(seconds=GRACE),
+        # Else a workflow waits ten seconds for a worker that was killed.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+    )
+
+
+def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: int) -> Worker:
+    return Worker(
+        client,
+        task_queue=AGENTS_QUEUE,
+        activities=activities,
+        interceptors=[FaultInterceptor()],
+        max_concurrent_activities=slots,
+        graceful_shutdown_timeout=timedelta(seconds=GRACE),
+        # A cancellation reaches an activity with its heartbeat: by default most of a minute late.
+        max_heartbeat_throttle_interval=timedelta(seconds=5),
+    )
+
+
+@asynccontextmanager
+async def _core_activities(client: Client) -> AsyncIterator[list[Callable[..., Any]]]:
+    stored = DatabaseSettings.read().url.get_secret_value()
+    slack_settings, channels, case, repository, forge = (
+        SlackSettings.read(),
+        ChannelSettings.read(),
+        CaseSettings.read(),
+        RepositorySettings.read(),
+        ForgeSettings.read(),
+    )
+    if not await asyncio.to_thread(migrate.is_current, stored):
+        raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
+    database = Database(stored, pool_size=20, application="threadline-core")
+    try:
+        await _store_services(database, case.services)
+        async with slack_client(slack_settings) as web:
+            slack = Slack(web)
+            posts = Posts(slack, PostLedger(database, Claim))
+            places = await _places(web, channels, case)
+            dispatcher = Dispatcher(client, CaseThreads(database))
+
+            async def deliver(thread: Thread, message: IncomingMessage) -> None:
+                await dispatcher.dispatch(Message(thread, message))
+
+            pull_requests = PullRequests(remotes.by_name(repository.repo), forge.token, forge.api_url)
+            yield [
+                *_methods(LiveCaseActivities(database, _limits(case)), CaseActivities),
+                *_methods(LiveSlackActivities(database, slack, posts, places, deliver), SlackActivities),
+                *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
+            ]
+    finally:
+        await database.dispose()
+
+
+async def _places(web: AsyncWebClient, channels: ChannelSettings, case: CaseSettings) -> Places:
+    async with calling("auth.test"):
+        identity = await web.auth_test()
+    return Places(
+        team=str(identity["team_id"]),
+        bot_user=str(identity["user_id"]),
+        summaries=channels.summaries_channel,
+        escalations=channels.escalation,
+        tiers=case.oncall,
+        targets=case.sla,
+    )
+
+
+async def _check_temporal(client: Client) -> None:
+    if missing := await missing_search_attributes(client):
+        create = " ".join(f"--name {name} --type Keyword" for name in missing)
+        raise Permanent(
+            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
+            f"run `temporal operator search-attribute create {create}`."
+        )
+
+
+async def _store_services(database: Database, directory: Path | None) -> None:
+    """Make the directory of services what the file says; without a file it stays as it is."""
+    if directory is None:
+        return
+    try:
+        listed = tomllib.loads(directory.read_text(encoding="utf-8"))["service"]
+        services = [Service(**{"description": "", "channel": "", "repository": "", **each}) for each in listed]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise Permanent(
+            f"THREADLINE_SERVICES is {str(directory)!r}, which cannot be read: {error}. "
+            "It holds [[service]] tables with name, owner, and perhaps description, channel and repository."
+        ) from error
+    async with database.begin() as work:
+        await work.services.replace(services)
+
+
+def _limits(case: CaseSettings) -> Limits:
+    return Limits(
+        reporter_timeout=case.reporter_timeout,
+        developer_timeout=case.developer_timeout,
+        turn_timeout=case.turn_timeout,
+        max_questions=case.max_questions,
+        turn_budget_usd=case.turn_budget_usd,
+        case_budget_usd=case.case_budget_usd,
+        pull_request_poll=case.pull_request_poll,
+    )
+
+
+def _methods(live: object, contract: type) -> list[Callable[..., Any]]:
+    """What the contract names, as the live object has it."""
+    names: frozenset[str] = contract.__abstractmethods__  # type: ignore[attr-defined]
+    return [getattr(live, name) for name in sorted(names)]
