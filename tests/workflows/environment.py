@@ -11,6 +11,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from threadline.activities.faults import FaultInterceptor
+from threadline.bootstrap.temporal import workflow_runner
 from threadline.domain.addressing import CORE_QUEUE
 
 
@@ -39,13 +40,17 @@ def activities_of(instance: object, *contracts: type) -> list[Callable[..., Any]
 
 @asynccontextmanager
 async def worker(
-    environment: WorkflowEnvironment, workflows: Sequence[type], activities: Sequence[Callable[..., Any]]
+    environment: WorkflowEnvironment,
+    workflows: Sequence[type],
+    activities: Sequence[Callable[..., Any]],
+    queue: str = CORE_QUEUE,
 ) -> AsyncIterator[None]:
     async with Worker(
         environment.client,
-        task_queue=CORE_QUEUE,
+        task_queue=queue,
         workflows=workflows,
         activities=activities,
         interceptors=[FaultInterceptor()],
+        workflow_runner=workflow_runner(),
     ):
         yield

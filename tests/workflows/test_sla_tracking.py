@@ -38,7 +38,7 @@ class Desk:
 
 async def _escalation(environment: WorkflowEnvironment, tiers: int = 2) -> Escalation:
     started = (await environment.get_current_time()).timestamp()
-    return Escalation("BUG-1", 1, started, Target(15 * MINUTE, 4 * HOUR), tiers)
+    return Escalation("BUG-1", 1, Target(15 * MINUTE, 4 * HOUR), tiers, started)
 
 
 async def _run(desk: Desk, tiers: int = 2) -> tuple[str, Escalation]:

@@ -1,6 +1,7 @@
 """The case in the database, as its workflow asks for it."""
 
 import structlog
+from temporalio import activity
 
 from threadline.agents.investigator.report import parse_bug_report
 from threadline.contracts.bug import (
@@ -28,10 +29,12 @@ class LiveCaseActivities(CaseActivities):
         self._database = database
         self._limits = limits
 
+    @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
         async with self._database.begin() as work:
             return Opened(await work.cases.marks(thread), self._limits)
 
+    @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
         for message in request.messages:
             if message.kind == QUARANTINED:
@@ -39,6 +42,7 @@ class LiveCaseActivities(CaseActivities):
         async with self._database.begin() as work:
             return await work.conversation.flush(request.thread, request.messages)
 
+    @activity.defn
     async def parse_bug_report(self, bug_id: str) -> Marks:
         async with self._database.begin() as work:
             entry = await work.conversation.report(bug_id)
@@ -48,6 +52,7 @@ class LiveCaseActivities(CaseActivities):
                 bug_id, title=report.title, severity=report.severity, components=list(report.components)
             )
 
+    @activity.defn
     async def update_status(self, change: StatusChange) -> Marks:
         """A step that the status no longer allows is not taken: the marks say where the case is instead."""
         try:
@@ -62,12 +67,14 @@ class LiveCaseActivities(CaseActivities):
         _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
         return marks
 
+    @activity.defn
     async def save_investigation_result(self, request: SaveRequest) -> Settled:
         async with self._database.begin() as work:
             settled = await work.turns.settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_settled", case=request.bug_id, turn=request.turn, action=settled.action)
         return settled
 
+    @activity.defn
     async def end_case(self, request: EndRequest) -> Marks:
         async with self._database.begin() as work:
             marks = await work.cases.end(request.bug_id, request.reason, actor=request.actor)

@@ -1,6 +1,7 @@
 """A fix's way to the code host, in the core worker: the agent that wrote it holds no credential to push it."""
 
 import structlog
+from temporalio import activity
 
 from threadline.activities import sentences
 from threadline.contracts.bug import FixActivities, TurnRef
@@ -25,6 +26,7 @@ class LiveFixActivities(FixActivities):
         self._pull_requests = pull_requests
         self._posts = posts
 
+    @activity.defn
     async def open_pull_request(self, turn: TurnRef) -> Marks:
         async with self._database.begin() as work:
             case = await work.overview.case(turn.bug_id)
@@ -50,6 +52,7 @@ class LiveFixActivities(FixActivities):
             rendered = formatting.notice(words)
             await self._posts.publish(Post(key, thread.channel, thread.ts, rendered, case.bug_id, "fix"))
 
+    @activity.defn
     async def check_pull_request(self, bug_id: str) -> Marks:
         async with self._database.begin() as work:
             known = await work.pull_requests.of(bug_id)

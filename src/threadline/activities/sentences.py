@@ -43,7 +43,7 @@ def ended(bug_id: str, reason: Reason, *, last_words: str = "", pull_request: st
     """How a case ended, and how it is reopened.
 
     Args:
-        last_words: the agent's summary, when it was the agent that resolved it.
+        last_words: why, in the words of the agent or the operator who resolved it.
         pull_request: the address of a fix that was proposed and is not merged.
     """
     parts = [f"**{bug_id}** is {_ENDED[reason]}"]

@@ -1,10 +1,10 @@
 """What is read from Slack and said there. Every post has a business key, so that saying it again says nothing new."""
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
+from temporalio import activity
 
 from threadline.activities import sentences
 from threadline.contracts.bug import (
@@ -72,6 +72,7 @@ class LiveSlackActivities(SlackActivities):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
+    @activity.defn
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
         root = await self._slack.message(thread.channel, thread.ts)
         if root is None or not root.user or root.bot_id or root.user == self._places.bot_user:
@@ -87,6 +88,7 @@ class LiveSlackActivities(SlackActivities):
             files=root.files,
         )
 
+    @activity.defn
     async def fetch_attachments(self, bug_id: str) -> int:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
         async with self._database.begin() as work:
@@ -103,6 +105,7 @@ class LiveSlackActivities(SlackActivities):
         async with self._database.begin() as work:
             return await work.attachments.readable(bug_id)
 
+    @activity.defn
     async def forward_reply(self, forward: Forward) -> bool:
         report = await self._report_of(forward.thread)
         if report is None:
@@ -126,18 +129,21 @@ class LiveSlackActivities(SlackActivities):
 
     # -- saying ------------------------------------------------------------------------------------------------------
 
+    @activity.defn
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
         words = sentences.notice(notice.kind, notice.bug_id, notice.detail)
         where = case.summary if notice.kind in _FOR_DEVELOPERS and case.summary else case.thread
         await self._say(case, where, f"{notice.kind}:{notice.ordinal}", formatting.notice(words))
 
+    @activity.defn
     async def post_clarification_question(self, turn: TurnRef) -> None:
         case, record = await self._case(turn.bug_id), await self._turn(turn)
         asked = str(record.result.get("clarification_question", ""))
         rendered = formatting.question(case.bug_id, case.reporter_id, asked)
         await self._say(case, case.thread, f"turn:{turn.turn}:question", rendered, kind="question", words=asked)
 
+    @activity.defn
     async def create_summary_thread(self, bug_id: str) -> None:
         case = await self._case(bug_id)
         if case.summary:
@@ -149,6 +155,7 @@ class LiveSlackActivities(SlackActivities):
         async with self._database.begin() as work:
             await work.threads.register(bug_id, threads.SUMMARY, self._places.summaries, ts)
 
+    @activity.defn
     async def post_investigation_results(self, turn: TurnRef) -> None:
         case, record = await self._case(turn.bug_id), await self._turn(turn)
         async with self._database.begin() as work:
@@ -158,6 +165,7 @@ class LiveSlackActivities(SlackActivities):
         rendered = formatting.findings(found)
         await self._say(case, _summary(case), f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
 
+    @activity.defn
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         case, record = await self._case(turn.bug_id), await self._turn(turn)
         why = str(record.result.get("summary", "")) or record.failure
@@ -170,7 +178,7 @@ class LiveSlackActivities(SlackActivities):
         words = f"{case.bug_id} is with people now: {why}"
         await self._say(case, case.thread, f"escalation:{case.escalations}:told", formatting.notice(words))
         target = self._places.target(case.severity)
-        return Escalation(case.bug_id, case.escalations, time.time(), target, len(self._places.tiers))
+        return Escalation(case.bug_id, case.escalations, target, len(self._places.tiers))
 
     async def _escalation_thread(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> Thread:
         """Where an escalation is talked about: its own thread, or the case's summary when both share a channel."""
@@ -184,6 +192,7 @@ class LiveSlackActivities(SlackActivities):
             await work.threads.register(case.bug_id, threads.ESCALATION, channel, ts)
         return Thread(case.thread.team, channel, ts)
 
+    @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         case = await self._case(notice.bug_id)
         async with self._database.begin() as work:
@@ -202,29 +211,31 @@ class LiveSlackActivities(SlackActivities):
             await work.sla.record(notice.bug_id, notice.escalation, notice.ordinal, notice.kind, notice.tier)
         return True
 
+    @activity.defn
     async def post_closing(self, bug_id: str) -> None:
         case = await self._case(bug_id)
         if not case.close_reason:
             return  # reopened meanwhile
         async with self._database.begin() as work:
             fix = await work.pull_requests.of(bug_id)
-            record = await work.turns.turn_result(bug_id, case.turn) if case.turn else None
-        by_agent = case.close_reason == Reason.AGENT_RESOLVED and record is not None
-        words = sentences.ended(
-            bug_id,
-            Reason(case.close_reason),
-            last_words=str(record.result.get("summary", "")) if by_agent and record else "",
-            pull_request=fix.url if fix else "",
-        )
+            why = ""
+            if case.close_reason == Reason.AGENT_RESOLVED:
+                why = str((await work.turns.turn_result(bug_id, case.turn)).result.get("summary", ""))
+            elif case.close_reason == Reason.OPERATOR_RESOLVED:
+                why = await work.conversation.last_close(bug_id)
+        fix_url = fix.url if fix else ""
+        words = sentences.ended(bug_id, Reason(case.close_reason), last_words=why, pull_request=fix_url)
         for thread in filter(None, (case.thread, case.summary)):
             key = f"closing:{case.closings}:{thread.channel}"
             await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
 
     # -- cosmetics ---------------------------------------------------------------------------------------------------
 
+    @activity.defn
     async def add_reactions(self, reactions: Reactions) -> None:
         await self._react(reactions.name, reactions.items)
 
+    @activity.defn
     async def mark_used(self, turn: TurnRef) -> None:
         async with self._database.begin() as work:
             used = await work.conversation.used_by(turn.bug_id, turn.turn)

@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from threadline.bootstrap import CaseFile
     from threadline.db.overview import CaseRecord, Transition
     from threadline.db.turns import TurnRecord
     from threadline.devstack.stack import Stack
@@ -60,7 +61,7 @@ def message(said: dict[str, Any]) -> None:
     names = {person.id: person.name for person in PEOPLE}
     places = {channel: name for channel, name, _ in CHANNELS}
     who = names.get(said.get("user", ""), "threadline")
-    words = textwrap.shorten(words_of(said), LONGEST, placeholder=" …")
+    words = textwrap.shorten(said.get("text") or words_of(said), LONGEST, placeholder=" …")
     style = "magenta" if who == "threadline" else "yellow"
     console.print(
         f"   [dim]#{places.get(said['channel'], said['channel'])}[/dim] [{style}]{who}[/{style}]: {escape(words)}"
@@ -132,6 +133,17 @@ def cases(records: "Iterable[CaseRecord]") -> None:
             f"${record.cost_usd:.2f}",
         )
     console.print(table if table.row_count else "There is no case.")
+
+
+def case(file: "CaseFile") -> None:
+    record, request = file.case, file.pull_request
+    console.print(f"[bold]{record.bug_id}[/bold] {escape(record.title)}")
+    console.print(f"{record.status}, {record.severity}, reported by {record.reporter_id}")
+    if request:
+        console.print(f"Pull request ({request.state}): {escape(request.url)}")
+    transitions(file.transitions)
+    conversation(file.conversation)
+    turns(file.turns)
 
 
 def _clock(at: datetime) -> str:

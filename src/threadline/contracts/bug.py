@@ -132,11 +132,13 @@ class Reactions:
 
 @dataclass(frozen=True)
 class Escalation:
+    """`tiers` of on-call there are; `started`, in seconds since 1970, is set by the workflow whose clock counts."""
+
     bug_id: str
     number: int
-    started: float
     target: Target
     tiers: int = 0
+    started: float = 0.0
 
 
 @dataclass(frozen=True)

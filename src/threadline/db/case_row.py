@@ -13,9 +13,6 @@ from threadline.domain.errors import CaseNotFound, IllegalTransition
 Case = Row[Any]
 
 _QUESTION_SHOWN = 200
-_LOCK = {"key_share": True}
-"""`FOR NO KEY UPDATE`: a row that only refers to the case may be inserted meanwhile. With `FOR UPDATE` two units of
-work that insert such a row and then lock the case would wait for each other."""
 
 _MARKS = text("""
 SELECT c.*, coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
@@ -27,7 +24,7 @@ FROM cases c CROSS JOIN LATERAL (
            bool_or(speaks AND sender_type = 'reporter') AS reporter_due,
            bool_or(speaks AND sender_type = 'developer') AS developer_due,
            (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
-               FILTER (WHERE sender_type = 'reporter' AND (wakes OR message_type = 'close')))[1] AS closed_last
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND (wakes OR message_type = 'close')))[1] AS closed_last
     FROM (
         SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
         FROM bug_conversations m
@@ -42,11 +39,14 @@ WHERE c.bug_id = :bug_id
 async def lock(connection: AsyncConnection, bug_id: str) -> Case:
     """Wait for the case's row and hold it until the transaction ends.
 
+    `key_share` lets others insert rows that only refer to the case: two units of work that did so and then locked the
+    case would otherwise wait for each other.
+
     Raises:
         CaseNotFound: there is no such case.
     """
     row = (
-        await connection.execute(select(cases).where(cases.c.bug_id == bug_id).with_for_update(**_LOCK))
+        await connection.execute(select(cases).where(cases.c.bug_id == bug_id).with_for_update(key_share=True))
     ).one_or_none()
     if row is None:
         raise CaseNotFound(f"there is no case {bug_id}; `threadline cases` lists them")
@@ -57,7 +57,7 @@ async def lock_by_thread(connection: AsyncConnection, thread: Thread) -> Case | 
     query = select(cases).where(
         cases.c.team == thread.team, cases.c.channel == thread.channel, cases.c.thread_ts == thread.ts
     )
-    return (await connection.execute(query.with_for_update(**_LOCK))).one_or_none()
+    return (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
 
 
 async def write(connection: AsyncConnection, bug_id: str, **values: object) -> int:

@@ -5,6 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db import case_row
 from threadline.db.tables import cases
+from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import CaseStatus, Marks, Reason, Severity
 
@@ -13,7 +14,7 @@ _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 _ANSWERED_BY_CLOSE = text("""
 UPDATE bug_conversations m SET turn = 0
 FROM (SELECT max(said_at) AS said_at FROM bug_conversations
-      WHERE bug_id = :bug_id AND message_type = 'close' AND sender_type = 'reporter'
+      WHERE bug_id = :bug_id AND message_type = 'close' AND sender_type IN ('reporter', 'operator')
         AND (turn IS NULL OR turn > :settled)) closing
 WHERE m.bug_id = :bug_id AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > :settled)
   AND m.said_at <= closing.said_at
@@ -21,6 +22,12 @@ WHERE m.bug_id = :bug_id AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.tur
 _ANSWERED_BY_OPERATOR = text("""
 UPDATE bug_conversations SET turn = 0
 WHERE bug_id = :bug_id AND sender_type <> 'bot' AND (turn IS NULL OR turn > :settled)
+""")
+_CLOSER = text("""
+SELECT sender_type, sender_id FROM bug_conversations
+WHERE bug_id = :bug_id AND message_type = 'close' AND sender_type IN ('reporter', 'operator')
+  AND (turn IS NULL OR turn > :settled)
+ORDER BY said_at DESC, seq DESC LIMIT 1
 """)
 _REVOKE = text("""
 UPDATE agent_turns SET token = token + 1, status = 'revoked', finished_at = coalesce(finished_at, clock_timestamp())
@@ -79,6 +86,8 @@ class Cases:
     async def end(self, bug_id: str, reason: Reason, *, actor: str = "threadline") -> Marks:
         """Resolve the case, unless an unused message speaks against it: then the marks come back unresolved.
 
+        A close by an operator is recorded as theirs, also when `reason` says that the reporter closed it.
+
         A turn that was not settled loses its claim and its number, so that a reopened case never meets its keys. What
         the ending answers counts as used; what was said after it stays unused, and reopens the case.
         """
@@ -88,6 +97,10 @@ class Cases:
             return marks
         which = {"bug_id": bug_id, "settled": case.turn}
         if reason is Reason.REPORTER_CLOSED:
+            closer = (await self._connection.execute(_CLOSER, which)).one()
+            actor = closer.sender_id or actor
+            if closer.sender_type == messages.OPERATOR:
+                reason = Reason.OPERATOR_RESOLVED
             await self._connection.execute(_ANSWERED_BY_CLOSE, which)
         elif reason in _BY_OPERATOR:
             await self._connection.execute(_ANSWERED_BY_OPERATOR, which)

@@ -58,6 +58,13 @@ class Conversation:
         row = (await self._connection.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
         return records.entry(row) if row else None
 
+    async def last_close(self, bug_id: str) -> str:
+        """What was said when the case was last asked to be closed."""
+        message = bug_conversations.c
+        query = select(message.message_text).where(message.bug_id == bug_id, message.message_type == messages.CLOSE)
+        said = (await self._connection.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none()
+        return said or ""
+
     async def used_by(self, bug_id: str, turn: int) -> list[tuple[str, str]]:
         """(channel, ts) of each message that a turn used and that is still there to be marked."""
         message = bug_conversations.c

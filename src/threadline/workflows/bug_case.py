@@ -6,6 +6,7 @@ wanted is looked up after each await, in the marks that both share.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -253,7 +254,7 @@ class BugCase:
                 raise
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, fault_of(error).words)
         else:
-            await sla_tracking.start_clock(escalation)
+            await sla_tracking.start_clock(replace(escalation, started=workflow.now().timestamp()))
         await self._wait_as(CaseStatus.ESCALATED, Reason.ESCALATED, 0)
 
     async def _await_developers(self, reason: Reason) -> None:

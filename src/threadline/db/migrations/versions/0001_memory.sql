@@ -93,7 +93,7 @@ CREATE TABLE bug_conversations (
     bug_id text NOT NULL REFERENCES cases (bug_id),
     seq int CHECK (seq > 0),
     message_id text NOT NULL,
-    sender_type text NOT NULL CHECK (sender_type IN ('reporter', 'developer', 'unknown', 'bot')),
+    sender_type text NOT NULL CHECK (sender_type IN ('reporter', 'developer', 'operator', 'unknown', 'bot')),
     sender_id text NOT NULL,
     message_type text NOT NULL,
     message_text text NOT NULL,

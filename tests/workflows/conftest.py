@@ -1,0 +1,17 @@
+"""The real Postgres under the workflows."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.postgres import agent_url, database, database_url, postgres
+from threadline.db.agent_pool import agent_pool
+
+__all__ = ["agent_url", "database", "database_url", "postgres"]
+
+
+@pytest.fixture
+async def pool(agent_url: str) -> AsyncIterator[asyncpg.Pool]:
+    async with agent_pool(agent_url) as pool:
+        yield pool

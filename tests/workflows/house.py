@@ -1,0 +1,236 @@
+"""A case's workflow on its real parts: Temporal, its clock skipped, Postgres, the Slack sandbox; a scripted agent."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import asyncpg
+from temporalio import activity
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
+
+from tests.workflows.environment import activities_of, skipping_time, worker
+from threadline.activities.cases import LiveCaseActivities
+from threadline.activities.fixes import LiveFixActivities
+from threadline.activities.threads import LiveSlackActivities, Places
+from threadline.bootstrap.gateway import CaseThreads
+from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
+from threadline.contracts.bug import (
+    AgentActivities,
+    CaseActivities,
+    FixActivities,
+    SlackActivities,
+    TurnEnded,
+    TurnRequest,
+)
+from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
+from threadline.db.engine import Database
+from threadline.db.overview import CaseRecord, Transition
+from threadline.db.post_ledger import PostLedger
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import AGENTS_QUEUE, Thread
+from threadline.domain.bug import Action, BugState, Limits
+from threadline.domain.messages import IncomingMessage
+from threadline.forge.pull_requests import PullRequests
+from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.events import Message
+from threadline.slack.client import Slack, make_client
+from threadline.slack.posts import Claim as PostClaim
+from threadline.slack.posts import Posts
+
+Play = Callable[[TurnRequest, Claim], Awaitable[TurnOutcome]]
+
+REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
+
+
+def outcome(action: Action, summary: str = "found it", **more: Any) -> TurnOutcome:
+    """What an agent hands over; `diffs` and `read` go to the turn, everything else into its result."""
+    turn = {name: more.pop(name) for name in ("diffs", "base", "has_fix", "read") if name in more}
+    question = "Which browser?" if action is Action.ASK_REPORTER else ""
+    result = {"summary": summary, "title": "Cart total", "severity": "S2", "clarification_question": question, **more}
+    return TurnOutcome(action, result=result, cost_usd=0.01, **turn)
+
+
+@dataclass
+class Agent(AgentActivities):
+    """Plays one outcome after the other; an exception is raised, a function is called with the claim."""
+
+    turns: AgentTurns
+    script: list[TurnOutcome | Exception | Play] = field(default_factory=list)
+    requests: list[TurnRequest] = field(default_factory=list)
+    batches: list[list[str]] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)
+
+    @activity.defn
+    async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
+        assert request.turn == 1
+        return await self._play(request)
+
+    @activity.defn
+    async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
+        assert request.turn > 1
+        return await self._play(request)
+
+    @activity.defn
+    async def cleanup_workspace(self, bug_id: str) -> None:
+        self.cleaned.append(bug_id)
+
+    async def _play(self, request: TurnRequest) -> TurnEnded:
+        claim = await self.turns.claim(request.bug_id, request.turn, request.attempt, request.session_id, 30)
+        if isinstance(claim, TurnEnded):
+            return claim
+        self.requests.append(request)
+        self.batches.append([entry.text for entry in claim.entries])
+        step = self.script.pop(0) if self.script else outcome(Action.POST_FINDINGS)
+        if isinstance(step, Exception):
+            raise step
+        played = step if isinstance(step, TurnOutcome) else await step(request, claim)
+        await self.turns.finish(claim, played)
+        assert played.action
+        return TurnEnded(played.action)
+
+
+@dataclass
+class House:
+    environment: WorkflowEnvironment
+    database: Database
+    slack: SlackSandbox
+    agent: Agent
+    thread: Thread
+    _times: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, Any]:
+        return self.environment.client.get_workflow_handle(addressing.bug_workflow_id(self.thread))
+
+    async def send(self, message: IncomingMessage) -> None:
+        signal = addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE
+        await self.environment.client.start_workflow(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=self.thread),
+            id=addressing.bug_workflow_id(self.thread),
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=signal,
+            start_signal_args=[message],
+        )
+
+    async def report(self, text: str = "The cart total is wrong") -> None:
+        await self.send(self._message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))
+
+    async def reporter(self, text: str, kind: str = messages.MESSAGE) -> None:
+        posted = self.slack.workspace.post(identity.REPORTS, REPORTER, text, thread_ts=self.thread.ts)
+        await self.send(self._message(kind, messages.REPORTER, REPORTER, text, posted.ts))
+
+    async def developer(self, text: str) -> None:
+        case = await self.case()
+        assert case.summary, "there is no summary thread to answer in"
+        posted = self.slack.workspace.post(identity.SUMMARIES, DEVELOPER, text, thread_ts=case.summary.ts)
+        await self.send(
+            self._message(messages.MESSAGE, messages.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
+        )
+
+    def _message(
+        self, kind: str, sender: str, user: str, text: str, ts: str, channel: str = identity.REPORTS
+    ) -> IncomingMessage:
+        return IncomingMessage(addressing.message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)
+
+    async def case(self) -> CaseRecord:
+        async with self.database.begin() as work:
+            return await work.overview.case("BUG-1")
+
+    async def transitions(self) -> list[Transition]:
+        async with self.database.begin() as work:
+            return await work.overview.transitions("BUG-1")
+
+    async def statuses(self) -> list[str]:
+        return [step.to for step in await self.transitions()]
+
+    def said(self, channel: str = identity.REPORTS) -> list[str]:
+        """What the bot has posted in a channel and its threads, oldest first: fallback text with blocks."""
+        posts = self.slack.workspace.channel(channel).messages.values()
+        return [f"{post.text} {post.blocks}" for post in posts if post.bot_id]
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
+        """Wait for a condition, in real time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not await condition():  # noqa: ASYNC110 - the other side is other processes
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"it did not happen: {what}") from None
+
+    async def until_status(self, *statuses: str) -> None:
+        """Wait until the case's life ends with these statuses."""
+
+        async def ends() -> bool:
+            try:
+                return tuple(await self.statuses())[-len(statuses) :] == statuses
+            except Exception:  # noqa: BLE001 - there is no case yet
+                return False
+
+        await self.until(ends, f"the case becomes {' → '.join(statuses)}")
+
+    async def until_said(self, words: str, channel: str = identity.REPORTS) -> None:
+        async def heard() -> bool:
+            return any(words in said for said in self.said(channel))
+
+        await self.until(heard, f"the bot says {words!r}")
+
+    async def later(self, **duration: float) -> None:
+        await self.environment.sleep(timedelta(**duration))
+
+
+@asynccontextmanager
+async def house(
+    database: Database,
+    agent_pool: asyncpg.Pool,
+    *script: TurnOutcome | Exception | Play,
+    limits: Limits | None = None,
+    tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
+    repositories: dict[str, str] | None = None,
+) -> AsyncIterator[House]:
+    """A house with one report in its channel, not told to anybody yet."""
+    async with (
+        skipping_time() as environment,
+        SlackSandbox.running() as slack,
+        aiohttp.ClientSession() as session,
+    ):
+        await _register_search_attributes(environment)
+        client = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
+        posts = Posts(client, PostLedger(database, PostClaim))
+        places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
+        dispatcher = Dispatcher(environment.client, CaseThreads(database))
+
+        async def deliver(thread: Thread, message: IncomingMessage) -> None:
+            await dispatcher.dispatch(Message(thread, message))
+
+        agent = Agent(AgentTurns(agent_pool), list(script))
+        activities = [
+            *activities_of(LiveCaseActivities(database, limits or Limits()), CaseActivities),
+            *activities_of(LiveSlackActivities(database, client, posts, places, deliver), SlackActivities),
+            *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
+        ]
+        root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
+        thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
+        async with (
+            worker(environment, WORKFLOWS, activities),
+            worker(environment, [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
+        ):
+            yield House(environment, database, slack, agent, thread)
+
+
+async def _register_search_attributes(environment: WorkflowEnvironment) -> None:
+    kind = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+    await environment.client.operator_service.add_search_attributes(
+        AddSearchAttributesRequest(
+            namespace=environment.client.namespace, search_attributes=dict.fromkeys(SEARCH_ATTRIBUTES, kind)
+        )
+    )
