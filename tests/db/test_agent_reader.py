@@ -9,15 +9,9 @@ from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action
 from threadline.domain.errors import ClaimLost, Permanent
-from threadline.domain.records import Service
+from threadline.domain.records import Finding, Service
 
-
-class Finding:
-    title = "Wrong boundary"
-    detail = "`>` should be `>=`"
-    file = "shop/discounts.py"
-    line = 12
-    severity = "S2"
+FINDING = Finding("Wrong boundary", "`>` should be `>=`", "shop/discounts.py", 12, "S2")
 
 
 @pytest.fixture
@@ -46,7 +40,7 @@ async def test_what_settled_turns_have_used_is_marked_as_read(scene: Scene, read
 
 async def test_a_finding_is_kept_once_and_told_with_the_case(reader: AgentReader) -> None:
     for _ in range(2):
-        await reader.record_finding(Finding())
+        await reader.record_finding(FINDING)
     case = await reader.case()
     assert (case.bug_id, case.reporter_id, case.questions_asked) == ("BUG-1", "U1", 0)
     assert case.findings == ["Wrong boundary (shop/discounts.py:12): `>` should be `>=`"]
@@ -55,7 +49,7 @@ async def test_a_finding_is_kept_once_and_told_with_the_case(reader: AgentReader
 async def test_an_overtaken_attempt_keeps_no_finding(scene: Scene, reader: AgentReader) -> None:
     await scene.claim(1, attempt=2)
     with pytest.raises(ClaimLost):
-        await reader.record_finding(Finding())
+        await reader.record_finding(FINDING)
     assert (await reader.case()).findings == []
 
 

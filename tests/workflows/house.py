@@ -123,21 +123,21 @@ class House:
         )
 
     async def report(self, text: str = "The cart total is wrong") -> None:
-        await self.send(self._message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))
+        await self.send(self.message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))
 
     async def reporter(self, text: str, kind: str = messages.MESSAGE) -> None:
         posted = self.slack.workspace.post(identity.REPORTS, REPORTER, text, thread_ts=self.thread.ts)
-        await self.send(self._message(kind, messages.REPORTER, REPORTER, text, posted.ts))
+        await self.send(self.message(kind, messages.REPORTER, REPORTER, text, posted.ts))
 
     async def developer(self, text: str) -> None:
         case = await self.case()
         assert case.summary, "there is no summary thread to answer in"
         posted = self.slack.workspace.post(identity.SUMMARIES, DEVELOPER, text, thread_ts=case.summary.ts)
         await self.send(
-            self._message(messages.MESSAGE, messages.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
+            self.message(messages.MESSAGE, messages.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
         )
 
-    def _message(
+    def message(
         self, kind: str, sender: str, user: str, text: str, ts: str, channel: str = identity.REPORTS
     ) -> IncomingMessage:
         return IncomingMessage(addressing.message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from threadline.db import records
+from threadline.db import pages
 from threadline.db.agent_pool import storable
 from threadline.db.agent_turns import Claim
 from threadline.db.failures import understood
@@ -31,9 +31,9 @@ class AgentReader:
 
     async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
         """Raises `Permanent` for a cursor that no page named."""
-        said_at, identity = records.position(cursor)
+        said_at, identity = pages.position(cursor)
         rows = await self._rows(_PAGE, self._claim.bug_id, said_at, identity, limit + 1)
-        return records.page(rows, limit)
+        return pages.page(rows, limit)
 
     async def case(self) -> CaseFacts:
         rows = await self._rows("SELECT * FROM agent_cases WHERE bug_id = %s", self._claim.bug_id)

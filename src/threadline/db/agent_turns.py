@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from threadline.contracts.bug import TurnEnded
-from threadline.db import records
+from threadline.db import pages
 from threadline.db.agent_pool import jsonb, parsed
 from threadline.db.failures import understood
 from threadline.domain.bug import Action, WorkflowState
@@ -116,7 +116,7 @@ class AgentTurns:
             session_id=session_id,
             parent_session=answer["parent_session"] or None,
             state=_state(answer["last_action"]),
-            entries=[records.entry(row) for row in rows],
+            entries=[pages.entry(row) for row in rows],
             questions=answer["questions"],
             cost_usd=float(answer["cost_usd"]),
             base=answer["base"],

@@ -6,7 +6,7 @@ from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db import intake, records
+from threadline.db import intake, pages
 from threadline.db.tables import bug_conversations, cases
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -48,15 +48,15 @@ class Conversation:
         Raises:
             Permanent: the cursor is none that a page named.
         """
-        said_at, identity = records.position(cursor)
+        said_at, identity = pages.position(cursor)
         given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
         rows = (await self._connection.execute(_ENTRIES, given)).mappings().all()
-        return records.page(rows, limit)
+        return pages.page(rows, limit)
 
     async def report(self, bug_id: str) -> Entry | None:
         """What opened the case, as it reads now."""
         row = (await self._connection.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
-        return records.entry(row) if row else None
+        return pages.entry(row) if row else None
 
     async def last_close(self, bug_id: str) -> str:
         """What was said when the case was last asked to be closed."""

@@ -80,7 +80,7 @@ def parse(args: Sequence[Any], *, kind: str = MESSAGE) -> IncomingMessage:
         raw = args[0]
         identity, sender = _text(raw, "id"), _text(raw, "sender_type") or UNKNOWN
         given = _text(raw, "kind") or kind
-        if identity and given in KINDS:
+        if identity and _text(raw, "ts") and given in KINDS:
             return IncomingMessage(
                 id=identity,
                 kind=given,

@@ -1,4 +1,4 @@
-"""What the memory answers with, as plain values: entries, pages, facts. The agent's tools read the same shapes."""
+"""Pages of a conversation: how rows become entries, and what a cursor stands for."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
