@@ -49,7 +49,6 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     ("command", "variable"),
     [
         ("gateway", "SLACK_BOT_TOKEN"),
-        ("worker --queue core", "DATABASE_URL"),
         ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
         ("cases list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),

@@ -307,10 +307,10 @@ async def test_continue_as_new_at_every_point_loses_nothing(database: Database, 
         await home.report()
         await home.until_status("awaiting_reporter")
         await home.reporter("Firefox")
-        await home.until_status("investigating", "pending_verification")
+        await home.until_status("awaiting_reporter", "investigating", "pending_verification")
         await home.developer("please look again")
+        await home.until_status("pending_verification", "investigating", "pending_verification")
         await home.until_said("third", SUMMARIES)
-        await home.until_status("investigating", "pending_verification")
         await home.developer("good, that is it")
         assert await home.handle.result() == "resolved"
         assert home.agent.batches == [

@@ -26,9 +26,9 @@ def list_cases(
     """The open cases, newest first."""
 
     async def run() -> None:
-        from threadline import bootstrap
+        from threadline.bootstrap import case_desk
 
-        async with bootstrap.case_desk() as desk:
+        async with case_desk() as desk:
             telling.cases(await desk.list_cases(open_only=not everything, limit=limit))
 
     asyncio.run(run())
@@ -39,9 +39,9 @@ def show(case: Case) -> None:
     """One case: its transitions, its conversation as stored, its turns and what they cost."""
 
     async def run() -> None:
-        from threadline import bootstrap
+        from threadline.bootstrap import case_desk
 
-        async with bootstrap.case_desk() as desk:
+        async with case_desk() as desk:
             telling.case(await desk.show(case))
 
     asyncio.run(run())
@@ -54,9 +54,9 @@ def resolve(
     """End a case by hand. A message in its thread reopens it."""
 
     async def run() -> None:
-        from threadline import bootstrap
+        from threadline.bootstrap import case_desk
 
-        async with bootstrap.case_desk() as desk:
+        async with case_desk() as desk:
             await desk.resolve(case, reason)
         telling.line(f"{case} is being resolved: {reason}")
 

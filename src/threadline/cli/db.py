@@ -17,7 +17,7 @@ def _group() -> None:
 @app.command()
 def upgrade() -> None:
     """Bring the database at DATABASE_URL to the newest schema. Safe to repeat, and to start twice at once."""
-    from threadline import bootstrap
+    from threadline.bootstrap import upgrade_database
 
-    asyncio.run(bootstrap.upgrade_database())
+    asyncio.run(upgrade_database())
     typer.echo("The database has the newest schema.")

@@ -9,10 +9,10 @@ from threadline.cli.settings import adopt_running_stack
 
 def doctor() -> None:
     """Look at each thing that Threadline needs, and say what to do about what is missing."""
-    from threadline import bootstrap
+    from threadline.bootstrap import examine
 
     adopt_running_stack()
-    checks = asyncio.run(bootstrap.examine())
+    checks = asyncio.run(examine())
     for check in checks:
         typer.secho(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}", fg=None if check.ok else "red")
         if not check.ok:

@@ -25,14 +25,14 @@ def replay(
     limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 100,
 ) -> None:
     """Replay recorded histories against this code; exit 1 when one would go another way."""
-    from threadline import bootstrap
+    from threadline.bootstrap import replayer
 
     adopt_running_stack()
 
     async def run() -> int:
-        replayer = bootstrap.replayer()
+        judge = replayer()
         histories = _read(files) if files else await _fetch(query, limit)
-        failed = [history.workflow_id for history in histories if not await _same(replayer, history)]
+        failed = [history.workflow_id for history in histories if not await _same(judge, history)]
         telling.line(f"{len(histories) - len(failed)} of {len(histories)} histories replay as they were recorded.")
         return 1 if failed or not histories else 0
 
@@ -46,9 +46,9 @@ def _read(files: list[Path]) -> "list[WorkflowHistory]":
 
 
 async def _fetch(query: str, limit: int) -> "list[WorkflowHistory]":
-    from threadline import bootstrap
+    from threadline.bootstrap import temporal_client
 
-    client = await bootstrap.temporal_client()
+    client = await temporal_client()
     return [history async for history in client.list_workflows(query, limit=limit).map_histories()]
 
 

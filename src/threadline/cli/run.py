@@ -20,13 +20,13 @@ def gateway(
     ] = "",
 ) -> None:
     """Turn Slack's events into signals: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
-    from threadline import bootstrap
+    from threadline.bootstrap import run_gateway
 
-    stopping.serve(lambda stop: bootstrap.run_gateway(http or None, stop))
+    stopping.serve(lambda stop: run_gateway(http or None, stop))
 
 
 def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Queue.ALL) -> None:
     """Run workflows and short activities (core), the agents' turns (agents), or both."""
-    from threadline import bootstrap
+    from threadline.bootstrap import run_worker
 
-    stopping.serve(lambda stop: bootstrap.run_worker(queue.value, stop))
+    stopping.serve(lambda stop: run_worker(queue.value, stop))

@@ -24,7 +24,8 @@ FROM cases c CROSS JOIN LATERAL (
            bool_or(speaks AND sender_type = 'reporter') AS reporter_due,
            bool_or(speaks AND sender_type = 'developer') AS developer_due,
            (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
-               FILTER (WHERE sender_type IN ('reporter', 'operator') AND (wakes OR message_type = 'close')))[1] AS closed_last
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND (wakes OR message_type = 'close'))
+           )[1] AS closed_last
     FROM (
         SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
         FROM bug_conversations m
