@@ -64,7 +64,7 @@ async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolv
         await home.until_said("have a proposed fix", REPORTS)
         await home.developer("that is good")
         await home.until_status("investigating", "resolved")
-        assert any("A fix was proposed at" in said for said in home.said(REPORTS))
+        await home.until_said("A fix was proposed at", REPORTS)
 
 
 async def test_a_reporter_alone_never_causes_a_fix(database: Database, pool: asyncpg.Pool, repository: Path) -> None:

@@ -92,8 +92,6 @@ class Scene:
     async def until_status(self, status: CaseStatus, what: str = "", seconds: float = PATIENCE) -> CaseRecord:
         async def look() -> CaseRecord | None:
             case = await self.case()
-            if case.summary and not self.summary:
-                self.summary = case.summary.ts
             return case if case.status is status else None
 
         return await self.until(what or f"{self.bug_id} is {status}", look, seconds)
@@ -185,6 +183,9 @@ class Scene:
         return f"investigating:{self.bug_id}"
 
     async def _listen(self) -> None:
+        if self.bug_id and not self.summary:
+            summary = (await self.case()).summary
+            self.summary = summary.ts if summary else ""
         for channel in (REPORTS, SUMMARIES):
             for message in await self.thread(channel):
                 if (channel, message["ts"]) not in self._heard:
