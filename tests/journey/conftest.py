@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from threadline.devstack import environment
@@ -14,12 +15,14 @@ from threadline.devstack.stack import Stack, Wishes
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def stack() -> AsyncIterator[Stack]:
+async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
+    """Its folder, with the logs, stays when a test has failed."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE))
     async with Stack.running(folder, wishes) as stack:
         yield stack
-    shutil.rmtree(folder)
+    if not request.session.testsfailed:
+        shutil.rmtree(folder)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

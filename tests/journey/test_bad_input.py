@@ -84,11 +84,24 @@ async def test_a_path_in_a_report_is_only_text(scene: Scene) -> None:
 
 
 async def test_a_model_that_refuses_the_request_is_told_to_people(scene: Scene) -> None:
-    await scene.model.fail(status=400, count=1)
-    await scene.write_report(CLEAR)
+    await scene.write_report("Something is broken.")
+    await scene.until_status(CaseStatus.AWAITING_REPORTER)
+    # More than the agent's own retries.
+    await scene.model.fail(status=400, count=10, bug_id=scene.bug_id)
+    await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.ESCALATED)
     assert (await scene.turns())[-1].action is Action.ESCALATE
     await scene.until_bot_says(scene.bug_id, channel=SUMMARIES)
+
+
+async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: Scene) -> None:
+    await scene.write_report("Something is broken.")
+    await scene.until_status(CaseStatus.AWAITING_REPORTER)
+    # More than the agent's own retries: its whole attempt fails.
+    await scene.model.fail(status=529, count=4, bug_id=scene.bug_id)
+    await scene.reply(REPORTER, CLEAR)
+    await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+    assert (await scene.turns())[-1].attempt > 1
 
 
 async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_the_report(scene: Scene) -> None:

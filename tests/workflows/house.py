@@ -13,7 +13,7 @@ import asyncpg
 from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
-from temporalio.client import WorkflowHandle
+from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import activities_of, skipping_time, worker
@@ -188,6 +188,30 @@ class House:
         await self.environment.sleep(timedelta(**duration))
 
 
+def core_activities(
+    database: Database,
+    temporal: Client,
+    slack: Slack,
+    *,
+    limits: Limits | None = None,
+    tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
+    repositories: dict[str, str] | None = None,
+) -> list[Callable[..., Any]]:
+    """What the core worker registers, against the sandbox."""
+    posts = Posts(slack, PostLedger(database, PostClaim))
+    places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
+    dispatcher = Dispatcher(temporal, CaseThreads(database))
+
+    async def deliver(thread: Thread, message: IncomingMessage) -> None:
+        await dispatcher.dispatch(Message(thread, message))
+
+    return [
+        *activities_of(LiveCaseActivities(database, limits or Limits()), CaseActivities),
+        *activities_of(LiveSlackActivities(database, slack, posts, places, deliver), SlackActivities),
+        *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
+    ]
+
+
 @asynccontextmanager
 async def house(
     database: Database,
@@ -205,19 +229,10 @@ async def house(
     ):
         await _register_search_attributes(environment)
         client = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
-        posts = Posts(client, PostLedger(database, PostClaim))
-        places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
-        dispatcher = Dispatcher(environment.client, CaseThreads(database))
-
-        async def deliver(thread: Thread, message: IncomingMessage) -> None:
-            await dispatcher.dispatch(Message(thread, message))
-
         agent = Agent(AgentTurns(agent_pool), list(script))
-        activities = [
-            *activities_of(LiveCaseActivities(database, limits or Limits()), CaseActivities),
-            *activities_of(LiveSlackActivities(database, client, posts, places, deliver), SlackActivities),
-            *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
-        ]
+        activities = core_activities(
+            database, environment.client, client, limits=limits, tiers=tiers, repositories=repositories
+        )
         root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
         thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
         async with (

@@ -31,7 +31,7 @@ _FORBIDDEN = ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GIT
 _SECRETS = ("ANTHROPIC_API_KEY", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_QUERY_DATABASES", "TEMPORAL_API_KEY")
 
 
-class _Access:
+class CaseAccess:
     """A case's records and transcript, through the restricted role."""
 
     def __init__(self, pool: asyncpg.Pool, url: str) -> None:
@@ -74,7 +74,7 @@ async def agent_activities(
             _hide_secrets()
         yield LiveAgentActivities(
             AgentTurns(pool),
-            _Access(pool, url),
+            CaseAccess(pool, url),
             Workspaces(repository.workspace_root, repository.repo),
             Investigator(config),
             queries,

@@ -4,6 +4,7 @@ import asyncio
 import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -80,9 +81,10 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             registered = _methods(activities, AgentActivities)
             workers.append(_agent_worker(await temporal_client(), registered, settings.slots))
         if queue in ("core", "all"):
+            core = _CoreSettings()
             client = await temporal_client()
             await _check_temporal(client)
-            workers.append(_core_worker(client, await opened.enter_async_context(_core_activities(client))))
+            workers.append(_core_worker(client, await opened.enter_async_context(_core_activities(core, client))))
         for worker in workers:
             await opened.enter_async_context(worker)
         _log.info("worker_ready", queue=queue)
@@ -120,31 +122,36 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
     )
 
 
+@dataclass(frozen=True)
+class _CoreSettings:
+    """Read before anything is connected to, so that what is missing is said at once."""
+
+    stored: DatabaseSettings = field(default_factory=DatabaseSettings.read)
+    slack: SlackSettings = field(default_factory=SlackSettings.read)
+    channels: ChannelSettings = field(default_factory=ChannelSettings.read)
+    case: CaseSettings = field(default_factory=CaseSettings.read)
+    repository: RepositorySettings = field(default_factory=RepositorySettings.read)
+    forge: ForgeSettings = field(default_factory=ForgeSettings.read)
+
+
 @asynccontextmanager
-async def _core_activities(client: Client) -> AsyncIterator[list[Callable[..., Any]]]:
-    stored = DatabaseSettings.read().url.get_secret_value()
-    slack_settings, channels, case, repository, forge = (
-        SlackSettings.read(),
-        ChannelSettings.read(),
-        CaseSettings.read(),
-        RepositorySettings.read(),
-        ForgeSettings.read(),
-    )
+async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIterator[list[Callable[..., Any]]]:
+    stored, case, forge = settings.stored.url.get_secret_value(), settings.case, settings.forge
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
     database = Database(stored, pool_size=20, application="threadline-core")
     try:
         await _store_services(database, case.services)
-        async with slack_client(slack_settings) as web:
+        async with slack_client(settings.slack) as web:
             slack = Slack(web)
             posts = Posts(slack, PostLedger(database, Claim))
-            places = await _places(web, channels, case)
+            places = await _places(web, settings.channels, case)
             dispatcher = Dispatcher(client, CaseThreads(database))
 
             async def deliver(thread: Thread, message: IncomingMessage) -> None:
                 await dispatcher.dispatch(Message(thread, message))
 
-            pull_requests = PullRequests(remotes.by_name(repository.repo), forge.token, forge.api_url)
+            pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             yield [
                 *_methods(LiveCaseActivities(database, _limits(case)), CaseActivities),
                 *_methods(LiveSlackActivities(database, slack, posts, places, deliver), SlackActivities),

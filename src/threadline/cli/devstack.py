@@ -1,5 +1,6 @@
 """`threadline up` and `threadline demo`: everything on this machine."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -51,7 +52,11 @@ async def _up(pace: float) -> int:
     place, wishes = home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
     async with Stack.running(place.root, wishes, telling.progress) as stack:
         telling.addresses(stack)
-        ended = await stack.until_one_ends()
+        try:
+            ended = await stack.until_one_ends()
+        except asyncio.CancelledError:
+            telling.line("Stopping everything …")
+            raise
         raise ended.failure(f"ended with exit code {ended.exit_code}")
 
 

@@ -1,13 +1,12 @@
 """Where commands that look into a running house find it: the environment, and else the stack that `up` started."""
 
 import os
+from pathlib import Path
 
 from threadline.devstack.home import Home
 
 
 def home() -> Home:
-    from pathlib import Path
-
     return Home(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
 
 

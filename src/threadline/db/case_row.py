@@ -50,7 +50,7 @@ async def lock(connection: AsyncConnection, bug_id: str) -> Case:
         await connection.execute(select(cases).where(cases.c.bug_id == bug_id).with_for_update(key_share=True))
     ).one_or_none()
     if row is None:
-        raise CaseNotFound(f"there is no case {bug_id}; `threadline cases` lists them")
+        raise CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
     return row
 
 
@@ -104,7 +104,7 @@ async def marks(connection: AsyncConnection, bug_id: str) -> Marks:
     """What is known of the case, as this transaction sees it."""
     row = (await connection.execute(_MARKS, {"bug_id": bug_id})).one_or_none()
     if row is None:
-        raise CaseNotFound(f"there is no case {bug_id}; `threadline cases` lists them")
+        raise CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
     return Marks(
         rev=row.rev,
         bug_id=row.bug_id,

@@ -77,7 +77,7 @@ class Overview:
         """Raises `CaseNotFound`."""
         row = (await self._connection.execute(select(cases).where(cases.c.bug_id == bug_id))).one_or_none()
         if row is None:
-            raise CaseNotFound(f"there is no case {bug_id}; `threadline cases` lists them")
+            raise CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
         return _case(row)
 
     async def cases(

@@ -94,7 +94,7 @@ class Turns:
         """Raises `Permanent` when nothing ever ran under this number."""
         row = await self._row(bug_id, turn)
         if row is None:
-            raise Permanent(f"{bug_id} has no turn {turn}; `threadline case {bug_id}` lists its turns")
+            raise Permanent(f"{bug_id} has no turn {turn}; `threadline cases show {bug_id}` lists its turns")
         return _record(row)
 
     async def turns_of(self, bug_id: str) -> list[TurnRecord]:

@@ -1,5 +1,6 @@
 """The default script: an investigator that really calls its tools and concludes from what they return."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -165,7 +166,18 @@ async def _escalate(turn: Turn, case: CaseFile, said: Message, word: str) -> Non
 
 async def _resolve(turn: Turn, case: CaseFile) -> None:
     summary = f"A developer says that this is settled. {_quoted(case.news)}"
-    await turn.finish(**_outcome(action="resolved", title=_headline(case), summary=summary, confidence=0.9))
+    known = _record(await _use(turn, "mcp__bug__get_bug", bug_id=case.bug_id))
+    title, severity = known.get("title") or _headline(case), known.get("severity", "S3")
+    await turn.finish(**_outcome(action="resolved", title=title, summary=summary, confidence=0.9, severity=severity))
+
+
+def _record(result: ToolResult) -> dict[str, Any]:
+    """The case as `get_bug` told it; the CLI may have put a reminder of its own behind the JSON."""
+    try:
+        found, _ = json.JSONDecoder().raw_decode(result.text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def _use(turn: Turn, tool: str, /, **offered: Any) -> ToolResult:

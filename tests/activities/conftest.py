@@ -1,0 +1,61 @@
+"""The agents' activities on their real parts: Postgres, git, the Claude Code CLI; only the words are scripted."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from tests.db.scene import Scene
+from tests.postgres import agent_url, database, database_url, postgres
+from threadline.activities.turns import LiveAgentActivities
+from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
+from threadline.agents.investigator.workspace import Workspaces
+from threadline.bootstrap.agents import CaseAccess
+from threadline.contracts.bug import TurnEnded, TurnRequest
+from threadline.db.agent_pool import agent_pool
+from threadline.db.agent_turns import AgentTurns
+from threadline.db.engine import Database
+from threadline.devstack.model_sandbox import ModelSandbox
+from threadline.devstack.sample_repository import make_sample_repository
+from threadline.domain import addressing
+from threadline.domain.bug import Limits
+
+__all__ = ["agent_url", "database", "database_url", "postgres"]
+
+
+@dataclass
+class Bench:
+    scene: Scene
+    model: ModelSandbox
+    activities: LiveAgentActivities
+    root: Path
+
+    def request(self, turn: int = 1, attempt: int = 1, **changes: Any) -> TurnRequest:
+        session = addressing.session_id(self.scene.bug_id, turn, attempt)
+        limits = changes.pop("limits", Limits())
+        return TurnRequest(self.scene.bug_id, turn, attempt, session, limits, **changes)
+
+    async def run(self, turn: int = 1, attempt: int = 1, **changes: Any) -> TurnEnded:
+        """One attempt, as a worker would run it."""
+        request = self.request(turn, attempt, **changes)
+        run = self.activities.run_agent_investigation if turn == 1 else self.activities.run_continuation_investigation
+        ended: TurnEnded = await ActivityEnvironment().run(run, request)
+        return ended
+
+
+@pytest.fixture
+async def bench(database: Database, agent_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
+    repository = tmp_path / "sample-shop.git"
+    make_sample_repository(repository)
+    async with ModelSandbox.running() as model, agent_pool(agent_url) as pool:
+        turns = AgentTurns(pool)
+        activities = LiveAgentActivities(
+            turns,
+            CaseAccess(pool, agent_url),
+            Workspaces(tmp_path / "workspaces", [str(repository)]),
+            Investigator(InvestigatorConfig("claude-sonnet-5", "sk-test", model.url)),
+        )
+        yield Bench(Scene(database, turns), model, activities, tmp_path / "workspaces")

@@ -1,0 +1,143 @@
+"""One attempt at a turn: what it commits, what stops it, and what it leaves behind."""
+
+import asyncio
+import os
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.activities.conftest import Bench
+from tests.db.scene import report, said
+from threadline.devstack.model_sandbox import Turn
+from threadline.domain import messages
+from threadline.domain.bug import Action, CaseStatus, Limits
+from threadline.domain.errors import ClaimLost, Permanent, Transient
+
+BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
+
+
+def _children() -> set[int]:
+    return {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
+
+
+async def _open(bench: Bench, *more: messages.IncomingMessage) -> None:
+    await bench.scene.flush(report(BULK), *more)
+    await bench.scene.become(CaseStatus.INVESTIGATING)
+
+
+async def test_a_turn_investigates_the_real_code_and_commits_what_it_came_to(bench: Bench) -> None:
+    await _open(bench)
+    ended = await bench.run()
+    settled = await bench.scene.settle(1)
+    assert ended.action is settled.action is Action.POST_FINDINGS
+    [turn] = await bench.scene.rows("SELECT * FROM agent_turns")
+    assert turn["result"]["evidence"][0]["file"] == "sample-shop/shop/cart.py"
+    assert turn["base"]["sample-shop"]
+    assert turn["cost_usd"] > 0
+    [finding] = await bench.scene.rows("SELECT file FROM findings")
+    assert finding["file"].endswith("shop/cart.py")
+    [entries] = await bench.scene.rows("SELECT count(*) FROM agent_session_entries")
+    assert entries["count"] > 5
+
+
+async def test_a_developers_request_edits_the_code_and_the_diff_is_kept(bench: Bench) -> None:
+    await _open(bench)
+    await bench.run()
+    await bench.scene.settle(1)
+    await bench.scene.flush(said(10, "Please fix it and open a pull request", by=messages.DEVELOPER))
+    await bench.run(turn=2)
+    settled = await bench.scene.settle(2)
+    assert settled.has_fix
+    assert settled.developer_spoke
+    [turn] = await bench.scene.rows("SELECT diffs, parent_session FROM agent_turns WHERE turn = 2")
+    assert "+++ b/shop/cart.py" in turn["diffs"]["sample-shop"]
+    assert turn["parent_session"] == bench.request(turn=1).session_id
+
+
+async def test_a_reporters_request_for_a_fix_edits_nothing(bench: Bench) -> None:
+    await _open(bench, said(5, "Please fix it and open a pull request"))
+    await bench.run()
+    assert not (await bench.scene.settle(1)).has_fix
+    assert not any("Edit" in exchange.conversation.tools for exchange in bench.model.log)
+
+
+async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(bench: Bench) -> None:
+    async def thinks(turn: Turn) -> None:
+        await turn.hold("thinking")
+        await turn.finish(action="post_findings")
+
+    bench.model.script(thinks)
+    await _open(bench)
+    before = _children()
+    attempt = asyncio.create_task(bench.run())
+    await asyncio.wait_for(bench.model.reached("thinking"), 20)
+    await bench.scene.settle(1)
+    with pytest.raises((ClaimLost, Transient)):  # whichever notices first: its lease, or its transcript
+        await asyncio.wait_for(attempt, 15)
+    assert not {pid for pid in _children() - before if psutil.pid_exists(pid) and _is_agent(pid)}
+    assert (await bench.scene.settle(1)).action is None
+
+
+def _is_agent(pid: int) -> bool:
+    try:
+        return "claude" in " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return False
+
+
+async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(bench: Bench) -> None:
+    bench.model.fail_next(20, status=500)
+    await _open(bench)
+    with pytest.raises(Transient):
+        await bench.run()
+    assert (await bench.scene.settle(1)).action is None
+    bench.model.log.clear()
+    bench.model.fail_next(0)
+    ended = await asyncio.wait_for(_until_it_works(bench), 60)
+    assert ended is Action.POST_FINDINGS
+    assert any(BULK in exchange.conversation.prompt for exchange in bench.model.log)
+    [turn] = await bench.scene.rows("SELECT attempt, session_id FROM agent_turns")
+    assert turn["attempt"] >= 2
+
+
+async def _until_it_works(bench: Bench) -> Action:
+    for attempt in range(2, 12):
+        try:
+            return (await bench.run(attempt=attempt)).action
+        except Transient:
+            await bench.scene.settle(1)
+    raise AssertionError("the model never recovered")
+
+
+async def test_a_turn_that_is_done_is_not_run_again(bench: Bench) -> None:
+    await _open(bench)
+    first = await bench.run()
+    asked = len(bench.model.log)
+    again = await bench.run(attempt=2)
+    assert again.action == first.action
+    assert len(bench.model.log) == asked
+
+
+async def test_a_case_that_has_used_up_its_budget_is_for_people(bench: Bench) -> None:
+    await _open(bench)
+    await bench.run()
+    await bench.scene.settle(1)
+    await bench.scene.flush(said(10, "and now?"))
+    with pytest.raises(Permanent, match="THREADLINE_CASE_BUDGET_USD"):
+        await bench.run(turn=2, limits=Limits(case_budget_usd=0.001))
+
+
+async def test_an_unanswered_question_forbids_another(bench: Bench) -> None:
+    await _open(bench)
+    await bench.run(unanswered=True)
+    prompt = bench.model.log[0].conversation.prompt
+    assert "The reporter did not answer the last question in time." in prompt
+    assert "You may not ask the reporter in this turn." in prompt
+
+
+async def test_the_workspace_goes_when_the_case_ends(bench: Bench) -> None:
+    await _open(bench)
+    await bench.run()
+    assert (bench.root / "cases" / "BUG-1" / "sample-shop" / "shop" / "cart.py").exists()
+    await bench.activities.cleanup_workspace("BUG-1")
+    assert not (bench.root / "cases" / "BUG-1").exists()

