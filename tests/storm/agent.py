@@ -15,7 +15,7 @@ INTERRUPTED = 0.1
 READS_ON = 0.2
 """Share of the turns that read the next message as well, as an agent does through its tool."""
 
-_ACTIONS = ((Action.POST_FINDINGS, 60), (Action.ASK_REPORTER, 20), (Action.RESOLVED, 15), (Action.ESCALATE, 5))
+_ACTIONS = {Action.POST_FINDINGS: 60, Action.ASK_REPORTER: 20, Action.RESOLVED: 15, Action.ESCALATE: 5}
 
 
 class StormAgent(AgentActivities):
@@ -52,7 +52,7 @@ class StormAgent(AgentActivities):
 
     def _outcome(self, request: TurnRequest, claim: Claim) -> TurnOutcome:
         seen = [entry.seq for entry in claim.entries]
-        (action,) = self._random.choices(*zip(*_ACTIONS, strict=True))
+        (action,) = self._random.choices(list(_ACTIONS), list(_ACTIONS.values()))
         if action is Action.ASK_REPORTER and (request.unanswered or claim.questions >= request.limits.max_questions):
             action = Action.POST_FINDINGS
         read = [max(seen) + 1] if seen and self._random.random() < READS_ON else []

@@ -23,6 +23,12 @@ FROM agent_turns t JOIN cases c USING (bug_id) WHERE t.status = 'done' AND t.tur
 """)
 _OPEN = text("SELECT bug_id, status FROM cases WHERE status <> 'resolved'")
 
+_WEATHER = text("""
+SELECT (SELECT count(*) FROM case_transitions WHERE reason = 'reopened') AS reopened,
+       (SELECT count(*) FROM case_transitions WHERE reason = 'reporter_closed') AS closed,
+       (SELECT count(*) FROM agent_turns WHERE attempt > 1) AS interrupted
+""")
+
 _HEALTHY = (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 _EXPECTED_TASK_FAILURES = (
     WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
@@ -39,6 +45,17 @@ async def faults(storm: Storm, expected: Mapping[str, IncomingMessage]) -> list[
         found = [f"{row.bug_id} was left {row.status}" for row in await work.connection.execute(_OPEN)]
     found += _storage(stored, expected) + _use(stored, turns) + _posts(storm, turns)
     return found + [fault async for fault in _runs(storm.client)]
+
+
+async def weather(storm: Storm) -> dict[str, int]:
+    """How often what a storm is made of has happened."""
+    async with storm.database.begin() as work:
+        counted = (await work.connection.execute(_WEATHER)).mappings().one()
+    continued = storm.client.list_workflows("ExecutionStatus = 'ContinuedAsNew'")
+    return {
+        **{str(what): int(times) for what, times in counted.items()},
+        "continued": len([1 async for _ in continued]),
+    }
 
 
 def _storage(stored: list[Row[Any]], expected: Mapping[str, IncomingMessage]) -> list[str]:
@@ -63,7 +80,7 @@ def _use(stored: list[Row[Any]], turns: list[Row[Any]]) -> list[str]:
 
 def _posts(storm: Storm, turns: list[Row[Any]]) -> list[str]:
     """Findings are posted once for each settled turn that has any, and left out only where the case was closed then."""
-    posted = Counter(_posted_keys(storm))
+    posted = Counter(post.key for post in storm.posts())
     found = [f"{key} was posted {times} times" for key, times in posted.items() if times > 1]
     for turn in turns:
         if turn.action == "ask_reporter" or posted[f"{turn.bug_id}:turn:{turn.turn}:findings"]:
@@ -71,12 +88,6 @@ def _posts(storm: Storm, turns: list[Row[Any]]) -> list[str]:
         if turn.next_step not in ("resolved: reporter_closed", "resolved: operator_resolved"):
             found.append(f"{turn.bug_id}: turn {turn.turn} ({turn.action}) was not posted; next: {turn.next_step}")
     return found
-
-
-def _posted_keys(storm: Storm) -> list[str]:
-    channels = storm.slack.workspace.channels.values()
-    metadata = [message.metadata for channel in channels for message in channel.messages.values() if message.metadata]
-    return [str(each["event_payload"]["key"]) for each in metadata]
 
 
 async def _runs(client: Client) -> AsyncIterator[str]:

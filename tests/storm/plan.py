@@ -14,6 +14,11 @@ DUPLICATES, EDITS, CLOSES = 0.1, 0.12, 0.15
 """Shares of the messages that are delivered twice, that correct another, and that ask to close the case."""
 
 
+def dice(seed: str) -> Random:
+    """Throws that come again for the same seed."""
+    return Random(seed)  # noqa: S311 - no secret depends on them
+
+
 @dataclass(frozen=True)
 class Burst:
     """Messages that are sent at once, `after` seconds after those before."""

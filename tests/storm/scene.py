@@ -19,7 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.storm.agent import StormAgent
 from tests.storm.core_worker import Place
-from tests.storm.plan import Burst, CasePlan, case_plan
+from tests.storm.plan import Burst, CasePlan, case_plan, dice
 from tests.workflows.environment import activities_of, binary, worker
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES
@@ -28,7 +28,8 @@ from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
 from threadline.devstack.processes import Command, Family, logged
 from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain import addressing, messages
+from threadline.devstack.slack_sandbox.records import Message as SlackMessage
+from threadline.domain import messages
 from threadline.domain.addressing import AGENTS_QUEUE, Thread
 from threadline.domain.messages import IncomingMessage
 from threadline.gateway.dispatch import RETRIES, Dispatcher, NotAccepted
@@ -40,6 +41,13 @@ SELECT bug_id, team, channel, thread_ts FROM cases
 WHERE escalated AND status IN ('escalated', 'pending_verification') ORDER BY id
 """)
 """Cases that silence never resolves."""
+
+
+@dataclass(frozen=True)
+class Post:
+    channel: str
+    message: SlackMessage
+    key: str
 
 
 @dataclass
@@ -73,9 +81,20 @@ class Storm:
             try:
                 await self.dispatcher.dispatch(route)
             except NotAccepted:
-                continue
-            self.sent[message.id] = message
-            return
+                await asyncio.sleep(0.1)
+            else:
+                self.sent[message.id] = message
+                return
+
+    def posts(self) -> list[Post]:
+        """What the bot has posted, each with its channel and its key."""
+        places = self.slack.workspace.channels.items()
+        return [
+            Post(channel, message, str(message.metadata["event_payload"]["key"]))
+            for channel, place in places
+            for message in place.messages.values()
+            if message.metadata
+        ]
 
     async def kill_and_replace(self, name: str) -> None:
         await self.family.kill(name)
@@ -126,7 +145,7 @@ async def storm(
         url = make_url(database_url).render_as_string(hide_password=False)
         for name in names:
             await family.start(_core_worker(name, Place(address, url, slack.api_url, f"{seed}:{name}")))
-        agent = activities_of(StormAgent(AgentTurns(agent_pool), Random(seed)), AgentActivities)
+        agent = activities_of(StormAgent(AgentTurns(agent_pool), dice(str(seed))), AgentActivities)
         await opened.enter_async_context(worker(environment, [], agent, AGENTS_QUEUE))
         gateway = await Client.connect(address, data_converter=pydantic_data_converter, retry_config=RETRIES)
         dispatcher = Dispatcher(gateway, CaseThreads(database))
@@ -137,7 +156,7 @@ def _core_worker(name: str, place: Place) -> Command:
     return Command(
         name,
         (sys.executable, "-m", "tests.storm.core_worker", place.argument()),
-        {"PATH": os.defpath, "PYTHONPATH": str(_ROOT)},
+        {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         logged("ready"),
         folder=_ROOT,
     )

@@ -1,4 +1,4 @@
-"""What the storm found, reduced: a turn is settled while its case is to be closed, and then it is not closed after all."""
+"""What the storm found, reduced: a turn is settled while a close is due, and then the close is taken back."""
 
 import asyncio
 

@@ -1,0 +1,77 @@
+"""Which commands the workflows give, and in which order, read from their source: `python -m tests.replay.fingerprints`.
+
+Replay judges the paths that are on record; this sees a change on any other. Run as a program, it announces one: it
+writes `fingerprints.json` anew, to be committed with the change and the gate in `workflows/patches.py` that keeps
+threads in flight on the old order.
+"""
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from threadline import workflows
+
+COMMITTED = Path(__file__).with_name("fingerprints.json")
+
+_COMMANDS = {
+    *("call", "attempt", "aside", "start_activity_method", "execute_activity_method"),
+    *("start_child_workflow", "execute_child_workflow", "signal", "get_external_workflow_handle"),
+    *("sleep", "cancel", "continue_as_new", "upsert_memo", "upsert_search_attributes", "patched", "deprecate_patch"),
+}
+_ALIASES = {"_entered": "_enter"}
+"""Functions that are handed over under another name."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Fingerprints = dict[str, list[str]]
+
+
+def sources() -> dict[str, str]:
+    """The source of each module of the workflows, by its name."""
+    (folder,) = workflows.__path__
+    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(Path(folder).glob("*.py"))}
+
+
+def fingerprints(modules: Mapping[str, str]) -> Fingerprints:
+    """For each function that gives commands, itself or through another: what it gives, in the order of the source."""
+    functions = {name: node for module, text in modules.items() for name, node in _functions(ast.parse(text), module)}
+    giving: set[str] = set()
+    while grown := {name.rpartition(".")[2] for name, node in functions.items() if any(_given(node, giving))} - giving:
+        giving |= grown
+    found = {name: list(_given(node, giving)) for name, node in functions.items()}
+    return {name: given for name, given in found.items() if given}
+
+
+def _functions(node: ast.AST, where: str) -> Iterator[tuple[str, Function]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{where}.{child.name}")
+        elif isinstance(child, Function):
+            yield f"{where}.{child.name}", child
+
+
+def _given(function: Function, giving: set[str]) -> Iterator[str]:
+    calls = [node for line in function.body for node in ast.walk(line) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        name = _name(call.func)
+        if name in _COMMANDS:
+            of = call.args[0] if call.args else None
+            yield f"{name} {ast.unparse(of)}" if isinstance(of, ast.Attribute | ast.Name | ast.Constant) else name
+        elif name == "wait_condition" and any(keyword.arg == "timeout" for keyword in call.keywords):
+            yield "wait_condition with a timer"
+        elif name in giving:
+            yield f"through {name}"
+
+
+def _name(called: ast.expr) -> str:
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return _ALIASES.get(name, name)
+
+
+def committed() -> Fingerprints:
+    read: Fingerprints = json.loads(COMMITTED.read_text(encoding="utf-8"))
+    return read
+
+
+if __name__ == "__main__":
+    COMMITTED.write_text(json.dumps(fingerprints(sources()), indent=1) + "\n", encoding="utf-8")
