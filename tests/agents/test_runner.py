@@ -205,20 +205,20 @@ async def test_long_message_reaches_the_model_part_by_part(bench: "Bench") -> No
 
 
 class _BrokenStore(InMemorySessionStore):
-    """Takes a number of batches, and then no more."""
+    """Takes a number of entries, however they are batched, and then no more."""
 
     def __init__(self, taken: int) -> None:
         super().__init__()
         self._left = taken
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        self._left -= 1
+        self._left -= len(entries)
         if self._left < 0:
             raise ConnectionError("the database is away")
         await super().append(key, entries)
 
 
-@pytest.mark.parametrize("taken", [0, 1])
+@pytest.mark.parametrize("taken", [0, 3])
 async def test_turn_whose_transcript_could_not_be_stored_did_not_happen(bench: "Bench", taken: int) -> None:
     bench.answers()
     with pytest.raises(TurnBroken, match="transcript could not be stored"):

@@ -13,8 +13,8 @@ from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_TOKEN, BOT_US
 from threadline.devstack.slack_sandbox.records import Message
 from threadline.domain.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import POST_EVENT, Slack, make_client
-from threadline.slack.posts import GRACE, LEASE, Post, PostLedger, Posts
+from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack, make_client
+from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE, Post, PostLedger, Posts
 
 SEND = "chat.postMessage"
 
@@ -159,16 +159,29 @@ async def test_a_post_that_was_sent_and_not_remembered_is_found(
 
     posts = Posts(slack, Forgetful(), clock)
     await _interrupted(posts, opening)
-    clock.now += LEASE
+    clock.now += HTTP_TOTAL + ROOT_GRACE
     ts = await posts.publish(opening)
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-@pytest.mark.parametrize("in_thread", [True, False])
-async def test_what_must_not_come_twice_is_left_to_a_person(
-    sandbox: SlackSandbox, posts: Posts, reply: Post, opening: Post, clock: Clock, in_thread: bool
+async def test_a_root_that_never_arrived_is_sent_again_after_a_longer_look(
+    sandbox: SlackSandbox, posts: Posts, opening: Post, clock: Clock
 ) -> None:
-    post = replace(reply, careful=True) if in_thread else opening
+    sandbox.faults.fail_before(SEND)
+    await _interrupted(posts, opening)
+    clock.now += LEASE
+    with pytest.raises(Transient, match="may still arrive") as too_early:
+        await posts.publish(opening)
+    assert too_early.value.retry_after
+    clock.now += too_early.value.retry_after
+    ts = await posts.publish(opening)
+    assert [message.ts for message in _visible(sandbox)] == [ts]
+
+
+async def test_what_must_not_come_twice_is_left_to_a_person(
+    sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
+) -> None:
+    post = replace(reply, careful=True)
     sandbox.faults.fail_before(SEND)
     await _interrupted(posts, post)
     clock.now += LEASE

@@ -40,7 +40,6 @@ async def _settled_between_close_and_a_further_word(home: House, claim: Claim, d
     await asyncio.Event().wait()
 
 
-@pytest.mark.xfail(strict=True, reason="an outcome that was settled while a close was due is dropped with the close")
 @pytest.mark.parametrize(
     ("action", "channel"), [(Action.POST_FINDINGS, SUMMARIES), (Action.ESCALATE, ESCALATIONS)], ids=str
 )

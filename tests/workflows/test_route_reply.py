@@ -66,7 +66,7 @@ async def test_a_thread_that_is_no_case_ends_quietly() -> None:
     assert await _route(Desk(known=False), _reply(1)) == "not a case"
 
 
-async def test_one_reply_that_cannot_be_placed_does_not_stop_the_next() -> None:
-    desk = Desk(trouble=Permanent("no such channel"))
+async def test_a_refusal_drops_no_reply_that_was_accepted() -> None:
+    desk = Desk(trouble=Permanent("the bot is not in the channel for a minute"))
     assert await _route(desk, _reply(1), _reply(2)) == "forwarded"
-    assert desk.forwarded == [_reply(2)]
+    assert desk.forwarded == [_reply(1), _reply(2)]

@@ -8,8 +8,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from threadline.contracts.options import NEVER_GIVE_UP
-from threadline.domain.errors import Permanent, Transient
+from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED
+from threadline.domain.errors import ClaimLost, Permanent, Transient
 
 _log = structlog.get_logger(__name__)
 
@@ -35,7 +35,19 @@ class _Faults(ActivityInboundInterceptor):
                 raise ApplicationError(
                     str(error), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
                 ) from error
+            except ClaimLost as error:
+                raise ApplicationError(str(error), type="ClaimLost", non_retryable=True) from error
             except Permanent as error:
                 _log.error("activity_failed_for_good", reason=str(error))
                 last = info.activity_type not in NEVER_GIVE_UP
                 raise ApplicationError(str(error), type="Permanent", non_retryable=last) from error
+            except ApplicationError:
+                raise
+            except Exception as error:
+                _log.exception("activity_failed_unexpectedly")
+                last = info.activity_type not in NEVER_GIVE_UP and info.attempt >= UNEXPECTED
+                raise ApplicationError(
+                    f"An internal error ({type(error).__name__}) ended it; the worker's log has more.",
+                    type="Unexpected",
+                    non_retryable=last,
+                ) from error

@@ -39,7 +39,10 @@ class LiveFixActivities(FixActivities):
                     opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn
                 ),
             )
-        await self._tell(case, turn.turn, opened)
+        try:
+            await self._tell(case, turn.turn, opened)
+        except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
+            _log.error("fix_not_announced", case=turn.bug_id, reason=str(error))
         _log.info("fix_proposed", case=turn.bug_id, url=opened.url, commit=opened.commit)
         return marks
 

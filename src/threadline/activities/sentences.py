@@ -35,6 +35,8 @@ def notice(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
         NoticeKind.REOPENED: f"**{bug_id}** is open again: I am looking at what you wrote.",
         NoticeKind.UNDELIVERABLE: f"Something about **{bug_id}** could not be posted where it belongs: {detail} "
         f"It is kept; `threadline cases show {bug_id}` prints it.",
+        NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs people, and nobody could be called: {detail} "
+        "Please tell the developers yourself.",
         NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**: {detail}",
     }[kind]
 

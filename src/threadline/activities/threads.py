@@ -17,7 +17,9 @@ from threadline.contracts.bug import (
     SlaNotice,
     TurnRef,
 )
+from threadline.contracts.options import FETCH_ATTEMPTS
 from threadline.db import threads
+from threadline.db.attachments import PendingFile
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord
 from threadline.db.turns import TurnRecord
@@ -94,16 +96,24 @@ class LiveSlackActivities(SlackActivities):
         async with self._database.begin() as work:
             pending = await work.attachments.pending(bug_id)
         for file in pending:
-            try:
-                content = (await download(self._slack.client, file.file_id)).content
-            except Permanent as error:
+            await self._fetch(file)
+        async with self._database.begin() as work:
+            missing, readable = await work.attachments.pending(bug_id), await work.attachments.readable(bug_id)
+        if missing:
+            raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
+        return readable
+
+    async def _fetch(self, file: PendingFile) -> None:
+        """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
+        try:
+            content = (await download(self._slack.client, file.file_id)).content
+        except (Permanent, Transient) as error:
+            if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
                 async with self._database.begin() as work:
                     await work.attachments.fail(file.id, str(error))
-            else:
-                async with self._database.begin() as work:
-                    await work.attachments.store(file.id, content)
+            return
         async with self._database.begin() as work:
-            return await work.attachments.readable(bug_id)
+            await work.attachments.store(file.id, content)
 
     @activity.defn
     async def forward_reply(self, forward: Forward) -> bool:
@@ -197,7 +207,8 @@ class LiveSlackActivities(SlackActivities):
         case = await self._case(notice.bug_id)
         async with self._database.begin() as work:
             root = await work.posts.ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
-        if case.resolved_at or not root:
+            marks = await work.cases.marks_of(notice.bug_id)
+        if not (root and marks.escalated and marks.escalations == notice.escalation):
             return False
         shared = case.summary and case.summary.channel == self._places.escalations
         thread_ts = case.summary.ts if case.summary and shared else root

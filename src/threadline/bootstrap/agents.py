@@ -1,16 +1,20 @@
 """What the agents' process is made of, and what it must not have."""
 
+import asyncio
+import contextlib
 import ctypes
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import asyncpg
+import structlog
 from claude_agent_sdk import SessionStore
 
 from threadline.activities.turns import LiveAgentActivities
@@ -23,12 +27,19 @@ from threadline.db.agent_reader import AgentReader
 from threadline.db.agent_sessions import PostgresSessionStore
 from threadline.db.agent_turns import AgentTurns, Claim
 from threadline.db.read_only_queries import ReadOnlyQueries
-from threadline.domain.errors import Permanent
+from threadline.domain.errors import Permanent, Transient
+from threadline.forge import locks
 from threadline.settings import AgentSettings, RepositorySettings
+
+SWEEP = 3600.0
+"""Seconds between two looks for workspaces that nobody needs."""
 
 _PR_SET_DUMPABLE = 4
 _FORBIDDEN = ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL")
 _SECRETS = ("ANTHROPIC_API_KEY", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_QUERY_DATABASES", "TEMPORAL_API_KEY")
+
+
+_log = structlog.get_logger(__name__)
 
 
 class CaseAccess:
@@ -61,7 +72,7 @@ async def agent_activities(
         refuse_powers()
     url = settings.database_url.get_secret_value()
     async with AsyncExitStack() as opened:
-        opened.callback(_own_temporary_folder(repository.workspace_root))
+        await opened.enter_async_context(_own_temporary_folder(repository.workspace_root))
         pool = await opened.enter_async_context(agent_pool(url, size=settings.slots + 2))
         session = await opened.enter_async_context(aiohttp.ClientSession())
         queries = None
@@ -72,10 +83,12 @@ async def agent_activities(
         config = InvestigatorConfig(settings.model, settings.api_key.get_secret_value(), settings.base_url)
         if alone:
             _hide_secrets()
+        turns, workspaces = AgentTurns(pool), Workspaces(repository.workspace_root, repository.repo)
+        await opened.enter_async_context(_sweeping(workspaces, turns))
         yield LiveAgentActivities(
-            AgentTurns(pool),
+            turns,
             CaseAccess(pool, url),
-            Workspaces(repository.workspace_root, repository.repo),
+            workspaces,
             Investigator(config),
             queries,
             Loki(session, settings.loki_url) if settings.loki_url else None,
@@ -99,15 +112,45 @@ def _hide_secrets() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _own_temporary_folder(root: Path) -> Callable[[], None]:
-    """Have the agent's files made under the worker's own folder; those of a worker that was killed go at its start."""
-    folder = root / "tmp"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+@asynccontextmanager
+async def _own_temporary_folder(root: Path) -> AsyncIterator[None]:
+    """Have the agent's files made under a folder of this worker; those of workers that were killed go at its start."""
+    shelf = root / "tmp"
+    shelf.mkdir(parents=True, exist_ok=True)
+    for lock in shelf.glob("*.lock"):
+        with contextlib.suppress(Transient):  # its worker lives
+            async with locks.held(lock, wait=0, busy="in use"):
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink(missing_ok=True)
+    folder = shelf / uuid.uuid4().hex
+    before = tempfile.tempdir
+    async with locks.held(folder.with_suffix(".lock"), wait=0, busy="in use"):
+        folder.mkdir()
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_suffix(".lock").unlink(missing_ok=True)
 
-    def restore() -> None:
-        tempfile.tempdir = before
-        shutil.rmtree(folder, ignore_errors=True)
 
-    return restore
+@asynccontextmanager
+async def _sweeping(workspaces: Workspaces, turns: AgentTurns) -> AsyncIterator[None]:
+    """Remove what ended cases left on this machine, at the start and every hour: their cleanup ran on another one."""
+
+    async def sweep() -> None:
+        while True:
+            try:
+                if swept := await workspaces.sweep(await turns.open_cases()):
+                    _log.info("workspaces_swept", cases=swept)
+            except (Permanent, Transient, OSError) as error:
+                _log.warning("workspaces_not_swept", reason=str(error))
+            await asyncio.sleep(SWEEP)
+
+    sweeping = asyncio.create_task(sweep())
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)

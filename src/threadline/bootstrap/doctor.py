@@ -28,7 +28,6 @@ SCOPES = frozenset(
         "groups:history",
         "groups:read",
         "reactions:write",
-        "users:read",
     }
 )
 

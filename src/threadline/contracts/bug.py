@@ -108,6 +108,7 @@ class NoticeKind(StrEnum):
     QUESTION_UNANSWERED = "question_unanswered"
     REOPENED = "reopened"
     UNDELIVERABLE = "undeliverable"
+    NOBODY_CALLED = "nobody_called"
     FIX_REFUSED = "fix_refused"
 
 

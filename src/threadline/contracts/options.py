@@ -52,14 +52,26 @@ STORE = Options(start_to_close=30, retry=_retry(0.2, 30))
 POST = Options(start_to_close=30, retry=_retry(1, 60))
 """Longer than one HTTP call to Slack (10 s), shorter than the lease on the post (45 s): see `slack.posts`."""
 READ_SLACK = Options(start_to_close=30, retry=_retry(1, 30), schedule_to_close=600)
-FORGE = Options(start_to_close=300, retry=_retry(2, 120))
+FORGE = Options(start_to_close=300, retry=_retry(2, 120), schedule_to_close=3600)
+"""After an hour without the code host people are told, and may ask again."""
 COSMETIC = Options(start_to_close=20, retry=_retry(5, 20, attempts=2), schedule_to_close=60)
 CLEANUP = Options(start_to_close=120, retry=_retry(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900)
 
 NEVER_GIVE_UP = frozenset(
-    {"open_case", "flush_messages", "update_status", "save_investigation_result", "end_case", "parse_bug_report"}
+    {
+        "open_case",
+        "flush_messages",
+        "update_status",
+        "save_investigation_result",
+        "end_case",
+        "parse_bug_report",
+        "forward_reply",
+    }
 )
 """Tried again even after a fault that looks permanent: a person mends the database, and they go on."""
+
+UNEXPECTED = 10
+"""Attempts at any other activity whose error nobody foresaw: a fault in the code does not mend itself."""
 
 HEARTBEAT = 30.0
 TURN_GRACE = 120.0
@@ -76,6 +88,8 @@ def turn(limits: Limits) -> Options:
     )
 
 
+FETCH_ATTEMPTS = 5
+
 FOR: dict[str, Options] = {
     "open_case": STORE,
     "flush_messages": STORE,
@@ -84,7 +98,7 @@ FOR: dict[str, Options] = {
     "save_investigation_result": STORE,
     "end_case": STORE,
     "fetch_report": READ_SLACK,
-    "fetch_attachments": Options(start_to_close=120, retry=_retry(1, 30, attempts=5), schedule_to_close=300),
+    "fetch_attachments": Options(start_to_close=300, retry=_retry(1, 10, attempts=FETCH_ATTEMPTS)),
     "post_clarification_question": POST,
     "create_summary_thread": POST,
     "post_investigation_results": Options(start_to_close=120, retry=_retry(1, 60)),
@@ -92,7 +106,7 @@ FOR: dict[str, Options] = {
     "post_closing": Options(start_to_close=60, retry=_retry(1, 60)),
     "post_notice": POST,
     "report_sla_event": POST,
-    "forward_reply": POST,
+    "forward_reply": Options(start_to_close=30, retry=_retry(1, 300)),
     "open_pull_request": FORGE,
     "check_pull_request": Options(start_to_close=120, retry=_retry(2, 60, attempts=5)),
     "add_reactions": COSMETIC,

@@ -144,6 +144,12 @@ class AgentTurns:
                 "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)", claim.bug_id, claim.turn, claim.token, jsonb(told)
             )
 
+    async def open_cases(self) -> set[str]:
+        """The cases whose workspaces may still be needed."""
+        with understood():
+            rows = await self._pool.fetch("SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
+        return {row["bug_id"] for row in rows}
+
     async def attachments(self, bug_id: str) -> list[AttachedFile]:
         """What was attached to the case's messages, in the order in which it came."""
         with understood():

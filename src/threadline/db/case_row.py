@@ -18,14 +18,15 @@ _MARKS = text("""
 SELECT c.*, coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
        coalesce(u.developer_due, false) AS developer_due,
        c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_due,
-       EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open
+       EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
+       EXISTS (SELECT FROM attachments a WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS files_due,
+       coalesce((SELECT t.attempt FROM agent_turns t WHERE t.bug_id = c.bug_id AND t.turn = c.turn + 1), 0) AS attempts
 FROM cases c CROSS JOIN LATERAL (
     SELECT bool_or(wakes) AS message_due,
            bool_or(speaks AND sender_type = 'reporter') AS reporter_due,
            bool_or(speaks AND sender_type = 'developer') AS developer_due,
            (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
-               FILTER (WHERE sender_type IN ('reporter', 'operator') AND (wakes OR message_type = 'close'))
-           )[1] AS closed_last
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1] AS closed_last
     FROM (
         SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
         FROM bug_conversations m
@@ -123,6 +124,8 @@ async def marks(connection: AsyncConnection, bug_id: str) -> Marks:
         reporter_due=row.reporter_due,
         developer_due=row.developer_due,
         close_due=row.close_due,
+        files_due=row.files_due,
+        attempts=row.attempts,
         pull_request_open=row.pull_request_open,
         last_action=row.last_action,
         question=row.last_question[:_QUESTION_SHOWN],

@@ -14,7 +14,7 @@ _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 _ANSWERED_BY_CLOSE = text("""
 UPDATE bug_conversations m SET turn = 0
 FROM (SELECT max(said_at) AS said_at FROM bug_conversations
-      WHERE bug_id = :bug_id AND message_type = 'close' AND sender_type IN ('reporter', 'operator')
+      WHERE bug_id = :bug_id AND message_type = 'close' AND wakes AND sender_type IN ('reporter', 'operator')
         AND (turn IS NULL OR turn > :settled)) closing
 WHERE m.bug_id = :bug_id AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > :settled)
   AND m.said_at <= closing.said_at
@@ -25,7 +25,7 @@ WHERE bug_id = :bug_id AND sender_type <> 'bot' AND (turn IS NULL OR turn > :set
 """)
 _CLOSER = text("""
 SELECT sender_type, sender_id FROM bug_conversations
-WHERE bug_id = :bug_id AND message_type = 'close' AND sender_type IN ('reporter', 'operator')
+WHERE bug_id = :bug_id AND message_type = 'close' AND wakes AND sender_type IN ('reporter', 'operator')
   AND (turn IS NULL OR turn > :settled)
 ORDER BY said_at DESC, seq DESC LIMIT 1
 """)

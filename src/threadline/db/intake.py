@@ -39,6 +39,13 @@ FROM (SELECT DISTINCT ON (correction_of) * FROM bug_conversations
 WHERE o.bug_id = e.bug_id AND o.message_id = e.correction_of AND o.redacted_at IS NULL
   AND o.message_type NOT IN ('edit', 'deletion')
 """)
+_CLOSED_AGAIN = text("""
+UPDATE bug_conversations c SET wakes = true
+WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn IS NULL
+  AND EXISTS (SELECT FROM bug_conversations m
+              WHERE m.bug_id = c.bug_id AND m.wakes AND m.turn IS NULL AND m.said_at < c.said_at)
+""")
+"""After the end a close says nothing, unless it takes back what was about to reopen the case."""
 
 
 async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Marks:
@@ -50,6 +57,8 @@ async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     addressed = [message for each in distinct if (message := _addressed(each, case.reporter_id))]
     stored = await _store(connection, case, await _unknown(connection, case, addressed))
     await _correct(connection, case, stored)
+    if case.status == CaseStatus.RESOLVED:
+        await connection.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
     await case_row.write(connection, case.bug_id, stored=case.stored + len(stored))
     return await case_row.marks(connection, case.bug_id)
 

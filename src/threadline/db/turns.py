@@ -88,7 +88,10 @@ class Turns:
         marks = await case_row.marks(self._connection, bug_id)
         if row is None or row.status != "done":
             return Settled(marks)
-        return Settled(marks, Action(row.action), row.has_fix, await self._developer_spoke(bug_id, turn))
+        # A fix that was kept but never opened (refused, say) is opened when a developer asks again.
+        asked_again = bool(row.fix_asked_by and any(row.diffs.values()) and not marks.pull_request_open)
+        has_fix = row.has_fix or asked_again
+        return Settled(marks, Action(row.action), has_fix, await self._developer_spoke(bug_id, turn))
 
     async def turn_result(self, bug_id: str, turn: int) -> TurnRecord:
         """Raises `Permanent` when nothing ever ran under this number."""
@@ -136,7 +139,9 @@ class Turns:
         return row
 
     async def _apply(self, case: case_row.Case, row: Row[Any]) -> None:
-        asks, escalates = row.action == Action.ASK_REPORTER, row.action == Action.ESCALATE
+        asks = row.action == Action.ASK_REPORTER
+        # People who were called once are not called again because the agent cannot work.
+        escalates = row.action == Action.ESCALATE and not (row.failure and case.escalated)
         await self._connection.execute(_READ, {"bug_id": case.bug_id, "turn": row.turn, "read": row.read_seqs})
         await case_row.write(
             self._connection,

@@ -51,7 +51,7 @@ class Stack:
         self.ui_url = ""
         self.settings: Settings = {}
         self._wishes, self._tell = wishes, tell
-        self._given = dict(wishes.given)
+        self._given = {name: value for name, value in wishes.given.items() if value}
         self._family = Family(home.logs)
         self._ports = Ports(usual=wishes.usual_ports)
         self._machine = environment.pick(wishes.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}

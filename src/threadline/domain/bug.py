@@ -137,6 +137,10 @@ class Marks:
     developer_due: bool = False
     close_due: bool = False
     """The reporter's last word is to close the case."""
+    files_due: bool = False
+    """Something was attached that was not fetched yet."""
+    attempts: int = 0
+    """How often the next turn was claimed already: its next attempt has the number after this one."""
     pull_request_open: bool = False
     last_action: str = ""
     question: str = ""
@@ -154,8 +158,8 @@ class BugState:
     seen: dict[str, None] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
     limits: Limits = field(default_factory=Limits)
-    attachments_due: bool = False
-    """Files came in that no turn has had yet."""
+    acted: int = 0
+    """The last turn whose outcome was acted on; a later settled one is still to be."""
     acknowledged: int = 0
     """The last escalation that a developer has answered."""
     unanswered: bool = False

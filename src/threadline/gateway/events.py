@@ -11,7 +11,7 @@ from typing import Any
 from threadline.domain import addressing, messages, phrases
 from threadline.domain.addressing import Thread
 from threadline.domain.messages import FileRef, IncomingMessage
-from threadline.gateway.rich_text import mappings, string, text_of, words_of
+from threadline.domain.rich_text import mappings, string, text_of, words_of
 
 _MENTION = "app_mention"
 _SLACKBOT = "USLACKBOT"

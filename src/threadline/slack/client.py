@@ -16,6 +16,7 @@ from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from threadline.domain import rich_text
 from threadline.domain.messages import FileRef
 from threadline.slack.errors import calling, error_name
 
@@ -204,7 +205,7 @@ def _message(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
     return SlackMessage(
         channel=channel,
         ts=str(raw["ts"]),
-        text=str(raw.get("text") or ""),
+        text=rich_text.text_of(raw),
         thread_ts=str(raw.get("thread_ts") or ""),
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),

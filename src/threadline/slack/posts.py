@@ -5,10 +5,10 @@ without an end looks in Slack for the key before it sends again, and looks only 
 arrived. The times depend on each other: one call ends within `HTTP_TOTAL` (10 s), an activity's attempt within its
 start-to-close (30 s), a claim holds for `LEASE` (45 s).
 
-What remains: a message that Slack stores later than `GRACE` seconds after the call was given up, or that somebody
-deletes before the look, or that an attempt sends which lay frozen between its claim and its call for longer than the
-lease, is posted twice. Where that would be worse than silence (`careful`, and any message outside a thread), a person
-is asked instead.
+What remains: a message that Slack stores later than `GRACE` seconds after the call was given up (`ROOT_GRACE` for one
+outside a thread), or that somebody deletes before the look, or that an attempt sends which lay frozen between its claim
+and its call for longer than the lease, is posted twice. Where that would be worse than silence (`careful`), a person is
+asked instead.
 """
 
 import time
@@ -25,6 +25,8 @@ LEASE = 45.0
 """Seconds for which a claim keeps others from the same post."""
 GRACE = 30.0
 """Seconds after a call was given up during which Slack may still store its message."""
+ROOT_GRACE = 120.0
+"""The same for a message outside a thread: twice is worse there than late, and never at all is worse than twice."""
 LOOK_BACK = 300.0
 """Seconds before the claim from which Slack is searched: its clock and the database's are two."""
 
@@ -121,14 +123,14 @@ class Posts:
         return claim.ts
 
     async def _look(self, part: Post, claim: Claim) -> str:
-        may_look = claim.claimed_at + HTTP_TOTAL + GRACE
+        may_look = claim.claimed_at + HTTP_TOTAL + (GRACE if part.thread_ts else ROOT_GRACE)
         if self._clock() < may_look:
             raise self._too_early(part, may_look)
         ts = await self._slack.find_post(part.channel, part.thread_ts, part.key, claim.claimed_at - LOOK_BACK)
         if ts:
             await self._ledger.done(part.key, ts)
             return ts
-        if part.careful or part.thread_ts is None:
+        if part.careful:
             raise Permanent(
                 f"Whether {part.key} was posted could not be confirmed; look in the channel {part.channel}, "
                 "and post it by hand if it is missing."

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from threadline.domain import addressing
     from threadline.domain.bug import Action, BugState, CaseStatus, Marks, Reason
-    from threadline.domain.messages import REPORTER
     from threadline.domain.retrying import Attempts
 
 from threadline.workflows import sla_tracking
@@ -49,7 +48,7 @@ class BugCase:
         self.inbox = Inbox(state.pending, state.seen)
         self._entered = entered
         self._turn: workflow.ActivityHandle[TurnEnded] | None = None
-        self._asides: list[asyncio.Task[str]] = []
+        self._asides: list[asyncio.Task[Any]] = []
 
     @property
     def marks(self) -> Marks:
@@ -95,15 +94,23 @@ class BugCase:
         if settled.action and not self.closing:
             await self._act(settled)
 
+    @property
+    def owes_an_act(self) -> bool:
+        """A turn was settled and not acted on: a close was taken back, or an earlier run was terminated in between."""
+        waiting = self.marks.status is CaseStatus.INVESTIGATING and bool(self.marks.last_action)
+        return waiting and self.state.acted < self.marks.turn
+
     async def act_again(self) -> None:
-        """Carry on after a run that ended (terminated, say) between a turn's outcome and what it asks for."""
+        """Carry on from a turn's outcome."""
         settled = await self._save(SaveRequest(self.marks.bug_id, self.marks.turn))
+        self.state.acted = self.marks.turn
         if settled.action:
             await self._act(settled)
 
     async def _act(self, settled: Settled) -> None:
         """Do what the last settled turn asked for. Safe to repeat: each post has a key, each status is a fact."""
         turn = TurnRef(self.marks.bug_id, self.marks.turn)
+        self.state.acted = turn.turn
         if settled.action is Action.ASK_REPORTER:
             await self._ask(turn)
             return
@@ -120,13 +127,17 @@ class BugCase:
 
     def _may_resolve(self, settled: Settled) -> bool:
         """A proposed fix is judged by a developer, not by the agent that wrote it."""
-        return settled.developer_spoke and not settled.has_fix if self.marks.pull_request_open else True
+        if settled.has_fix:
+            return False
+        return settled.developer_spoke or not self.marks.pull_request_open
 
     async def silence(self) -> None:
         """Nobody answered in time: that is a result with a name."""
         if self.marks.status is CaseStatus.AWAITING_REPORTER:
+            await self._notice(NoticeKind.QUESTION_UNANSWERED, self.marks.turn)
+            if self.marks.reporter_due or self.inbox.holds_from(self.marks.reporter_id):
+                return  # the answer came while that was said
             self.state.unanswered = True
-            await self._notice(NoticeKind.QUESTION_UNANSWERED)
             await self._change(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
             return
         if self.marks.pull_request_open:
@@ -147,49 +158,46 @@ class BugCase:
 
     async def end(self, reason: Reason) -> None:
         """Resolve the case, unless the database knows of a message that speaks against it."""
-        escalated = self.marks.escalated
         self.merge(await call(CaseActivities.end_case, EndRequest(self.marks.bug_id, reason), summary=f"end: {reason}"))
         if self.marks.status is CaseStatus.RESOLVED:
-            self.state.stopped = False
-            if escalated:
-                await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
+            self.state.stopped = self.state.unanswered = False
+            self.state.acted = self.marks.turn  # what it found last is dropped, or was said
             await self._farewell()
 
-    async def acknowledge_escalation(self) -> None:
-        """A developer has spoken: the clock of the open escalation stops asking for that."""
-        self.state.acknowledged = self.marks.escalations
-        await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "acknowledged")
+    def hear_developer(self) -> None:
+        """A developer has spoken: the clock of an open escalation stops asking for that, also while a step runs."""
+        if self.marks.escalated and self.state.acknowledged < self.marks.escalations:
+            self.state.acknowledged = self.marks.escalations
+            told = sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "acknowledged")
+            self._asides.append(asyncio.create_task(told))
 
     # -- their parts -------------------------------------------------------------------------------------------------
 
     async def _begin(self, number: int) -> None:
         before = self.marks
-        if before.status is CaseStatus.NEW:
-            await self._change(CaseStatus.INVESTIGATING, Reason.REPORTED)
-            self.merge(await call(CaseActivities.parse_bug_report, before.bug_id))
+        if before.status is not CaseStatus.INVESTIGATING:
+            reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
+            await self._change(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES))
+        if before.turn == 0 and before.closings == 0:  # said once, also when an earlier run ended before it could
+            self.merge(await call(CaseActivities.parse_bug_report, before.bug_id, summary="read the report"))
             await self._notice(NoticeKind.INTAKE)
         elif before.status is CaseStatus.RESOLVED:
-            await self._change(CaseStatus.INVESTIGATING, Reason.REOPENED)
-            await self._notice(NoticeKind.REOPENED, number)
-        elif before.status is not CaseStatus.INVESTIGATING:
-            await self._change(CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
+            await self._notice(NoticeKind.REOPENED, before.closings)
         if before.developer_due:
             notice = Notice(before.bug_id, NoticeKind.FORWARDED, number)
             self.aside(SlackActivities.post_notice, notice, "tell developers that it was forwarded")
-        if self.state.attachments_due:
-            self.state.attachments_due = False
-            await attempt(SlackActivities.fetch_attachments, before.bug_id, summary="fetch attachments")
 
     async def _settle(self, number: int) -> Settled:
         """Run attempts at a turn until it has an outcome, people must take over, or the case is to end."""
-        bug_id, attempts, no = self.marks.bug_id, Attempts(), 0
+        bug_id, attempts = self.marks.bug_id, Attempts()
         while True:
-            no += 1
             fault = None
+            if self.marks.files_due:
+                await attempt(SlackActivities.fetch_attachments, bug_id, summary="fetch attachments")
             try:
                 if self.closing:
                     return Settled(self.marks)
-                await self._attempt_turn(number, no)
+                await self._attempt_turn(number, self.marks.attempts + 1)
             except (FailureError, asyncio.CancelledError) as error:
                 fault = fault_of(error) if isinstance(error, FailureError) else None
             settled = await self._save(SaveRequest(bug_id, number))
@@ -219,7 +227,7 @@ class BugCase:
         return settled
 
     async def _ask(self, turn: TurnRef) -> None:
-        if self.marks.reporter_due or self.inbox.holds_from(REPORTER):
+        if self.marks.reporter_due or self.inbox.holds_from(self.marks.reporter_id):
             return  # they may have just said it: the next turn sees it first
         trouble = await attempt(SlackActivities.post_clarification_question, turn, summary="ask the reporter")
         if trouble:
@@ -239,12 +247,19 @@ class BugCase:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
         self.aside(SlackActivities.mark_used, turn, "check marks")
         if has_fix and not self.closing:
-            try:
-                self.merge(await call(FixActivities.open_pull_request, turn, summary="open a pull request"))
-            except FailureError as error:
-                if is_cancelled_exception(error):
-                    raise
-                await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).words)
+            await self._open_pull_request(turn)
+
+    async def _open_pull_request(self, turn: TurnRef) -> None:
+        """A code host that is away is waited for, but not by a reporter who wants the case closed."""
+        opening = asyncio.create_task(call(FixActivities.open_pull_request, turn, summary="open a pull request"))
+        await workflow.wait_condition(lambda: opening.done() or self.closing)
+        if not opening.done():
+            opening.cancel()
+            return
+        try:
+            self.merge(opening.result())
+        except FailureError as error:
+            await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).words)
 
     async def _escalate(self, turn: TurnRef) -> None:
         try:
@@ -252,7 +267,7 @@ class BugCase:
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, fault_of(error).words)
+            await self._notice(NoticeKind.NOBODY_CALLED, turn.turn, fault_of(error).words)
         else:
             await sla_tracking.start_clock(replace(escalation, started=workflow.now().timestamp()))
         await self._wait_as(CaseStatus.ESCALATED, Reason.ESCALATED, 0)
@@ -276,6 +291,8 @@ class BugCase:
         await attempt(SlackActivities.post_notice, notice, summary=f"notice: {kind}")
 
     async def _farewell(self) -> None:
+        if self.marks.escalations:
+            await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
         await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
         self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
 

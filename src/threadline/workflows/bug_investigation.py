@@ -53,7 +53,7 @@ class BugInvestigationWorkflow:
         marks = self._case.marks
         return {
             "bug_id": marks.bug_id,
-            "state": STATE_OF[marks.status].value,
+            "state": _shown(marks.status),
             "status": marks.status.value,
             "pending": len(self._case.inbox),
             "action": marks.last_action,
@@ -112,10 +112,13 @@ class BugInvestigationWorkflow:
         opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
         state.limits = opened.limits
         self._case.merge(opened.marks)
-        if not opened.marks.bug_id and not self._case.inbox.holds_report():
-            report = await self._fetch_report()
-            if report:
-                self._case.inbox.accept(report, first=True)
+        senders = self._case.inbox.senders()
+        if opened.marks.bug_id or self._case.inbox.holds_report() or not senders:
+            return
+        # A reply may have overtaken its report; a stranger's, or an edit of an old message, opens nothing.
+        report = await self._fetch_report()
+        if report and senders & {(messages.REPORTER, report.sender_id), (messages.UNKNOWN, report.sender_id)}:
+            self._case.inbox.accept(report, first=True)
 
     async def _fetch_report(self) -> messages.IncomingMessage | None:
         try:
@@ -134,13 +137,18 @@ class BugInvestigationWorkflow:
         case.inbox.stored(len(batch))
         if not case.marks.bug_id:
             return
-        case.state.attachments_due |= any(message.files for message in batch)
-        seen = [
-            (m.channel, m.ts) for m in batch if m.ts and m.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
-        ]
+        if any(m.sender_type == messages.DEVELOPER and m.kind == messages.MESSAGE for m in batch):
+            case.hear_developer()
+        seen = [(m.channel, m.ts) for m in batch if self._is_accepted(m)]
         if seen:
             name = "+1" if self._ended() else "eyes"
             case.aside(SlackActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
+
+    def _is_accepted(self, message: messages.IncomingMessage) -> bool:
+        """Whether its writer is to see that it was taken in: a third party's reply is passed over in silence."""
+        stranger = message.sender_type == messages.UNKNOWN and message.sender_id != self._case.marks.reporter_id
+        said = message.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
+        return said and not stranger and message.sender_type != messages.OPERATOR
 
     def _due(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
@@ -150,15 +158,17 @@ class BugInvestigationWorkflow:
             return None
         if marks.close_due or state.stopped:
             return case.end(Reason.REPORTER_CLOSED if marks.close_due else Reason.OPERATOR_CANCELLED)
-        if marks.escalated and marks.developer_due and state.acknowledged < marks.escalations:
-            return case.acknowledge_escalation()
+        if case.owes_an_act:
+            return case.act_again()
         if self._turn_due():
             return case.turn()
         if marks.status is CaseStatus.INVESTIGATING and marks.last_action:
-            return case.act_again()
+            return case.act_again()  # resolving was put off for something that turned out to want no turn
         return self._due_by_time()
 
     def _due_by_time(self) -> Step | None:
+        if self._case.inbox:
+            return None  # silence is none while something is unread
         if self._timer is None:
             self._arm()
         elif self._timer.done():
@@ -183,7 +193,10 @@ class BugInvestigationWorkflow:
     def _must_continue_as_new(self) -> bool:
         allowed = self._case.state.limits.history_events
         info = workflow.info()
-        return info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
+        due = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
+        # What is cosmetic would be dropped with the run; at the end of a case that is the workspace's removal.
+        leaving = self._ended() and not self._case.idle
+        return due and self._case.inbox.fits_one_batch() and not leaving
 
     def _awake(self) -> bool:
         if self._case.inbox:
@@ -217,7 +230,7 @@ class BugInvestigationWorkflow:
     def _enter(self) -> None:
         """The one place that says where the workflow is: search attributes and the sentence in the UI."""
         marks = self._case.marks
-        state = STATE_OF[marks.status]
+        state = _shown(marks.status)
         if not marks.bug_id:
             return
         shown = (state, marks.severity, marks.title)
@@ -225,7 +238,7 @@ class BugInvestigationWorkflow:
             self._shown = shown
             workflow.upsert_memo(self._memo())
             workflow.upsert_search_attributes(
-                [CASE_STATE.value_set(state.value), CASE_SEVERITY.value_set(marks.severity.value)]
+                [CASE_STATE.value_set(state), CASE_SEVERITY.value_set(marks.severity.value)]
             )
         workflow.set_current_details(self._details())
 
@@ -244,6 +257,11 @@ class BugInvestigationWorkflow:
 
     def _memo(self) -> dict[str, Any]:
         return {"case": self._case.marks.bug_id, "title": self._case.marks.title}
+
+
+def _shown(status: CaseStatus) -> str:
+    """The state that people see: the workflow's, and `resolved` when there is nothing to do."""
+    return status.value if status is CaseStatus.RESOLVED else STATE_OF[status].value
 
 
 def _clock(at: float) -> str:

@@ -48,12 +48,12 @@ def fault_of(error: FailureError) -> Fault:
     if isinstance(cause, exceptions.TimeoutError):
         return Fault(FaultKind.LOST, "The worker that ran it was lost.")
     if isinstance(cause, ApplicationError):
+        if cause.type == "ClaimLost":
+            return Fault(FaultKind.LOST, "It lost its claim to the turn.")
         if cause.type == "WorkerShutdown":
             return Fault(FaultKind.LOST, "The worker that ran it was restarted.")
         if cause.type == "Transient":
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
-        if cause.type == "Permanent":
-            return Fault(FaultKind.PERMANENT, cause.message)
-        return Fault(FaultKind.PERMANENT, f"An internal error ({cause.type}) ended it; the worker's log has more.")
+        return Fault(FaultKind.PERMANENT, cause.message)
     return Fault(FaultKind.LOST, "It was cancelled.")

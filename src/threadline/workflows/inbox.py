@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.domain.messages import REPORT, IncomingMessage
+    from threadline.domain.messages import CLOSE, MESSAGE, REPORT, IncomingMessage
 
 MAX_MESSAGES = 100
 MAX_BYTES = 256 * 1024
@@ -48,5 +48,15 @@ class Inbox:
     def holds_report(self) -> bool:
         return any(message.kind == REPORT for message in self._pending)
 
-    def holds_from(self, sender_type: str) -> bool:
-        return any(message.sender_type == sender_type for message in self._pending)
+    def holds_from(self, sender_id: str) -> bool:
+        return any(message.sender_id == sender_id for message in self._pending)
+
+    def senders(self) -> set[tuple[str, str]]:
+        """(type, id) of whoever has said something, corrections aside."""
+        return {
+            (message.sender_type, message.sender_id) for message in self._pending if message.kind in (MESSAGE, CLOSE)
+        }
+
+    def fits_one_batch(self) -> bool:
+        """Whether little enough is pending to be carried into another run, whose input has a limit of 2 MiB."""
+        return len(self.batch()) == len(self._pending)

@@ -3,14 +3,14 @@
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.contracts.bug import Forward, SlackActivities
     from threadline.domain import addressing, messages
     from threadline.domain.addressing import Thread
 
-from threadline.workflows.calls import call, fault_of
+from threadline.workflows.calls import call
 from threadline.workflows.inbox import Inbox
 
 
@@ -33,12 +33,11 @@ class RouteReplyWorkflow:
         outcome = "not a case"
         while batch := self._inbox.batch():
             try:
-                if await call(SlackActivities.forward_reply, Forward(thread, batch[0]), summary="find the case"):
-                    outcome = "forwarded"
-            except ActivityError as error:
-                if is_cancelled_exception(error):
-                    raise
-                outcome = f"not forwarded: {fault_of(error).words}"
-                workflow.logger.error("reply_not_forwarded", extra={"slack_thread": thread.key, "reason": outcome})
+                known = await call(SlackActivities.forward_reply, Forward(thread, batch[0]), summary="find the case")
+            except FailureError as error:
+                if not is_cancelled_exception(error):
+                    raise RuntimeError("an activity that never gives up gave up") from error
+                continue  # a Cancel in the UI must not lose what was accepted
+            outcome = "forwarded" if known else outcome
             self._inbox.stored(1)
         return outcome

@@ -54,7 +54,8 @@ class SLATrackingWorkflow:
             workflow.set_current_details(f"**{escalation.bug_id}**: next is {due.kind.replace('_', ' ')}.")
             if await self._interrupted(due, acknowledged=acknowledged):
                 continue
-            self._fired, self._last_at = due.ordinal, due.at
+            # From now, not from when it was due: after an outage the reminders of the days between stay unsaid.
+            self._fired, self._last_at = due.ordinal, max(due.at, workflow.now().timestamp())
             self._breaches += sla.is_breach(due.kind)
             if not await self._report(due):
                 break
