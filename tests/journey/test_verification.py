@@ -130,6 +130,7 @@ async def test_9_temporal_ui(scene: Scene, stack: Stack) -> None:
         "investigating",
         "awaiting_dev",
         "investigating",
+        "resolved",
     ]
 
 

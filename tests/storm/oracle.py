@@ -19,7 +19,7 @@ _SETTLED = text("""
 SELECT t.bug_id, t.turn, t.action, t.result, t.read_seqs,
        (SELECT s.to_status || ': ' || s.reason FROM case_transitions s
         WHERE s.bug_id = t.bug_id AND s.at > t.finished_at ORDER BY s.rev LIMIT 1) AS next_step
-FROM agent_turns t JOIN cases c USING (bug_id) WHERE t.status = 'done' AND t.turn <= c.turn
+FROM agent_turns t JOIN cases c USING (bug_id) WHERE t.status = 'done' AND t.turn <= c.turn ORDER BY t.bug_id, t.turn
 """)
 _OPEN = text("SELECT bug_id, status FROM cases WHERE status <> 'resolved'")
 
@@ -79,14 +79,23 @@ def _use(stored: list[Row[Any]], turns: list[Row[Any]]) -> list[str]:
 
 
 def _posts(storm: Storm, turns: list[Row[Any]]) -> list[str]:
-    """Findings are posted once for each settled turn that has any, and left out only where the case was closed then."""
+    """Findings are posted, and on-call is called, once for each settled turn that asks for it.
+
+    What was closed as the turn was settled is left out.
+    """
     posted = Counter(post.key for post in storm.posts())
     found = [f"{key} was posted {times} times" for key, times in posted.items() if times > 1]
+    escalations = Counter[str]()
     for turn in turns:
-        if turn.action == "ask_reporter" or posted[f"{turn.bug_id}:turn:{turn.turn}:findings"]:
-            continue
-        if turn.next_step not in ("resolved: reporter_closed", "resolved: operator_resolved"):
-            found.append(f"{turn.bug_id}: turn {turn.turn} ({turn.action}) was not posted; next: {turn.next_step}")
+        escalations[turn.bug_id] += turn.action == "escalate"
+        due = {
+            "ask_reporter": (),
+            "escalate": (f"turn:{turn.turn}:findings", f"escalation:{escalations[turn.bug_id]}"),
+        }.get(turn.action, (f"turn:{turn.turn}:findings",))
+        closed = turn.next_step in ("resolved: reporter_closed", "resolved: operator_resolved")
+        missing = [key for key in due if not posted[f"{turn.bug_id}:{key}"]]
+        if missing and not closed:
+            found.append(f"{turn.bug_id}: {' and '.join(missing)} was not posted; next: {turn.next_step}")
     return found
 
 

@@ -90,13 +90,17 @@ def _ts(thread: Thread, number: int) -> str:
 
 
 def _delivered(said: list[IncomingMessage], random: Random) -> list[IncomingMessage]:
-    """Each message near its place, some once more later."""
+    """Each message near its place, some once more later; what opens the case is a word of its reporter."""
     places = [(number + random.uniform(0, 5), message) for number, message in enumerate(said)]
     again = [(place + random.uniform(0, 8), message) for place, message in places if random.random() < DUPLICATES]
-    return [message for _, message in sorted(places + again, key=lambda each: each[0])]
+    delivered = [message for _, message in sorted(places + again, key=lambda each: each[0])]
+    opening = next(m for m in delivered if m.sender_type == messages.REPORTER and m.kind != messages.EDIT)
+    delivered.remove(opening)
+    return [opening, *delivered]
 
 
 def _bursts(delivered: list[IncomingMessage], random: Random) -> Iterator[Burst]:
+    yield Burst(0.0, (delivered.pop(0),))
     while delivered:
         size = random.choice((1, 1, 2, 4, 8))
         yield Burst(random.uniform(0.0, 1.6), tuple(delivered[:size]))
