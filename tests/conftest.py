@@ -10,7 +10,7 @@ _status = pytest.ExitCode.OK
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(exitstatus: int | pytest.ExitCode) -> None:
-    global _status  # noqa: PLW0603 - pytest hands the status to one hook, and ends in another
+    global _status
     _status = pytest.ExitCode(exitstatus)
 
 

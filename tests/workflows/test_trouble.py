@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.workflows.house import REPORTER, house, outcome
+from tests.workflows.house import REPORTER, House, house, outcome
 from threadline.contracts.bug import TurnRequest
 from threadline.db.agent_turns import Claim, TurnOutcome
 from threadline.db.engine import Database
@@ -94,22 +94,36 @@ async def test_a_close_takes_back_the_message_that_would_have_reopened(database:
 
 async def test_an_edit_or_a_stranger_opens_no_case_for_an_old_message(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool) as home:
-        edit = IncomingMessage(
-            f"T0SANDBOX:{REPORTS}:{home.thread.ts}:e1",
-            messages.EDIT,
-            messages.REPORTER,
-            REPORTER,
-            "a typo mended",
-            REPORTS,
-            home.thread.ts,
-            correction_of=f"T0SANDBOX:{REPORTS}:{home.thread.ts}",
-            version="1700000000.000001",
-        )
-        await home.send(edit)
+        await home.later(hours=1)
+        await home.send(_edit_of_the_report(home, "a typo mended"))
         assert await home.handle.result() == "ignored"
         await home.send(home.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1700000001.000001"))
         assert await home.handle.result() == "ignored"
         assert not home.said(REPORTS)
+
+
+async def test_an_edit_that_overtakes_its_report_is_kept(database: Database, pool: asyncpg.Pool) -> None:
+    async with house(database, pool, outcome(POST)) as home:
+        home.slack.workspace.edit(REPORTS, home.thread.ts, "The invoice total is wrong")
+        await home.send(_edit_of_the_report(home, "The invoice total is wrong"))
+        await home.report()  # with the words from before the edit
+        await home.until_status("investigating", "pending_verification")
+        assert home.agent.batches[0][0] == "The invoice total is wrong"
+
+
+def _edit_of_the_report(home: House, words: str) -> IncomingMessage:
+    original = f"T0SANDBOX:{REPORTS}:{home.thread.ts}"
+    return IncomingMessage(
+        f"{original}:e1",
+        messages.EDIT,
+        messages.REPORTER,
+        REPORTER,
+        words,
+        REPORTS,
+        home.thread.ts,
+        correction_of=original,
+        version="1700000000.000001",
+    )
 
 
 async def test_a_fix_that_was_refused_does_not_resolve_the_case(

@@ -103,20 +103,24 @@ class BugCase:
     async def act_again(self) -> None:
         """Carry on from a turn's outcome."""
         settled = await self._save(SaveRequest(self.marks.bug_id, self.marks.turn))
-        self.state.acted = self.marks.turn
         if settled.action:
             await self._act(settled)
+        else:  # the end of the case took its number: asking again would go on for ever
+            self.state.acted = self.marks.turn
 
     async def _act(self, settled: Settled) -> None:
         """Do what the last settled turn asked for. Safe to repeat: each post has a key, each status is a fact."""
         turn = TurnRef(self.marks.bug_id, self.marks.turn)
-        self.state.acted = turn.turn
         if settled.action is Action.ASK_REPORTER:
             await self._ask(turn)
-            return
-        await self._post_findings(turn, has_fix=settled.has_fix)
-        if self.closing:
-            return
+        else:
+            await self._post_findings(turn, has_fix=settled.has_fix)
+            if self.closing:
+                return  # a close may yet be taken back: then the rest is still owed
+            await self._follow_up(settled, turn)
+        self.state.acted = turn.turn
+
+    async def _follow_up(self, settled: Settled, turn: TurnRef) -> None:
         if settled.action is Action.ESCALATE:
             await self._escalate(turn)
         elif settled.action is Action.RESOLVED and self._may_resolve(settled):

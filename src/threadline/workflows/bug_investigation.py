@@ -25,6 +25,9 @@ CASE_SEVERITY = SearchAttributeKey.for_keyword("CaseSeverity")
 
 Step = Coroutine[Any, Any, None]
 
+OVERTAKEN = 900.0
+"""Seconds for which a report may be on its way while what was said after it is here: Slack tries for six minutes."""
+
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
 class BugInvestigationWorkflow:
@@ -112,12 +115,13 @@ class BugInvestigationWorkflow:
         opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
         state.limits = opened.limits
         self._case.merge(opened.marks)
-        senders = self._case.inbox.senders()
-        if opened.marks.bug_id or self._case.inbox.holds_report() or not senders:
+        if opened.marks.bug_id or self._case.inbox.holds_report():
             return
-        # A reply may have overtaken its report; a stranger's, or an edit of an old message, opens nothing.
-        report = await self._fetch_report()
-        if report and senders & {(messages.REPORTER, report.sender_id), (messages.UNKNOWN, report.sender_id)}:
+        # What is said here may have overtaken the report. It opens nothing when the thread is old and not its writer's.
+        fresh = workflow.now().timestamp() - _seconds(self._case.state.thread.ts) < OVERTAKEN
+        senders = self._case.inbox.senders()
+        report = await self._fetch_report() if senders or fresh else None
+        if report and (fresh or senders & {(kind, report.sender_id) for kind in (messages.REPORTER, messages.UNKNOWN)}):
             self._case.inbox.accept(report, first=True)
 
     async def _fetch_report(self) -> messages.IncomingMessage | None:
@@ -262,6 +266,14 @@ class BugInvestigationWorkflow:
 def _shown(status: CaseStatus) -> str:
     """The state that people see: the workflow's, and `resolved` when there is nothing to do."""
     return status.value if status is CaseStatus.RESOLVED else STATE_OF[status].value
+
+
+def _seconds(ts: str) -> float:
+    """A Slack timestamp as seconds since 1970; 0 when it is none."""
+    try:
+        return float(ts)
+    except ValueError:
+        return 0.0
 
 
 def _clock(at: float) -> str:
