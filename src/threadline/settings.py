@@ -1,9 +1,9 @@
 """The environment, read once: one frozen class a section, under the names that the README lists."""
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadline.domain.bug import Severity
@@ -31,12 +31,13 @@ def _sources(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     pairs = [part.partition("=") for part in value.split(",") if part.strip()]
-    if any(not dsn for _, _, dsn in pairs):
+    if any(not dsn or not name.strip().isidentifier() for name, _, dsn in pairs):
         raise ValueError("write it as name=postgresql://…, several separated by commas")
     return {name.strip(): SecretStr(dsn.strip()) for name, _, dsn in pairs}
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
 Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
@@ -62,13 +63,20 @@ class _Section(BaseSettings):
 
 
 def _sentence(section: type[BaseSettings], detail: Any) -> str:
+    if not detail["loc"]:
+        return f"{section.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
+    if detail["type"] == "string_pattern_mismatch":
+        return f"{section.model_config.get('env_prefix', '')}{detail['loc'][0]}".upper() + (
+            f" is {detail['input']!r}: give the channel's id, such as C0123456789, as its details in Slack show it"
+        )
     name = str(detail["loc"][0])
     fields = {field.validation_alias or key: key for key, field in section.model_fields.items()}
     prefix = section.model_config.get("env_prefix", "")
     variable = name if name in fields and name.isupper() else f"{prefix}{name}".upper()
     if detail["type"] == "missing":
         return f"{variable} is not set: see the README's table of settings"
-    found = "a secret that is not shown" if "TOKEN" in variable or "URL" in variable else repr(detail["input"])
+    hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))
+    found = "a secret that is not shown" if hidden else repr(detail["input"])
     return f"{variable} is {found}: {detail['msg'].removeprefix('Value error, ')}"
 
 
@@ -88,9 +96,15 @@ class ChannelSettings(_Section):
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
-    reports_channel: str
-    summaries_channel: str
-    escalation_channel: str = ""
+    reports_channel: Channel
+    summaries_channel: Channel
+    escalation_channel: Channel | Literal[""] = ""
+
+    @model_validator(mode="after")
+    def _reports_are_apart(self) -> Self:
+        if self.reports_channel in (self.summaries_channel, self.escalation):
+            raise ValueError("reports need a channel of their own: who writes there is a reporter, and no developer")
+        return self
 
     @property
     def escalation(self) -> str:
@@ -131,6 +145,7 @@ class AgentSettings(_Section):
     query_databases: Sources = Field(default_factory=dict, validation_alias="THREADLINE_QUERY_DATABASES")
     query_views: Names = Field((), validation_alias="THREADLINE_QUERY_VIEWS")
     loki_url: str | None = Field(None, validation_alias="THREADLINE_LOKI_URL")
+    loki_selector: str = Field('{job=~".+"}', validation_alias="THREADLINE_LOKI_SELECTOR")
 
 
 class RepositorySettings(_Section):

@@ -123,10 +123,11 @@ class LiveAgentActivities(AgentActivities):
         while True:
             activity.heartbeat()
             try:
-                await self._turns.renew(claim, LEASE)
+                async with asyncio.timeout(BEAT):
+                    await self._turns.renew(claim, LEASE)
                 renewed = loop.time()
-            except Transient as error:
-                if loop.time() - renewed > LEASE - BEAT:
+            except (Transient, TimeoutError) as error:
+                if loop.time() - renewed > LEASE - 2 * BEAT:
                     raise Transient("The turn's lease could not be renewed: it is tried again.") from error
             except ClaimLost:
                 _log.info("claim_lost", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt)

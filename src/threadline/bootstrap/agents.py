@@ -63,13 +63,11 @@ async def agent_activities(
     """The agents' activities.
 
     Args:
-        alone: this is the agents' own process, which must hold nothing that an agent could be talked into using.
+        alone: this is the agents' own process, whose secrets are hidden once they are read.
 
     Raises:
-        Permanent: such a thing is in the environment, or a login could do more than it may.
+        Permanent: a login could do more than it may.
     """
-    if alone:
-        refuse_powers()
     url = settings.database_url.get_secret_value()
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(_own_temporary_folder(repository.workspace_root))
@@ -91,7 +89,7 @@ async def agent_activities(
             workspaces,
             Investigator(config),
             queries,
-            Loki(session, settings.loki_url) if settings.loki_url else None,
+            Loki(session, settings.loki_url, settings.loki_selector) if settings.loki_url else None,
         )
 
 

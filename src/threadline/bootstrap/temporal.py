@@ -19,7 +19,9 @@ from threadline.workflows.sla_tracking import SLATrackingWorkflow
 
 WORKFLOWS = (BugInvestigationWorkflow, RouteReplyWorkflow, SLATrackingWorkflow)
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
-_CONNECT_TRIES = 20
+_CONNECT_TRIES = 8
+_CONNECT_TIMEOUT = 5.0
+"""Seconds for one try: something may take the connection and never say a word."""
 
 
 async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES) -> Client:
@@ -31,8 +33,9 @@ async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
     for attempt in range(1, tries + 1):
         try:
-            return await Client.connect(**config, data_converter=pydantic_data_converter, retry_config=retry_config)
-        except (RuntimeError, RPCError) as error:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                return await Client.connect(**config, data_converter=pydantic_data_converter, retry_config=retry_config)
+        except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
                 raise Permanent(

@@ -19,7 +19,7 @@ from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
 from threadline.activities.fixes import LiveFixActivities
 from threadline.activities.threads import LiveSlackActivities, Places
-from threadline.bootstrap.agents import agent_activities
+from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.gateway import CaseThreads, slack_client
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
 from threadline.contracts.bug import AgentActivities, CaseActivities, FixActivities, SlackActivities
@@ -72,14 +72,17 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.settle)
         workers: list[Worker] = []
-        # The agents' part first: it looks at the environment, and takes the secrets it was given out of it.
+        # The agents' part first: it looks at the environment, and takes the secrets out of it that are read by then.
         if queue in ("agents", "all"):
             settings, repository = AgentSettings.read(), RepositorySettings.read()
+            if queue == "agents":
+                refuse_powers()
+            agents_client = await temporal_client()
             activities = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
             registered = _methods(activities, AgentActivities)
-            workers.append(_agent_worker(await temporal_client(), registered, settings.slots))
+            workers.append(_agent_worker(agents_client, registered, settings.slots))
         if queue in ("core", "all"):
             core = _CoreSettings()
             client = await temporal_client()

@@ -52,7 +52,7 @@ STORE = Options(start_to_close=30, retry=_retry(0.2, 30))
 POST = Options(start_to_close=30, retry=_retry(1, 60))
 """Longer than one HTTP call to Slack (10 s), shorter than the lease on the post (45 s): see `slack.posts`."""
 READ_SLACK = Options(start_to_close=30, retry=_retry(1, 30), schedule_to_close=600)
-FORGE = Options(start_to_close=300, retry=_retry(2, 120), schedule_to_close=3600)
+FORGE = Options(start_to_close=660, retry=_retry(2, 120), schedule_to_close=3600)
 """After an hour without the code host people are told, and may ask again."""
 COSMETIC = Options(start_to_close=20, retry=_retry(5, 20, attempts=2), schedule_to_close=60)
 CLEANUP = Options(start_to_close=120, retry=_retry(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900)
@@ -108,7 +108,7 @@ FOR: dict[str, Options] = {
     "report_sla_event": POST,
     "forward_reply": Options(start_to_close=30, retry=_retry(1, 300)),
     "open_pull_request": FORGE,
-    "check_pull_request": Options(start_to_close=120, retry=_retry(2, 60, attempts=5)),
+    "check_pull_request": Options(start_to_close=660, retry=_retry(2, 60, attempts=5)),
     "add_reactions": COSMETIC,
     "mark_used": COSMETIC,
     "cleanup_workspace": CLEANUP,

@@ -16,14 +16,16 @@ _CELL_SHOWN = 2000
 
 _POWERS: LiteralString = """
 SELECT r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
-    OR EXISTS (SELECT FROM pg_roles g WHERE g.rolname IN ('pg_read_server_files', 'pg_write_server_files',
-               'pg_execute_server_program', 'pg_read_all_data', 'pg_write_all_data')
-               AND pg_has_role(r.rolname, g.oid, 'MEMBER')) AS powerful,
+    OR EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid)
+    OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace JOIN pg_language l ON l.oid = f.prolang
+               WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND (f.prosecdef OR NOT l.lanpltrusted)
+               AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(f.oid, 'EXECUTE')) AS powerful,
     to_regclass('public.agent_turns') IS NOT NULL AND to_regclass('public.case_transitions') IS NOT NULL AS own,
     EXISTS (SELECT FROM pg_namespace n WHERE has_schema_privilege(n.oid, 'CREATE'))
     OR has_database_privilege(current_database(), 'CREATE') AS creates
 FROM pg_roles r WHERE r.rolname = current_user
 """
+"""A role that one belongs to can be assumed by `set_config('role', …)`, inside a single SELECT."""
 _REACH: LiteralString = """
 SELECT c.relname, n.nspname || '.' || c.relname AS full_name, c.relkind,
        has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE, TRUNCATE') AS writes
@@ -105,7 +107,10 @@ class ReadOnlyQueries:
         if own:
             raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
         if powerful or creates:
-            raise Permanent(f"the login of the query source {name} is too powerful: give it one that may only read")
+            raise Permanent(
+                f"the login of the query source {name} is too powerful: give it one that may only read, belongs to no"
+                " other role, and may execute no function that runs with other rights than its own"
+            )
         for short, full, kind, writes in await (await connection.execute(_REACH)).fetchall():
             named = kind in ("v", "m") and (full in self._views or short in self._views)
             if writes or not named:

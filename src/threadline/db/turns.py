@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.contracts.bug import Settled
 from threadline.db import case_row
 from threadline.db.tables import agent_turns, bug_conversations
-from threadline.domain import messages
+from threadline.domain import addressing, messages
 from threadline.domain.bug import Action, CaseStatus, Severity
 from threadline.domain.errors import Permanent
 
@@ -39,6 +39,7 @@ FROM (SELECT id, sender_type = 'reporter' AND message_type <> 'close' AS uses FR
 WHERE m.id = k.id
 """)
 """What the reporter wrote is used when it was read; a developer's comes again in the next batch, marked."""
+_FORGET = text("DELETE FROM agent_sessions WHERE session_id = ANY(:sessions)")
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,14 @@ class Turns:
             severity=_severity(row.result) or case.severity,
             components=_components(row.result) or case.components,
         )
+        if not row.failure:
+            await self._forget_sessions(row)
+
+    async def _forget_sessions(self, row: Row[Any]) -> None:
+        """Each attempt copies its parent's transcript: once one is the case's, the others are never read again."""
+        attempts = range(1, row.attempt + 1)
+        old = {addressing.session_id(row.bug_id, row.turn, attempt) for attempt in attempts} | {row.parent_session}
+        await self._connection.execute(_FORGET, {"sessions": sorted(old - {row.session_id, ""})})
 
 
 def _record(row: Row[Any]) -> TurnRecord:

@@ -5,10 +5,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from threadline.domain.errors import Permanent
+import structlog
+
+from threadline.domain.errors import Permanent, Transient
 from threadline.forge import locks
 from threadline.forge.git import NETWORK_SECONDS, Git
 from threadline.forge.remotes import Remote
+
+_log = structlog.get_logger(__name__)
 
 MAX_AGE = 60.0
 """Seconds for which a fetched mirror counts as fresh."""
@@ -88,7 +92,12 @@ class Mirrors:
             failure=f"could not clone {name} from {remote.url}: {{reason}}; check THREADLINE_REPO",
         )
         # Keeps every object: a case may have started from a commit that no branch leads to any more.
-        await self._git.run(*(part for one in _GC for part in ("-c", one)), "gc", "--auto", "--quiet", git_dir=mirror)
+        try:
+            await self._git.run(
+                *(part for one in _GC for part in ("-c", one)), "gc", "--auto", "--quiet", git_dir=mirror
+            )
+        except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
+            _log.warning("mirror_not_tidied", repository=name, reason=str(error))
 
 
 def _drop_stale_locks(mirror: Path) -> None:

@@ -20,7 +20,7 @@ _CI_FILES = (
     r"(?:.*[._-])?jenkinsfile(?:[._-].*)?|\.?azure-pipelines?.*\.ya?ml|bitbucket-pipelines.*\.ya?ml|\.?appveyor.*\.ya?ml"
     r"|\.(?:travis|drone|cirrus|woodpecker|build|semaphore|codefresh|scrutinizer)\.(?:ya?ml|star|jsonnet|json)"
     r"|circle\.ya?ml|cloudbuild.*\.(?:ya?ml|json)|buildspec.*\.ya?ml|wercker\.ya?ml|codeship-.*\.ya?ml|bitrise\.ya?ml"
-    r"|codefresh\.ya?ml|codeowners"
+    r"|codefresh\.ya?ml|codeowners|netlify\.toml|vercel\.json|render\.ya?ml|amplify\.ya?ml|earthfile|dangerfile.*"
 )
 _CI_FOLDER, _CI_FILE = re.compile(_CI_FOLDERS), re.compile(_CI_FILES)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -111,6 +111,10 @@ def check_path(path: str) -> None:
         raise Permanent(f"the fix touches {path}: files whose name begins with .git are changed by people only")
     if any(_CI_FOLDER.fullmatch(part) for part in parts) or _CI_FILE.fullmatch(parts[-1]):
         raise Permanent(f"the fix touches {path}: what CI runs is changed by people only")
+    if any(part.startswith(".") for part in parts):
+        raise Permanent(
+            f"the fix touches {path}: hidden files tell machines what to run, and are changed by people only"
+        )
 
 
 def _check_mode(mode: str, path: str) -> None:

@@ -30,6 +30,8 @@ class IgnoreReason(StrEnum):
     THIRD_PARTY = "third_party"
     ROOT_IN_CASE_CHANNEL = "root_in_case_channel"
     NOT_A_CASE_THREAD = "not_a_case_thread"
+    OTHER_COMPANY = "other_company"
+    """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class _Post:
     ts: str
     root: str
     user: str
+    home: str
     parent_user: str
     subtype: str
     bot_id: str
@@ -134,6 +137,7 @@ def _read(body: Mapping[str, Any]) -> _Post:
         ts=ts,
         root=string(said, "thread_ts") or ts,
         user=string(said, "user"),
+        home=string(said, "user_team"),
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
         parent_user=string(said, "parent_user_id").replace(_SLACKBOT, ""),
         subtype=string(said, "subtype"),
@@ -253,6 +257,7 @@ _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Ro
     ),
     (lambda post, _: post.subtype not in _SUBTYPES, _ignore(IgnoreReason.SUBTYPE)),
     (lambda post, _: not _complete(post), _ignore(IgnoreReason.MISSING_FIELDS)),
+    (lambda post, _: post.home not in ("", post.team), _ignore(IgnoreReason.OTHER_COMPANY)),
     (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
     # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
     (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),

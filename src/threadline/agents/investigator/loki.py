@@ -1,5 +1,6 @@
 """Log search by Loki's HTTP API: https://grafana.com/docs/loki/latest/reference/loki-http-api/#query-logs-within-a-range-of-time."""
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -12,22 +13,28 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Loki:
-    """Args: `url` is the server's base, such as `http://loki:3100`."""
+    """Searches the streams of one selector.
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+    Args:
+        url: the server's base, such as `http://loki:3100`.
+        selector: which streams, such as `{namespace="shop"}`; an agent can name no other.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, selector: str) -> None:
         self._session = session
+        self._selector = selector
         self._url = url.rstrip("/") + "/loki/api/v1/query_range"
 
     async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
-        """Lines that match a LogQL query in the last `minutes`, newest first.
+        """Lines of the last `minutes` that hold every word of `query`, newest first.
 
         Raises:
-            Permanent: Loki does not understand the query; its words say why.
+            Permanent: Loki refuses the search; its words say why.
             Transient: Loki cannot answer now.
         """
         now = time.time_ns()
         asked = {
-            "query": query,
+            "query": " ".join([self._selector, *(f"|= {json.dumps(word)}" for word in query.split())]),
             "start": str(now - minutes * 60 * _NANOSECONDS),
             "end": str(now),
             "limit": str(limit),

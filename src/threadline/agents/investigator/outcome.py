@@ -1,6 +1,6 @@
 """The answer that ends a turn, and the rules it must keep beyond its schema."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -12,26 +12,29 @@ class Evidence(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    file: str
+    file: str = Field(max_length=500)
     line: int = Field(ge=0)
-    note: str
+    note: str = Field(max_length=2_000)
 
 
 class Outcome(BaseModel):
-    """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best."""
+    """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
+
+    The lengths bound what one turn can post.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: Action
-    title: str
-    summary: str
-    root_cause: str
-    evidence: list[Evidence]
+    title: str = Field(max_length=300)
+    summary: str = Field(max_length=12_000)
+    root_cause: str = Field(max_length=6_000)
+    evidence: list[Evidence] = Field(max_length=20)
     severity: Severity
     confidence: float = Field(ge=0, le=1)
-    clarification_question: str
-    recommended_actions: list[str]
-    affected_components: list[str]
+    clarification_question: str = Field(max_length=3_000)
+    recommended_actions: list[Annotated[str, Field(max_length=1_000)]] = Field(max_length=20)
+    affected_components: list[Annotated[str, Field(max_length=200)]] = Field(max_length=20)
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 

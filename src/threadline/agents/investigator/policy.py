@@ -5,6 +5,8 @@ from typing import Any
 
 from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, HookMatcher
 
+from threadline.agents.investigator.workspace import ATTACHMENTS
+
 _READS = {"Read": "file_path", "Grep": "path", "Glob": "path"}
 _WRITES = {"Edit": "file_path", "Write": "file_path"}
 _PATTERNS = {"Grep": "glob", "Glob": "pattern"}
@@ -47,7 +49,13 @@ class WorkspacePolicy:
             if not self._may_fix:
                 raise Refused("Files may not be changed in this turn: no developer asked for it in this batch.")
             # The CLI trims and expands what it is given (`~`, blanks), so it gets the very path that was checked.
-            return {**given, "file_path": str(self.confine(str(given.get("file_path", ""))))}
+            file = self.confine(str(given.get("file_path", "")))
+            folder, *rest = file.relative_to(self._root).parts or ("",)
+            if not rest or folder == ATTACHMENTS:
+                raise Refused(
+                    f"{file.name} is in no repository: a change there would be lost. Write below one's folder."
+                )
+            return {**given, "file_path": str(file)}
         if tool in _READS:
             self.confine(str(given.get(_READS[tool]) or "."))
             self._check_pattern(str(given.get(_PATTERNS.get(tool, ""), "")))
