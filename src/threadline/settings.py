@@ -37,6 +37,15 @@ def _sources(value: Any) -> Any:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+
+
+def _postgres(value: Any) -> Any:
+    if isinstance(value, str) and not value.startswith(("postgresql://", "postgres://")):
+        raise ValueError("write it as postgresql://user:password@host:port/name")
+    return value
+
+
+PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
 Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
@@ -78,6 +87,12 @@ def _sentence(section: type[BaseSettings], detail: Any) -> str:
     hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))
     found = "a secret that is not shown" if hidden else repr(detail["input"])
     return f"{variable} is {found}: {detail['msg'].removeprefix('Value error, ')}"
+
+
+class LogSettings(_Section):
+    """At `DEBUG` the reason for which each event was passed over is told, too."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="THREADLINE_LOG_LEVEL")
 
 
 class SlackSettings(_Section):
@@ -131,13 +146,13 @@ class CaseSettings(_Section):
 class DatabaseSettings(_Section):
     """Postgres as its owner: for the core worker, the gateway's one read, migrations and the CLI."""
 
-    url: SecretStr = Field(validation_alias="DATABASE_URL")
+    url: PostgresUrl = Field(validation_alias="DATABASE_URL")
 
 
 class AgentSettings(_Section):
     """What the agent worker may have: no Slack token, no push credential, no owner of the database."""
 
-    database_url: SecretStr = Field(validation_alias="THREADLINE_AGENT_DATABASE_URL")
+    database_url: PostgresUrl = Field(validation_alias="THREADLINE_AGENT_DATABASE_URL")
     api_key: SecretStr = Field(validation_alias="ANTHROPIC_API_KEY")
     base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
     model: str = Field("claude-sonnet-5", validation_alias="THREADLINE_INVESTIGATOR_MODEL")

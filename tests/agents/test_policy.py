@@ -20,10 +20,16 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", ["shop/a.py", "./shop/../shop/b", "new/deep/file", "a b.txt", "ümlaut", ""])
+@pytest.mark.parametrize("path", ["shop/a.py", "./shop/../shop/b", "new/deep/file", "shop/a b.txt", "shop/ümlaut"])
 def test_paths_of_the_workspace_are_granted_as_resolved(root: Path, path: str) -> None:
     granted = WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
     assert granted == {"file_path": str((root / path).resolve()), "content": "x"}
+
+
+@pytest.mark.parametrize("path", ["", "HEAD", "attachments/a.txt", "./shop"])
+def test_nothing_is_written_beside_the_repositories_where_it_would_be_lost(root: Path, path: str) -> None:
+    with pytest.raises(Refused, match="in no repository"):
+        WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
 
 
 @pytest.mark.parametrize(

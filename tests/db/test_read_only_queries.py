@@ -99,6 +99,11 @@ async def test_a_superuser_is_no_source(shop: str) -> None:
         ("GRANT INSERT ON orders TO reader", "write to public.orders"),
         ("GRANT UPDATE (note) ON open_orders TO reader", "write to public.open_orders"),
         ("GRANT CREATE ON SCHEMA public TO reader", "too powerful"),
+        ("CREATE ROLE boss SUPERUSER; GRANT boss TO reader WITH INHERIT FALSE", "too powerful"),
+        (
+            "CREATE FUNCTION peek() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT 'secret' $$",
+            "too powerful",
+        ),
         ("GRANT pg_read_all_data TO reader", "too powerful"),
         ("GRANT pg_read_server_files TO reader", "too powerful"),
         ("ALTER ROLE reader CREATEROLE", "too powerful"),

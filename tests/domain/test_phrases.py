@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.domain.phrases import is_close, is_thanks
+from threadline.domain.phrases import is_close, is_thanks, is_wordless
 
 CLOSES = [
     "never mind",
@@ -55,3 +55,9 @@ def test_thanks_is_thanks(text: str) -> None:
 )
 def test_thanks_with_more_to_say_is_no_thanks(text: str) -> None:
     assert not is_thanks(text)
+
+
+@pytest.mark.parametrize("text", ["", "🙂", ":+1:", "👍 :tada: !!", "<@U0BOT>"])
+def test_a_message_of_emoji_alone_has_no_words(text: str) -> None:
+    assert is_wordless(text)
+    assert not is_wordless(f"{text} it is back")

@@ -155,7 +155,7 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("a counter of replies", said(subtype="message_replied", message=said()), IgnoreReason.SUBTYPE),
     ("nobody", said(user=None), IgnoreReason.MISSING_FIELDS),
     ("no time", said(ts=None), IgnoreReason.MISSING_FIELDS),
-    ("a deletion of nothing", deletion({"channel": REPORTS, "ts": ROOT}), IgnoreReason.MISSING_FIELDS),
+    ("a deletion in no channel", deletion({"channel": "", "ts": ROOT}), IgnoreReason.MISSING_FIELDS),
     ("an unfurled link", edit(said(attachments=[{"text": "page"}]), said()), IgnoreReason.UNFURL),
     ("an unfurled link in rich text", edit(said(blocks=rich(section(words("x")))), said()), IgnoreReason.UNFURL),
     ("another channel", said(channel="C_ELSE"), IgnoreReason.OTHER_CHANNEL),
@@ -212,6 +212,11 @@ def test_an_edit_has_an_id_of_its_own_and_names_its_original_and_version() -> No
     assert (message.ts, message.text) == (LATER, "more")
     assert isinstance(found, Message)
     assert found.thread == REPORT_THREAD
+
+
+def test_a_deletion_of_which_slack_tells_no_more_still_redacts_the_report() -> None:
+    found = message_of(routed(deletion({"channel": REPORTS, "ts": ROOT})))
+    assert (found.kind, found.correction_of, found.sender_id) == ("deletion", f"{TEAM}:{REPORTS}:{ROOT}", "")
 
 
 @pytest.mark.parametrize("event", [deletion(said()), edit(said(subtype="tombstone", user="USLACKBOT"), said())])

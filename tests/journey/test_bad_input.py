@@ -56,12 +56,12 @@ async def test_a_report_by_a_bot_is_nobodys(scene: Scene) -> None:
     assert not [message for message in await scene.slack.thread(REPORTS, ts) if message["ts"] != ts]
 
 
-async def test_the_same_event_twice_at_once_and_once_more_is_one_case(scene: Scene) -> None:
-    await scene.slack.fault("duplicate", count=1)
+async def test_the_same_event_three_times_at_once_is_one_case(scene: Scene) -> None:
+    await scene.slack.fault("duplicate", count=1, copies=3)
     await scene.write_report(CLEAR)
-    await scene.slack.fault("duplicate", count=2)
+    await scene.slack.fault("duplicate", count=2, copies=3)
     await scene.reply(REPORTER, "I use Firefox.")
-    await scene.slack.fault("duplicate", count=2)
+    await scene.slack.fault("duplicate", count=2, copies=3)
     await scene.reply(REPORTER, "On Linux.")
     await scene.until_stored("On Linux.", "reporter")
     await scene.until_delivered()

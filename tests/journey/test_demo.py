@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,15 +24,17 @@ def scratch() -> Iterator[Path]:
 
 def demo(scratch: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TMPDIR": str(scratch), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "threadline", "demo", "--pace", "0"]
+    command = [sys.executable, "-m", "threadline", "demo"]
     return subprocess.run(
         command, env=given | environment, cwd=scratch, capture_output=True, text=True, timeout=120, check=False
     )
 
 
 def test_the_demo_sees_every_step_happen_retells_them_and_leaves_nothing(scratch: Path) -> None:
+    started = time.monotonic()
     done = demo(scratch)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - started < 90, "a newcomer was promised to see it in less"
     assert done.stdout.count("seen to happen") == 7
     assert "words are scripted" in done.stdout
     for table in ("The case's transitions", "The conversation as stored", "The agent's turns", "/workflows/bug:"):

@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import SlackActivities
+    from threadline.contracts.bug import IntakeActivities
     from threadline.domain import addressing
     from threadline.domain.bug import BugState
 
@@ -23,7 +23,7 @@ class OneActivityMore(BugInvestigationWorkflow):
 
     async def _open(self) -> None:
         await super()._open()
-        await call(SlackActivities.fetch_report, self._case.state.thread)
+        await call(IntakeActivities.fetch_report, self._case.state.thread)
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)

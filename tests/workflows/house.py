@@ -19,6 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 from tests.workflows.environment import activities_of, skipping_time, worker
 from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.fixes import LiveFixActivities
+from threadline.activities.intake import LiveIntakeActivities
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
@@ -26,6 +27,7 @@ from threadline.contracts.bug import (
     AgentActivities,
     CaseActivities,
     FixActivities,
+    IntakeActivities,
     SlackActivities,
     TurnEnded,
     TurnRequest,
@@ -207,7 +209,8 @@ def core_activities(
 
     return [
         *activities_of(LiveCaseActivities(database, limits or Limits()), CaseActivities),
-        *activities_of(LiveSlackActivities(database, slack, posts, places, deliver), SlackActivities),
+        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, deliver), IntakeActivities),
+        *activities_of(LiveSlackActivities(database, slack, posts, places), SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
     ]
 

@@ -1,18 +1,29 @@
 """Each way through a case, with its timers skipped; the design's actions and the rules where it is silent."""
 
 import asyncio
+import re
 import time
 from dataclasses import replace
 
 import asyncpg
+import pytest
 from sqlalchemy import text
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.exceptions import ApplicationError
 
-from tests.workflows.house import Play, house, outcome
+from tests.workflows.house import House, Play, house, outcome
 from threadline.contracts.bug import TurnRequest
 from threadline.db.agent_turns import Claim, TurnOutcome
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, ESCALATIONS, ON_CALL, REPORTER, REPORTS, SUMMARIES
+from threadline.devstack.slack_sandbox.identity import (
+    BOT_USER,
+    BYSTANDER,
+    ESCALATIONS,
+    ON_CALL,
+    REPORTER,
+    REPORTS,
+    SUMMARIES,
+)
 from threadline.domain import addressing, messages
 from threadline.domain.bug import Action, Limits
 from threadline.domain.errors import Permanent, Transient
@@ -303,9 +314,11 @@ async def test_a_signal_that_cannot_be_read_is_kept_and_the_case_goes_on(
 
 async def test_continue_as_new_at_every_point_loses_nothing(database: Database, pool: asyncpg.Pool) -> None:
     script = [outcome(ASK), outcome(POST), outcome(POST, "third"), outcome(RESOLVE, "fourth")]
-    async with house(database, pool, *script, limits=Limits(history_events=20)) as home:
+    async with house(database, pool, *script, limits=Limits(history_events=11)) as home:
         await home.report()
+        first = (await home.handle.describe()).run_id
         await home.until_status("awaiting_reporter")
+        second = (await home.handle.describe()).run_id
         await home.reporter("Firefox")
         await home.until_status("awaiting_reporter", "investigating", "pending_verification")
         await home.developer("please look again")
@@ -313,12 +326,86 @@ async def test_continue_as_new_at_every_point_loses_nothing(database: Database, 
         await home.until_said("third", SUMMARIES)
         await home.developer("good, that is it")
         assert await home.handle.result() == "resolved"
+        last = (await home.handle.describe()).run_id
+        assert len({first, second, last}) == 3, "it ran on under new runs"
         assert home.agent.batches == [
             ["The cart total is wrong"],
             ["Firefox"],
             ["please look again"],
             ["good, that is it"],
         ]
+
+
+@pytest.mark.parametrize("text_of_it", ["thanks a lot!", ":+1:", "👍", "never mind"])
+async def test_what_says_nothing_after_the_end_reopens_nothing(
+    database: Database, pool: asyncpg.Pool, text_of_it: str
+) -> None:
+    async with house(database, pool, outcome(RESOLVE)) as home:
+        await home.report()
+        await home.handle.result()
+        await home.reporter(text_of_it)
+        assert await home.handle.result() == "resolved"
+        assert len(home.agent.requests) == 1
+
+
+async def test_temporals_ui_says_what_is_waited_for_and_until_when(database: Database, pool: asyncpg.Pool) -> None:
+    async with house(database, pool, outcome(ASK), outcome(POST)) as home:
+        await home.report()
+        await home.until_status("awaiting_reporter")
+        details = await _details(home)
+        assert "**BUG-1** (S2) Cart total" in details
+        assert f"Waiting for the reporter ({REPORTER}), until " in details
+        assert details.endswith(": Which browser?")
+        told = await home.handle.query("state")
+        assert told == {
+            "bug_id": "BUG-1",
+            "state": "awaiting_reporter",
+            "status": "awaiting_reporter",
+            "pending": 0,
+            "action": "ask_reporter",
+            "session_id": addressing.session_id("BUG-1", 1, 1),
+            "turn": 1,
+            "cost_usd": 0.01,
+            "deadline": told["deadline"],
+        }
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", told["deadline"])
+        await home.reporter("Firefox")
+        await home.until_status("awaiting_reporter", "investigating", "pending_verification")
+        assert "Findings are posted; waiting for developers, until " in await _details(home)
+        described = await home.handle.describe()
+        assert await described.memo() == {"case": "BUG-1", "title": "Cart total"}
+        shown = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+        assert shown["CaseState"] == "awaiting_dev"
+        assert shown["CaseSeverity"] == "S2"
+
+
+async def _details(home: House) -> str:
+    answer = await home.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    return str(answer.current_details)
+
+
+async def test_while_the_model_is_down_the_ui_says_so_and_people_hear_of_it_in_the_end(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with house(database, pool, *[Transient("The model cannot be reached.")] * 20) as home:
+        await home.report()
+
+        async def told() -> bool:
+            return "The model cannot be reached." in await _details(home)
+
+        await home.until_said("BUG-1")
+        await home.until(told, "the details name the trouble")
+        await home.later(hours=2)
+        await home.until_status("escalated")
+        await home.until_said("The model cannot be reached.", ESCALATIONS)
+
+
+async def test_when_nobody_can_be_called_the_reporter_is_told(database: Database, pool: asyncpg.Pool) -> None:
+    async with house(database, pool, outcome(ESCALATE)) as home:
+        home.slack.workspace.leave(ESCALATIONS, BOT_USER)
+        await home.report()
+        await home.until_status("escalated")
+        await home.until_said("nobody could be called")
 
 
 async def test_an_operator_resolves_a_case_with_a_reason(database: Database, pool: asyncpg.Pool) -> None:

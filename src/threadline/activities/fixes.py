@@ -31,6 +31,8 @@ class LiveFixActivities(FixActivities):
         async with self._database.begin() as work:
             case = await work.overview.case(turn.bug_id)
             record = await work.turns.turn_result(turn.bug_id, turn.turn)
+            if case.status is CaseStatus.RESOLVED:
+                return await work.cases.marks_of(turn.bug_id)
         opened = await self._pull_requests.open(_request(case, record))
         async with self._database.begin() as work:
             marks = await work.pull_requests.save(
@@ -47,9 +49,13 @@ class LiveFixActivities(FixActivities):
         return marks
 
     async def _tell(self, case: CaseRecord, turn: int, opened: Opened) -> None:
-        said = [(case.thread, sentences.fix_proposed(case.bug_id))]
+        """In both threads; of a case that was closed in the meantime, that the fix is there all the same."""
+        async with self._database.begin() as work:
+            closed = (await work.overview.case(case.bug_id)).status is CaseStatus.RESOLVED
+        said = [] if closed else [(case.thread, sentences.fix_proposed(case.bug_id))]
         if case.summary:
-            said.insert(0, (case.summary, sentences.pull_request(case.bug_id, opened.url)))
+            say = sentences.pull_request_left if closed else sentences.pull_request
+            said.insert(0, (case.summary, say(case.bug_id, opened.url)))
         for thread, words in said:
             key = f"{case.bug_id}:turn:{turn}:fix:{thread.channel}"
             rendered = formatting.notice(words)

@@ -75,6 +75,10 @@ def pull_request(bug_id: str, url: str) -> str:
     )
 
 
+def pull_request_left(bug_id: str, url: str) -> str:
+    return f"A fix for **{bug_id}** had been pushed when the case was closed: {url}. It is left as it is."
+
+
 def fix_proposed(bug_id: str) -> str:
     """For the reporter, who need not know where."""
     return f"The developers have a proposed fix for **{bug_id}** before them. I will say here how it ends."

@@ -1,6 +1,6 @@
-"""What is read from Slack and said there. Every post has a business key, so that saying it again says nothing new."""
+"""What is said in Slack. Every post has a business key, so that saying it again says nothing new."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -9,7 +9,6 @@ from temporalio import activity
 from threadline.activities import sentences
 from threadline.contracts.bug import (
     Escalation,
-    Forward,
     Notice,
     NoticeKind,
     Reactions,
@@ -17,25 +16,18 @@ from threadline.contracts.bug import (
     SlaNotice,
     TurnRef,
 )
-from threadline.contracts.options import FETCH_ATTEMPTS
 from threadline.db import threads
-from threadline.db.attachments import PendingFile
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord
 from threadline.db.turns import TurnRecord
-from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Reason, Severity
-from threadline.domain.errors import CaseNotFound, Permanent, Transient
-from threadline.domain.messages import IncomingMessage
+from threadline.domain.errors import Permanent, Transient
 from threadline.domain.sla import DEFAULT_TARGETS, Target
 from threadline.slack import formatting
 from threadline.slack.client import Slack
-from threadline.slack.files import download
 from threadline.slack.formatting import Rendered
 from threadline.slack.posts import Post, Posts
-
-Deliver = Callable[[Thread, IncomingMessage], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
 
@@ -63,79 +55,13 @@ class Places:
 
 
 class LiveSlackActivities(SlackActivities):
-    """Args: `deliver` hands a message to a case's workflow, starting it if need be."""
+    """Args: `slack` for reactions; everything else is said through `posts`."""
 
-    def __init__(self, database: Database, slack: Slack, posts: Posts, places: Places, deliver: Deliver) -> None:
+    def __init__(self, database: Database, slack: Slack, posts: Posts, places: Places) -> None:
         self._database = database
         self._slack = slack
         self._posts = posts
         self._places = places
-        self._deliver = deliver
-
-    # -- reading -----------------------------------------------------------------------------------------------------
-
-    @activity.defn
-    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        root = await self._slack.message(thread.channel, thread.ts)
-        if root is None or not root.user or root.bot_id or root.user == self._places.bot_user:
-            return None
-        return IncomingMessage(
-            id=addressing.message_id(thread.team, thread.channel, thread.ts),
-            kind=messages.REPORT,
-            sender_type=messages.REPORTER,
-            sender_id=root.user,
-            text=messages.clean(root.text),
-            channel=thread.channel,
-            ts=thread.ts,
-            files=root.files,
-        )
-
-    @activity.defn
-    async def fetch_attachments(self, bug_id: str) -> int:
-        """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
-        async with self._database.begin() as work:
-            pending = await work.attachments.pending(bug_id)
-        for file in pending:
-            await self._fetch(file)
-        async with self._database.begin() as work:
-            missing, readable = await work.attachments.pending(bug_id), await work.attachments.readable(bug_id)
-        if missing:
-            raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
-        return readable
-
-    async def _fetch(self, file: PendingFile) -> None:
-        """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
-        try:
-            content = (await download(self._slack.client, file.file_id)).content
-        except (Permanent, Transient) as error:
-            if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
-                async with self._database.begin() as work:
-                    await work.attachments.fail(file.id, str(error))
-            return
-        async with self._database.begin() as work:
-            await work.attachments.store(file.id, content)
-
-    @activity.defn
-    async def forward_reply(self, forward: Forward) -> bool:
-        report = await self._report_of(forward.thread)
-        if report is None:
-            _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="no case has this thread")
-            return False
-        await self._deliver(report, forward.message)
-        return True
-
-    async def _report_of(self, thread: Thread) -> Thread | None:
-        async with self._database.begin() as work:
-            if known := await work.threads.report_of(thread):
-                return known
-        root = await self._slack.message(thread.channel, thread.ts)
-        if root is None or root.user != self._places.bot_user:
-            return None  # only our own metadata says whose thread it is
-        try:
-            async with self._database.begin() as work:
-                return (await work.overview.case(str(root.metadata.get("bug_id", "")))).thread
-        except CaseNotFound:
-            return None
 
     # -- saying ------------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ async def _checked(name: str, check: Callable[[], Awaitable[str]]) -> Check:
         return Check(name, ok=True, found=await check())
     except (Permanent, Transient) as error:
         return Check(name, ok=False, found="not as it should be", advice=str(error))
+    except Exception as error:  # noqa: BLE001 - one check that breaks must not hide the others
+        return Check(name, ok=False, found=f"the check itself failed: {type(error).__name__}", advice=str(error))
 
 
 async def _database() -> str:

@@ -14,7 +14,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent
 from threadline.gateway.app import Gateway, GatewayConfig
 from threadline.gateway.dispatch import RETRIES
-from threadline.settings import ChannelSettings, DatabaseSettings, SlackSettings
+from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import make_client
 
 
@@ -42,7 +42,7 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     Raises:
         Permanent: a setting is missing or wrong.
     """
-    telemetry.set_up()
+    telemetry.set_up(LogSettings.read().level)
     slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
     config = _config(http, slack, channels)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")

@@ -47,9 +47,13 @@ async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int
 
 async def missing_search_attributes(client: Client) -> list[str]:
     """Those that workflows set and the namespace lacks: with one missing, every workflow task would fail for ever."""
-    known = await client.operator_service.list_search_attributes(
-        ListSearchAttributesRequest(namespace=client.namespace)
-    )
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    try:
+        known = await client.operator_service.list_search_attributes(request)
+    except RPCError as error:
+        raise Permanent(
+            f"Temporal does not let us use the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
+        ) from error
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     return [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]
 

@@ -18,11 +18,12 @@ from threadline import telemetry
 from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
 from threadline.activities.fixes import LiveFixActivities
+from threadline.activities.intake import LiveIntakeActivities
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.gateway import CaseThreads, slack_client
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
-from threadline.contracts.bug import AgentActivities, CaseActivities, FixActivities, SlackActivities
+from threadline.contracts.bug import AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities
 from threadline.db import migrate
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
@@ -41,6 +42,7 @@ from threadline.settings import (
     ChannelSettings,
     DatabaseSettings,
     ForgeSettings,
+    LogSettings,
     RepositorySettings,
     SlackSettings,
 )
@@ -68,7 +70,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
     Raises:
         Permanent: a setting is missing or wrong, or something it needs is not as it must be.
     """
-    telemetry.set_up()
+    telemetry.set_up(LogSettings.read().level)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.settle)
         workers: list[Worker] = []
@@ -157,7 +159,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             yield [
                 *_methods(LiveCaseActivities(database, _limits(case)), CaseActivities),
-                *_methods(LiveSlackActivities(database, slack, posts, places, deliver), SlackActivities),
+                *_methods(LiveIntakeActivities(database, slack, places.bot_user, deliver), IntakeActivities),
+                *_methods(LiveSlackActivities(database, slack, posts, places), SlackActivities),
                 *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
             ]
     finally:

@@ -195,8 +195,8 @@ class CaseActivities(ABC):
         """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
 
 
-class SlackActivities(ABC):
-    """What is read from Slack and said there. Run in the core worker."""
+class IntakeActivities(ABC):
+    """What is read from Slack. Run in the core worker."""
 
     @activity.defn
     @abstractmethod
@@ -207,6 +207,15 @@ class SlackActivities(ABC):
     @abstractmethod
     async def fetch_attachments(self, bug_id: str) -> int:
         """Download what was attached and is not stored yet; returns how many files are readable."""
+
+    @activity.defn
+    @abstractmethod
+    async def forward_reply(self, forward: Forward) -> bool:
+        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
+
+
+class SlackActivities(ABC):
+    """What is said in Slack. Run in the core worker."""
 
     @activity.defn
     @abstractmethod
@@ -252,11 +261,6 @@ class SlackActivities(ABC):
     @abstractmethod
     async def mark_used(self, turn: TurnRef) -> None:
         """Cosmetic: a check mark on each message that a turn used."""
-
-    @activity.defn
-    @abstractmethod
-    async def forward_reply(self, forward: Forward) -> bool:
-        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
 
 
 class FixActivities(ABC):

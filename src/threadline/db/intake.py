@@ -39,6 +39,13 @@ FROM (SELECT DISTINCT ON (correction_of) * FROM bug_conversations
 WHERE o.bug_id = e.bug_id AND o.message_id = e.correction_of AND o.redacted_at IS NULL
   AND o.message_type NOT IN ('edit', 'deletion')
 """)
+_FORGET_TITLE = text("""
+UPDATE cases c SET title = 'Report deleted by its author', rev = c.rev + 1
+FROM bug_conversations o
+WHERE c.bug_id = :bug_id AND o.bug_id = c.bug_id AND o.message_type = 'report' AND o.redacted_at IS NOT NULL
+  AND o.message_id = ANY(:originals)
+""")
+"""The title was taken from the report's first sentence."""
 _CLOSED_AGAIN = text("""
 UPDATE bug_conversations c SET wakes = true
 WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn IS NULL
@@ -196,8 +203,12 @@ def _wakes(message: IncomingMessage, status: CaseStatus) -> bool:
         return False
     if status is not CaseStatus.RESOLVED:
         return True
-    polite = message.kind == messages.CLOSE or phrases.is_close(message.text) or phrases.is_thanks(message.text)
+    polite = message.kind == messages.CLOSE or _is_polite(message.text)
     return bool(message.files) or not polite
+
+
+def _is_polite(text: str) -> bool:
+    return phrases.is_close(text) or phrases.is_thanks(text) or phrases.is_wordless(text)
 
 
 def _quarantined(message: IncomingMessage) -> IncomingMessage:
@@ -225,3 +236,4 @@ async def _correct(connection: AsyncConnection, case: case_row.Case, stored: Seq
         await connection.execute(_DELETE, which)
         await connection.execute(_DELETE_FILES, which)
         await connection.execute(_EDIT, which)
+        await connection.execute(_FORGET_TITLE, which)

@@ -17,7 +17,8 @@ _CELL_SHOWN = 2000
 _POWERS: LiteralString = """
 SELECT r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
     OR EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid)
-    OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace JOIN pg_language l ON l.oid = f.prolang
+    OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
+               JOIN pg_language l ON l.oid = f.prolang
                WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND (f.prosecdef OR NOT l.lanpltrusted)
                AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(f.oid, 'EXECUTE')) AS powerful,
     to_regclass('public.agent_turns') IS NOT NULL AND to_regclass('public.case_transitions') IS NOT NULL AS own,

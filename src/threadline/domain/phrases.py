@@ -31,6 +31,11 @@ def is_thanks(text: str) -> bool:
     return bool(words) and _THANKS.fullmatch(words) is not None
 
 
+def is_wordless(text: str) -> bool:
+    """Whether nothing but emoji, mentions and punctuation was said."""
+    return not _words(text)
+
+
 def _words(text: str) -> str:
     """Lower case, no mentions, emoji or punctuation: `<@U1> Never mind, thanks! :pray:` → `never mind thanks`."""
     bare = re.sub(r"<@[^>]+>|:[a-z0-9_+\-]+:", " ", text.lower())

@@ -167,7 +167,10 @@ async def _listening(app: web.Application, host: str, port: int) -> AsyncIterato
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
-        await site.start()
+        try:
+            await site.start()
+        except (OSError, OverflowError) as error:
+            raise Permanent(f"The gateway cannot listen at {host}:{port}: {error}. Choose another --http.") from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

@@ -242,7 +242,8 @@ def _own(post: _Post, config: RoutingConfig) -> bool:
 
 
 def _complete(post: _Post) -> bool:
-    return all((post.team, post.channel, post.ts, post.user))
+    """Slack may tell of a deletion without telling whose message it was."""
+    return all((post.team, post.channel, post.ts, post.user or post.kind == messages.DELETION))
 
 
 _EVENTS = ("message", _MENTION)

@@ -27,13 +27,10 @@ with workflow.unsafe.imports_passed_through():
         StatusChange,
         TurnEnded,
         TurnRef,
-        TurnRequest,
     )
-    from threadline.domain import addressing
     from threadline.domain.bug import Action, BugState, CaseStatus, Marks, Reason
-    from threadline.domain.retrying import Attempts
 
-from threadline.workflows import sla_tracking
+from threadline.workflows import bug_turn, sla_tracking
 from threadline.workflows.calls import attempt, call, fault_of
 from threadline.workflows.inbox import Inbox
 
@@ -47,7 +44,10 @@ class BugCase:
         self.state = state
         self.inbox = Inbox(state.pending, state.seen)
         self._entered = entered
-        self._turn: workflow.ActivityHandle[TurnEnded] | None = None
+        self.trouble = ""
+        """Why the last attempt at the present turn failed, in words."""
+        self.attempt: workflow.ActivityHandle[TurnEnded] | None = None
+        """The attempt at a turn that runs now."""
         self._asides: list[asyncio.Task[Any]] = []
 
     @property
@@ -67,18 +67,29 @@ class BugCase:
 
     @property
     def turn_is_unwanted(self) -> bool:
-        return self._turn is not None and self.closing
+        return self.attempt is not None and self.closing
 
     def interrupt_turn(self) -> None:
         """Stop a turn that is unwanted; its claim is taken away by the step that settles it."""
-        if self._turn and self.closing:
-            self._turn.cancel()
-            self._turn = None
+        if self.attempt and self.closing:
+            self.attempt.cancel()
+            self.attempt = None
 
-    def aside(self, method: Callable[[Any, Argument], Awaitable[None]], argument: Argument, summary: str) -> None:
-        """Start something cosmetic that nobody waits for."""
+    def struggle(self, words: str) -> None:
+        """Show why the agent does not get on, or with nothing that it does."""
+        self.trouble = words
+        self._entered()
+
+    def aside(
+        self,
+        method: Callable[[Any, Argument], Awaitable[None]],
+        argument: Argument,
+        summary: str,
+        chosen: options.Options | None = None,
+    ) -> None:
+        """Start something that nobody waits for."""
         self._asides = [task for task in self._asides if not task.done()]
-        self._asides.append(asyncio.create_task(attempt(method, argument, summary=summary)))
+        self._asides.append(asyncio.create_task(attempt(method, argument, summary=summary, chosen=chosen)))
 
     @property
     def idle(self) -> bool:
@@ -90,7 +101,7 @@ class BugCase:
         """Let the agent look at what is unused, and act on what it asks for."""
         number = self.marks.turn + 1
         await self._begin(number)
-        settled = await self._settle(number)
+        settled = await bug_turn.settle(self, number)
         if settled.action and not self.closing:
             await self._act(settled)
 
@@ -102,7 +113,7 @@ class BugCase:
 
     async def act_again(self) -> None:
         """Carry on from a turn's outcome."""
-        settled = await self._save(SaveRequest(self.marks.bug_id, self.marks.turn))
+        settled = await self.save(SaveRequest(self.marks.bug_id, self.marks.turn))
         if settled.action:
             await self._act(settled)
         else:  # the end of the case took its number: asking again would go on for ever
@@ -189,43 +200,10 @@ class BugCase:
             await self._notice(NoticeKind.REOPENED, before.closings)
         if before.developer_due:
             notice = Notice(before.bug_id, NoticeKind.FORWARDED, number)
-            self.aside(SlackActivities.post_notice, notice, "tell developers that it was forwarded")
+            self.aside(SlackActivities.post_notice, notice, "tell developers", options.COSMETIC)
 
-    async def _settle(self, number: int) -> Settled:
-        """Run attempts at a turn until it has an outcome, people must take over, or the case is to end."""
-        bug_id, attempts = self.marks.bug_id, Attempts()
-        while True:
-            fault = None
-            if self.marks.files_due:
-                await attempt(SlackActivities.fetch_attachments, bug_id, summary="fetch attachments")
-            try:
-                if self.closing:
-                    return Settled(self.marks)
-                await self._attempt_turn(number, self.marks.attempts + 1)
-            except (FailureError, asyncio.CancelledError) as error:
-                fault = fault_of(error) if isinstance(error, FailureError) else None
-            settled = await self._save(SaveRequest(bug_id, number))
-            delay = attempts.delay(fault, workflow.now().timestamp()) if fault else 1.0
-            if delay is None and fault and not (settled.action or self.closing):
-                settled = await self._save(SaveRequest(bug_id, number, failure=fault.words))
-            if delay is None or settled.action or self.closing:
-                self.state.unanswered = False
-                return settled
-            await _pause(delay, lambda: self.closing)
-
-    async def _attempt_turn(self, number: int, no: int) -> None:
-        bug_id, limits = self.marks.bug_id, self.state.limits
-        run = AgentActivities.run_agent_investigation if number == 1 else AgentActivities.run_continuation_investigation
-        session = addressing.session_id(bug_id, number, no)
-        request = TurnRequest(bug_id, number, no, session, limits, unanswered=self.state.unanswered)
-        summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
-        self._turn = workflow.start_activity_method(run, request, summary=summary, **options.turn(limits).arguments())
-        try:
-            await self._turn
-        finally:
-            self._turn = None
-
-    async def _save(self, request: SaveRequest) -> Settled:
+    async def save(self, request: SaveRequest) -> Settled:
+        """Settle a turn in the database; whatever runs for it loses its claim."""
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
         self.merge(settled.marks)
         return settled
@@ -299,11 +277,3 @@ class BugCase:
             await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
         await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
         self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
-
-
-async def _pause(seconds: float, until: Callable[[], bool]) -> None:
-    """Wait, but no longer than until something is true."""
-    try:
-        await workflow.wait_condition(until, timeout=seconds, timeout_summary="before the next attempt")
-    except TimeoutError:
-        return

@@ -13,7 +13,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import CaseActivities, FlushRequest, Reactions, SlackActivities
+    from threadline.contracts.bug import CaseActivities, FlushRequest, IntakeActivities, Reactions, SlackActivities
     from threadline.domain import addressing, messages
     from threadline.domain.bug import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
 
@@ -126,7 +126,7 @@ class BugInvestigationWorkflow:
 
     async def _fetch_report(self) -> messages.IncomingMessage | None:
         try:
-            return await call(SlackActivities.fetch_report, self._case.state.thread, summary="fetch the report")
+            return await call(IntakeActivities.fetch_report, self._case.state.thread, summary="fetch the report")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
@@ -251,7 +251,7 @@ class BugInvestigationWorkflow:
         until = f", until {_clock(marks.wait_until)}" if marks.wait_until else ""
         what = {
             CaseStatus.NEW: "About to be investigated.",
-            CaseStatus.INVESTIGATING: f"The agent is at work (turn {marks.turn + 1}).",
+            CaseStatus.INVESTIGATING: f"The agent is at work (turn {marks.turn + 1}). {self._case.trouble}".rstrip(),
             CaseStatus.AWAITING_REPORTER: f"Waiting for the reporter ({marks.reporter_id}){until}: {marks.question}",
             CaseStatus.PENDING_VERIFICATION: f"Findings are posted; waiting for developers{until}.",
             CaseStatus.ESCALATED: "Escalated to people; silence will not resolve it.",

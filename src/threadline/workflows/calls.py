@@ -7,6 +7,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.contracts import options
+    from threadline.contracts.options import Options
     from threadline.domain.retrying import Fault, FaultKind
 
 from temporalio import exceptions
@@ -17,22 +18,37 @@ Result = TypeVar("Result")
 
 
 async def call(
-    method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str = ""
+    method: Callable[[Any, Argument], Awaitable[Result]],
+    argument: Argument,
+    *,
+    summary: str = "",
+    chosen: Options | None = None,
 ) -> Result:
-    """Run an activity to its result; `summary` is the line that Temporal's UI shows for it."""
-    chosen = options.FOR[method.__name__].arguments()
-    result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **chosen)
+    """Run an activity to its result.
+
+    Args:
+        summary: the line that Temporal's UI shows for it.
+        chosen: other options than the table has.
+    """
+    given = (chosen or options.FOR[method.__name__]).arguments()
+    result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **given)
     return result
 
 
-async def attempt(method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str) -> str:
+async def attempt(
+    method: Callable[[Any, Argument], Awaitable[Result]],
+    argument: Argument,
+    *,
+    summary: str,
+    chosen: Options | None = None,
+) -> str:
     """Run an activity that people can live without; returns why it failed for good, or nothing.
 
     Raises:
         FailureError: when the workflow was cancelled meanwhile.
     """
     try:
-        await call(method, argument, summary=summary)
+        await call(method, argument, summary=summary, chosen=chosen)
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise

@@ -6,7 +6,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import Forward, SlackActivities
+    from threadline.contracts.bug import Forward, IntakeActivities
     from threadline.domain import addressing, messages
     from threadline.domain.addressing import Thread
 
@@ -33,7 +33,7 @@ class RouteReplyWorkflow:
         outcome = "not a case"
         while batch := self._inbox.batch():
             try:
-                known = await call(SlackActivities.forward_reply, Forward(thread, batch[0]), summary="find the case")
+                known = await call(IntakeActivities.forward_reply, Forward(thread, batch[0]), summary="find the case")
             except FailureError as error:
                 if not is_cancelled_exception(error):
                     raise RuntimeError("an activity that never gives up gave up") from error

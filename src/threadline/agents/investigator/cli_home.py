@@ -14,11 +14,9 @@ import claude_agent_sdk
 from threadline.agents.investigator import cli_wrapper
 from threadline.domain.errors import Permanent
 
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS") + (
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "https_proxy",
-    "no_proxy",
+_INHERITED = (
+    *("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
+    *("HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"),
 )
 _FROM_SDK = ("PWD", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_CODE_SDK_READS_SESSION_STATE")
 

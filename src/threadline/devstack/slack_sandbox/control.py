@@ -149,10 +149,10 @@ class Control:
         return {"user": self._workspace.add_user(user).as_slack()}
 
     async def order_fault(self, given: Json) -> Json:
-        """`{fault, count?, seconds?, method?}`; `fault` is the name of a method of `Faults`."""
+        """`{fault, count?, seconds?, method?, copies?}`; `fault` is the name of a method of `Faults`."""
         count, seconds = int(given.get("count", 1)), float(given.get("seconds", 1.0))
         orders: dict[str, Callable[[], None]] = {
-            "duplicate": lambda: self._faults.duplicate(count),
+            "duplicate": lambda: self._faults.duplicate(count, int(given.get("copies", 2))),
             "drop": lambda: self._faults.drop(count),
             "delay": lambda: self._faults.delay(seconds, count),
             "reorder": lambda: self._faults.reorder(count),

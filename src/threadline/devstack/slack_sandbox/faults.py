@@ -31,15 +31,15 @@ class Faults:
     """Orders are used up one by one. Deliveries are those of what people did: the bot's own posts are not counted."""
 
     def __init__(self) -> None:
-        self._duplicates = 0
+        self._duplicates: deque[int] = deque()
         self._drops = 0
         self._holds = 0
         self._delays: deque[float] = deque()
         self._calls: defaultdict[str, deque[CallFault]] = defaultdict(deque)
 
-    def duplicate(self, count: int = 1) -> None:
-        """The next `count` events are delivered twice, with the same event id."""
-        self._duplicates += count
+    def duplicate(self, count: int = 1, copies: int = 2) -> None:
+        """The next `count` events are delivered `copies` times, with the same event id."""
+        self._duplicates.extend([copies] * count)
 
     def drop(self, count: int = 1) -> None:
         """The next `count` events are never delivered, as when Slack has given up."""
@@ -69,7 +69,8 @@ class Faults:
         self._order(method, CallFault("slow", seconds), count)
 
     def clear(self) -> None:
-        self._duplicates = self._drops = self._holds = 0
+        self._duplicates.clear()
+        self._drops = self._holds = 0
         self._delays.clear()
         self._calls.clear()
 
@@ -83,8 +84,7 @@ class Faults:
             return DeliveryPlan(copies=0)
         copies, hold = 1, False
         if self._duplicates:
-            self._duplicates -= 1
-            copies = 2
+            copies = self._duplicates.popleft()
         if self._holds:
             self._holds -= 1
             hold = True

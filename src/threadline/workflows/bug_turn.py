@@ -1,0 +1,80 @@
+"""One turn until it is settled: attempts by the agent's worker, each forked from the last good point."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts import options
+    from threadline.contracts.bug import AgentActivities, IntakeActivities, SaveRequest, Settled, TurnEnded, TurnRequest
+    from threadline.domain import addressing
+    from threadline.domain.bug import BugState, Marks
+    from threadline.domain.retrying import Attempts
+
+from threadline.workflows.calls import attempt, fault_of
+
+
+class Case(Protocol):
+    """What a turn needs of its case."""
+
+    state: BugState
+    attempt: workflow.ActivityHandle[TurnEnded] | None
+    """The attempt that runs now, for whoever must interrupt it."""
+
+    @property
+    def marks(self) -> Marks: ...
+
+    @property
+    def closing(self) -> bool: ...
+
+    async def save(self, request: SaveRequest) -> Settled: ...
+
+    def struggle(self, words: str) -> None: ...
+
+
+async def settle(case: Case, number: int) -> Settled:
+    """Run attempts at a turn until it has an outcome, people must take over, or the case is to end."""
+    bug_id, attempts = case.marks.bug_id, Attempts()
+    while True:
+        fault = None
+        if case.marks.files_due:
+            await attempt(IntakeActivities.fetch_attachments, bug_id, summary="fetch attachments")
+        try:
+            if case.closing:
+                return Settled(case.marks)
+            await _run(case, number)
+        except (FailureError, asyncio.CancelledError) as error:
+            fault = fault_of(error) if isinstance(error, FailureError) else None
+        settled = await case.save(SaveRequest(bug_id, number))
+        delay = attempts.delay(fault, workflow.now().timestamp()) if fault else 1.0
+        case.struggle(fault.words if fault and not settled.action else "")
+        if delay is None and fault and not (settled.action or case.closing):
+            settled = await case.save(SaveRequest(bug_id, number, failure=fault.words))
+        if delay is None or settled.action or case.closing:
+            case.state.unanswered = False
+            return settled
+        await _pause(delay, lambda: case.closing)
+
+
+async def _run(case: Case, number: int) -> None:
+    bug_id, limits, no = case.marks.bug_id, case.state.limits, case.marks.attempts + 1
+    run = AgentActivities.run_agent_investigation if number == 1 else AgentActivities.run_continuation_investigation
+    session = addressing.session_id(bug_id, number, no)
+    request = TurnRequest(bug_id, number, no, session, limits, unanswered=case.state.unanswered)
+    summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
+    case.attempt = workflow.start_activity_method(run, request, summary=summary, **options.turn(limits).arguments())
+    try:
+        await case.attempt
+    finally:
+        case.attempt = None
+
+
+async def _pause(seconds: float, until: Callable[[], bool]) -> None:
+    """Wait, but no longer than until something is true."""
+    try:
+        await workflow.wait_condition(until, timeout=seconds, timeout_summary="before the next attempt")
+    except TimeoutError:
+        return
