@@ -7,6 +7,7 @@ from pathlib import Path
 from secrets import randbelow
 
 import asyncpg
+import pytest
 from sqlalchemy import text
 
 from tests.storm.oracle import faults, weather
@@ -15,6 +16,8 @@ from tests.storm.scene import Storm, storm
 from threadline.bootstrap import replayer
 from threadline.db.engine import Database
 from threadline.domain.messages import IncomingMessage
+
+pytestmark = pytest.mark.timeout(300)
 
 CASES, MESSAGES = 20, 25
 KILLS = (2.0, 5.0)
@@ -36,7 +39,7 @@ async def _rage(scene: Storm, plans: Sequence[CasePlan], kills: Sequence[float] 
             together.create_task(scene.play(plan))
         for after, name in zip(kills, scene.workers, strict=False):
             together.create_task(kill(after, name))
-    await scene.until_calm(60)
+    await scene.until_calm(150)  # a turn that met a busy database is tried again after 10, 20 and 40 s
 
 
 def _messages(plans: Sequence[CasePlan]) -> Mapping[str, IncomingMessage]:
