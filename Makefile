@@ -34,8 +34,11 @@ demo: setup ## play the whole story against real parts, and leave nothing runnin
 up: setup ## start everything and stay, until Ctrl-C
 	@exec $(BIN)/threadline up
 
-.PHONY: test check
-test check: setup ## everything that CI runs
+.PHONY: check
+check: test ## the same as test
+
+.PHONY: test
+test: setup ## everything that CI runs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

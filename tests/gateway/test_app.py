@@ -159,27 +159,14 @@ async def test_a_delivery_again_is_taken_and_meets_the_same_case(gateway: Runnin
     assert [each["id"] for each in kept] == [f"T1:C_REPORTS:{event['ts']}"] * 2
 
 
-async def test_of_a_mention_and_its_twin_the_one_with_the_files_is_first(gateway: Running, temporal: Client) -> None:
+async def test_of_a_mention_and_its_twin_the_one_with_the_files_counts(gateway: Running, temporal: Client) -> None:
     twin = report(subtype="file_share", files=[{"id": "F1"}], text="<@U0THREADLINE> look")
     mention = {**{name: twin[name] for name in ("channel", "user", "text", "ts")}, "type": "app_mention"}
 
-    first = asyncio.create_task(gateway.event(mention))
-    while not (await gateway.ready())[1]["in_flight"]:
-        pass
-    assert await gateway.event(twin) == 200
-    assert await first == 200
+    assert [await gateway.event(mention), await gateway.event(twin)] == [200, 200]
 
-    kept = await signals(case_of(temporal, twin))
-    assert [len(each["files"]) for each in kept] == [1, 0]
-    assert len({each["id"] for each in kept}) == 1
-
-
-async def test_a_mention_without_a_twin_is_kept(gateway: Running, temporal: Client) -> None:
-    event = report(type="app_mention")
-
-    assert await gateway.event(event) == 200
-
-    assert len(await signals(case_of(temporal, event))) == 1
+    [kept] = await signals(case_of(temporal, twin))
+    assert len(kept["files"]) == 1
 
 
 async def test_what_is_ignored_is_acknowledged_and_counted_by_its_reason(gateway: Running) -> None:

@@ -93,12 +93,10 @@ Kind = type[Start] | type[Message] | type[Close] | type[Lookup]
 TAKEN: list[tuple[str, Json, Kind, str, str]] = [
     ("a report", said(), Start, "report", "reporter"),
     ("a report with a root's thread_ts", said(thread_ts=ROOT), Start, "report", "reporter"),
-    ("a report that mentions the bot", said(type="app_mention"), Start, "report", "reporter"),
     ("a report with a file", said(subtype="file_share", text=""), Start, "report", "reporter"),
     ("a report by /me", said(subtype="me_message"), Start, "report", "reporter"),
     ("a report that sounds like a close", said(text="close this"), Start, "report", "reporter"),
     ("the reporter's reply", reply(), Message, "message", "reporter"),
-    ("a reply that mentions the bot", reply(type="app_mention"), Message, "message", "reporter"),
     ("a reply sent to the channel as well", reply(subtype="thread_broadcast"), Message, "message", "reporter"),
     ("the reporter closes", reply(text="never mind"), Close, "close", "reporter"),
     ("someone unknown replies", reply(parent_user_id=None), Message, "message", "unknown"),
@@ -112,7 +110,6 @@ TAKEN: list[tuple[str, Json, Kind, str, str]] = [
     ("a reply edited into a close", edit(reply(text="never mind"), reply()), Message, "edit", "reporter"),
     ("a developer's edit", edit(case_reply(text="more"), case_reply()), Lookup, "edit", "developer"),
     ("a reply under a deleted report", reply(parent_user_id="USLACKBOT"), Message, "message", "unknown"),
-    ("a mention that was edited", reply(type="app_mention", edited={"ts": EDITED}), Message, "edit", "reporter"),
     ("a deleted report", deletion(said()), Message, "deletion", "reporter"),
     ("a deleted reply", deletion(reply()), Message, "deletion", "reporter"),
     ("a developer's deletion", deletion(case_reply()), Lookup, "deletion", "developer"),
@@ -153,6 +150,9 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("someone joins", said(subtype="channel_join"), IgnoreReason.SUBTYPE),
     ("the topic changes", said(subtype="channel_topic"), IgnoreReason.SUBTYPE),
     ("a counter of replies", said(subtype="message_replied", message=said()), IgnoreReason.SUBTYPE),
+    ("a mention in a report, whose message comes as well", said(type="app_mention"), IgnoreReason.MENTION),
+    ("a mention in a reply", reply(type="app_mention"), IgnoreReason.MENTION),
+    ("a mention in a case's thread", case_reply(type="app_mention"), IgnoreReason.MENTION),
     ("nobody", said(user=None), IgnoreReason.MISSING_FIELDS),
     ("no time", said(ts=None), IgnoreReason.MISSING_FIELDS),
     ("a deletion in no channel", deletion({"channel": "", "ts": ROOT}), IgnoreReason.MISSING_FIELDS),
@@ -189,18 +189,6 @@ def test_a_lookup_names_the_thread_that_the_developer_wrote_in() -> None:
 
     assert isinstance(found, Lookup)
     assert found.thread == Thread(TEAM, SUMMARIES, ROOT)
-
-
-def test_a_mention_and_its_message_twin_have_one_id() -> None:
-    assert message_of(routed(reply(type="app_mention"))).id == message_of(routed(reply())).id
-
-
-def test_an_edited_mention_and_its_message_twin_have_one_id() -> None:
-    edited = {"text": "more", "edited": {"user": REPORTER, "ts": EDITED}}
-
-    mention = message_of(routed(reply(type="app_mention", **edited)))
-
-    assert mention == message_of(routed(edit(reply(**edited), reply())))
 
 
 def test_an_edit_has_an_id_of_its_own_and_names_its_original_and_version() -> None:

@@ -20,7 +20,6 @@ from threadline.slack.errors import calling
 
 SCOPES = frozenset(
     {
-        "app_mentions:read",
         "channels:history",
         "channels:read",
         "chat:write",

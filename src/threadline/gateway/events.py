@@ -13,7 +13,6 @@ from threadline.domain.addressing import Thread
 from threadline.domain.messages import FileRef, IncomingMessage
 from threadline.domain.rich_text import mappings, string, text_of, words_of
 
-_MENTION = "app_mention"
 _SLACKBOT = "USLACKBOT"
 
 
@@ -21,6 +20,8 @@ class IgnoreReason(StrEnum):
     """Why an event reaches no workflow; each is counted."""
 
     NOT_A_MESSAGE = "not_a_message"
+    MENTION = "mention"
+    """In a channel that the bot is in, the message itself comes as well: with its files, which a mention lacks."""
     OWN_MESSAGE = "own_message"
     BOT_MESSAGE = "bot_message"
     SUBTYPE = "subtype"
@@ -160,9 +161,7 @@ def _correction(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Mappi
             return messages.EDIT, after, before
         case "message_deleted":
             return messages.DELETION, before, before
-    # An edit fires the mention again: its twin is the message_changed, not the message that was mentioned in first.
-    edited = string(event, "type") == _MENTION and bool(_object(event, "edited"))
-    return messages.EDIT if edited else "", event, {}
+    return "", event, {}
 
 
 def _team(body: Mapping[str, Any]) -> str:
@@ -246,11 +245,11 @@ def _complete(post: _Post) -> bool:
     return all((post.team, post.channel, post.ts, post.user or post.kind == messages.DELETION))
 
 
-_EVENTS = ("message", _MENTION)
 _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 
 _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Route]], ...] = (
-    (lambda post, _: post.type not in _EVENTS, _ignore(IgnoreReason.NOT_A_MESSAGE)),
+    (lambda post, _: post.type == "app_mention", _ignore(IgnoreReason.MENTION)),
+    (lambda post, _: post.type != "message", _ignore(IgnoreReason.NOT_A_MESSAGE)),
     (_own, _ignore(IgnoreReason.OWN_MESSAGE)),
     (
         lambda post, _: bool(post.bot_id) or post.subtype == "bot_message" or post.user == _SLACKBOT,

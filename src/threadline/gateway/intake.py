@@ -17,13 +17,7 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.gateway.dispatch import Dispatcher, NotAccepted
-from threadline.gateway.events import Ignored, RoutingConfig, route
-
-_TWIN_HEAD_START = 0.4
-"""Seconds that a mention waits for its message twin, which has the files; both have one id and the first one counts.
-
-With the 2.2 seconds of the dispatcher it stays within Slack's three.
-"""
+from threadline.gateway.events import RoutingConfig, route
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -45,8 +39,6 @@ class Intake:
         if self.draining:
             return HTTPStatus.SERVICE_UNAVAILABLE
         found = route(body, self._config)
-        if not isinstance(found, Ignored) and _is_mention(body):
-            await asyncio.sleep(_TWIN_HEAD_START)
         try:
             outcome = await self._dispatcher.dispatch(found)
         except NotAccepted as refused:
@@ -143,8 +135,3 @@ def bolt_app(intake: Intake, identity: AuthorizeResult, web: AsyncWebClient) -> 
     )
     app.use(_Answer(intake))
     return app
-
-
-def _is_mention(body: Mapping[str, Any]) -> bool:
-    event = body.get("event")
-    return isinstance(event, Mapping) and event.get("type") == "app_mention"
