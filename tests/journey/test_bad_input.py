@@ -14,6 +14,7 @@ from sqlalchemy import text as sql
 
 from threadline.db.engine import Database
 from threadline.devstack import environment
+from threadline.devstack.model_sandbox import ModelSandbox, Turn
 from threadline.devstack.sample_repository import make_sample_repository
 from threadline.devstack.scene import Scene
 from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
@@ -187,3 +188,22 @@ def _plant_traps(repository: Path, clone: Path, marker: Path) -> None:
     git("add", "--all")
     git("commit", "--quiet", "-m", "traps")
     git("push", "--quiet", "origin", "main")
+
+
+async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> None:
+    async def only_talks(turn: Turn) -> None:
+        await turn.text_only("I had a look, and it was interesting.")
+
+    folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
+    async with ModelSandbox.running(default=only_talks) as model:
+        key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
+        given = environment.pick(os.environ, environment.MACHINE) | key
+        async with Stack.running(folder, Wishes(given=given)) as stack, Scene.on(stack) as scene:
+            await scene.write_report(CLEAR)
+            await scene.until_status(CaseStatus.ESCALATED)
+            assert "cannot be used" in (await scene.turns())[-1].failure
+            await scene.until_bot_says("is with people now", "cannot be used")
+            await scene.until_bot_says("cannot be used", channel=SUMMARIES)
+            await scene.reply(REPORTER, "never mind")
+            await scene.until_status(CaseStatus.RESOLVED)
+    await asyncio.to_thread(shutil.rmtree, folder)

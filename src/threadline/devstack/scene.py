@@ -11,7 +11,7 @@ from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord, Transition
 from threadline.db.pull_requests import PullRequestRecord
 from threadline.db.turns import TurnRecord
-from threadline.devstack.controls import Json, until
+from threadline.devstack.controls import Json, ModelControl, until
 from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline.devstack.stack import Stack
 from threadline.domain.addressing import Thread, bug_workflow_id
@@ -35,7 +35,7 @@ class Scene:
     """The places of one case. `report` is the report's `ts`; `bug_id` and `summary` are known once they exist."""
 
     def __init__(self, stack: Stack, database: Database, hear: Hear) -> None:
-        self.stack, self.slack, self.model = stack, stack.slack, stack.model
+        self.stack, self.slack = stack, stack.slack
         self.report, self.summary, self.bug_id = "", "", ""
         self._database, self._hear = database, hear
         self._heard: set[tuple[str, str]] = set()
@@ -50,6 +50,11 @@ class Scene:
             await database.dispose()
 
     # People
+
+    @property
+    def model(self) -> ModelControl:
+        """Raises `Permanent` on a stack whose model is not the sandbox."""
+        return self.stack.model
 
     async def write_report(self, text: str, **more: Any) -> None:
         """The reporter writes in the reports channel, and the case gets its number."""
