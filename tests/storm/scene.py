@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -12,6 +13,7 @@ from random import Random
 
 import asyncpg
 from sqlalchemy import make_url, text
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -41,6 +43,8 @@ SELECT bug_id, team, channel, thread_ts FROM cases
 WHERE escalated AND status IN ('escalated', 'pending_verification') ORDER BY id
 """)
 """Cases that silence never resolves."""
+_BACKS_OFF = re.compile(r"The agent is at work \(turn \d+\)\. \S")
+"""A case whose last attempt at a turn failed for now says why behind its state."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +104,33 @@ class Storm:
         await self.family.kill(name)
         await self.family.restart(name)
 
-    async def until_calm(self, seconds: float) -> None:
-        """Wait until no workflow runs, whether by silence or, where silence may not, by an operator's word."""
-        deadline = time.monotonic() + seconds
+    async def until_calm(self, seconds: float, longest: float) -> None:
+        """Wait until no workflow runs, whether by silence or, where silence may not, by an operator's word.
+
+        Args:
+            seconds: for every case but those that say that they wait for the next attempt at a turn.
+            longest: for those: the product waits 10, 20 and 40 s after a transient fault.
+        """
+        began = time.monotonic()
         while running := await self._running():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no end after {seconds:.0f} s of: {', '.join(running)}")
+            waited = time.monotonic() - began
+            told = {case: await self._details(case) for case in running} if waited > seconds else {}
+            ended = set(told) - set(await self._running()) if told else set()
+            told = {case: words for case, words in told.items() if case not in ended}
+            waiting = any(_BACKS_OFF.search(words) for words in told.values())
+            stuck = [f"{case}: {words}" for case, words in told.items() if not _BACKS_OFF.search(words)]
+            if waiting:  # the clock of such a case runs with it
+                stuck = [words for words in stuck if not words.startswith("sla:")]
+            if stuck or waited > longest:
+                raise AssertionError(f"no end after {waited:.0f} s of: {'; '.join(stuck or map(str, told.items()))}")
             await self._resolve_what_is_with_people()
             await asyncio.sleep(0.5)
+
+    async def _details(self, workflow_id: str) -> str:
+        """What Temporal's UI shows of a workflow; for one that has just ended, what it showed last."""
+        handle = self.client.get_workflow_handle(workflow_id)
+        answer = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        return str(answer.current_details)
 
     async def _running(self) -> list[str]:
         return [found.id async for found in self.client.list_workflows("ExecutionStatus = 'Running'")]

@@ -39,7 +39,7 @@ async def _rage(scene: Storm, plans: Sequence[CasePlan], kills: Sequence[float] 
             together.create_task(scene.play(plan))
         for after, name in zip(kills, scene.workers, strict=False):
             together.create_task(kill(after, name))
-    await scene.until_calm(150)  # a turn that met a busy database is tried again after 10, 20 and 40 s
+    await scene.until_calm(60, 150)
 
 
 def _messages(plans: Sequence[CasePlan]) -> Mapping[str, IncomingMessage]:
@@ -77,7 +77,7 @@ async def test_the_oracle_sees_what_is_lost_unused_unposted_or_posted_twice(
 
         assert await seen(f"{withheld.id} was never stored")
         await scene.deliver(plan.thread, withheld)
-        await scene.until_calm(60)
+        await scene.until_calm(60, 150)
         assert await faults(scene, {**scene.sent, **plan.messages}) == []
 
         findings = next(post for post in scene.posts() if post.key.endswith(":findings"))
