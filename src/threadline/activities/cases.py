@@ -1,5 +1,7 @@
 """The case in the database, as its workflow asks for it."""
 
+from collections.abc import Sequence
+
 import structlog
 from temporalio import activity
 
@@ -17,9 +19,20 @@ from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Limits, Marks
 from threadline.domain.errors import IllegalTransition
-from threadline.domain.messages import QUARANTINED
 
 _log = structlog.get_logger(__name__)
+
+
+def tell_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
+    """One line for each message that could not be read; what it says stays in the database."""
+    for message in ids:
+        _log.error(
+            "message_quarantined",
+            message=message,
+            slack_thread=thread.key,
+            case=case,
+            advice="`threadline cases quarantine` shows it; nobody has answered it",
+        )
 
 
 class LiveCaseActivities(CaseActivities):
@@ -36,11 +49,11 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
-        for message in request.messages:
-            if message.kind == QUARANTINED:
-                _log.warning("message_quarantined", message=message.id, thread=request.thread.key)
         async with self._database.begin() as work:
-            return await work.conversation.flush(request.thread, request.messages)
+            marks = await work.conversation.flush(request.thread, request.messages)
+            quarantined = work.conversation.quarantined
+        tell_quarantined(request.thread, quarantined, case=marks.bug_id)
+        return marks
 
     @activity.defn
     async def parse_bug_report(self, bug_id: str) -> Marks:

@@ -10,6 +10,7 @@ from threadline.db.conversation import Conversation
 from threadline.db.overview import Overview
 from threadline.db.posts import Posts
 from threadline.db.pull_requests import PullRequests
+from threadline.db.quarantine import Quarantine
 from threadline.db.services import Services
 from threadline.db.sla import SlaEvents
 from threadline.db.threads import Threads
@@ -51,6 +52,10 @@ class Work:
     @cached_property
     def pull_requests(self) -> PullRequests:
         return PullRequests(self.connection)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        return Quarantine(self.connection)
 
     @cached_property
     def services(self) -> Services:
