@@ -41,3 +41,50 @@ class AnotherOrder(BugInvestigationWorkflow):
         if self._case.inbox and not self._opened:
             await self._flush()
         await super()._take_in()
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class OneActivityMoreLater(BugInvestigationWorkflow):
+    """Goes the recorded way for a while."""
+
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+        self._flushes = 0
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        return await super().run(state)
+
+    async def _flush(self) -> None:
+        self._flushes += 1
+        if self._flushes > 1:
+            await call(IntakeActivities.fetch_report, self._case.state.thread)
+        await super()._flush()
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class NeverEnds(BugInvestigationWorkflow):
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        await super().run(state)
+        await workflow.wait_condition(lambda: False)
+        return "never"
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class Raises(BugInvestigationWorkflow):
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        return await super().run(state)
+
+    async def _flush(self) -> None:
+        raise ValueError("the marks are of another house")

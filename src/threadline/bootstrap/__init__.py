@@ -3,6 +3,7 @@
 from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
 from threadline.bootstrap.doctor import Check, examine
 from threadline.bootstrap.gateway import run_gateway
+from threadline.bootstrap.replaying import Verdict, Wanted, verdicts
 from threadline.bootstrap.temporal import replayer, temporal_client
 from threadline.bootstrap.workers import run_worker, upgrade_database
 
@@ -10,6 +11,8 @@ __all__ = [
     "CaseDesk",
     "CaseFile",
     "Check",
+    "Verdict",
+    "Wanted",
     "case_desk",
     "examine",
     "replayer",
@@ -17,4 +20,5 @@ __all__ = [
     "run_worker",
     "temporal_client",
     "upgrade_database",
+    "verdicts",
 ]
