@@ -12,7 +12,8 @@ from typing import Any
 import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
 from threadline.activities.cases import LiveCaseActivities
@@ -41,6 +42,7 @@ from threadline.settings import (
     CaseSettings,
     ChannelSettings,
     DatabaseSettings,
+    DeploymentSettings,
     ForgeSettings,
     LogSettings,
     RepositorySettings,
@@ -89,7 +91,8 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             core = _CoreSettings()
             client = await temporal_client()
             await _check_temporal(client)
-            workers.append(_core_worker(client, await opened.enter_async_context(_core_activities(core, client))))
+            served = await opened.enter_async_context(_core_activities(core, client))
+            workers.append(_core_worker(client, served, core.deployment))
         for worker in workers:
             await opened.enter_async_context(worker)
         _log.info("worker_ready", queue=queue)
@@ -97,7 +100,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, activities: list[Callable[..., Any]]) -> Worker:
+def _core_worker(client: Client, activities: list[Callable[..., Any]], deployment: DeploymentSettings) -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
@@ -111,6 +114,23 @@ def _core_worker(client: Client, activities: list[Callable[..., Any]]) -> Worker
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        deployment_config=deployment_config(deployment.deployment, deployment.build_id),
+    )
+
+
+def deployment_config(name: str, build_id: str) -> WorkerDeploymentConfig | None:
+    """Temporal's worker versioning for a build, or none where it has no name.
+
+    A case moves on with its next task: it lives for weeks and can be reopened, so pinned to its build it would keep
+    every old worker running for as long.
+    https://docs.temporal.io/worker-versioning
+    """
+    if not name:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=name, build_id=build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
     )
 
 
@@ -137,6 +157,7 @@ class _CoreSettings:
     case: CaseSettings = field(default_factory=CaseSettings.read)
     repository: RepositorySettings = field(default_factory=RepositorySettings.read)
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
+    deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
 
 
 @asynccontextmanager
