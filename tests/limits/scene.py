@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import asyncpg
 from sqlalchemy import text
+from temporalio import activity
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey
@@ -23,7 +24,7 @@ from tests.workflows.house import Agent, core_activities
 from threadline.activities.faults import FaultInterceptor
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
-from threadline.contracts.bug import AgentActivities
+from threadline.contracts.bug import AgentActivities, Reactions, TurnRef
 from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import SlackSandbox, identity
@@ -39,6 +40,16 @@ _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'b
 _UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wakes AND turn IS NULL")
 _EXPECTED_TASK_FAILURES = ("UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND")
 """How the server hands over a signal that came as a run was ending, or too many at once."""
+
+
+@activity.defn
+async def add_reactions(_: Reactions) -> None:
+    """None."""
+
+
+@activity.defn
+async def mark_used(_: TurnRef) -> None:
+    """None."""
 
 
 @dataclass
@@ -107,14 +118,23 @@ class Ground:
         client: Client | None = None,
         workflows: Sequence[type] = WORKFLOWS,
         deployment: WorkerDeploymentConfig | None = None,
+        reactions: bool = True,
     ) -> AsyncIterator[None]:
-        """A core worker and an agent worker, as the product builds them."""
+        """A core worker and an agent worker, as the product builds them.
+
+        Args:
+            reactions: without them a flood takes half the time, which is spent on emoji.
+        """
         served = client or self.client
+        activities = core_activities(self.database, served, self.web, limits=limits)
+        if not reactions:
+            activities = [each for each in activities if each.__name__ not in ("add_reactions", "mark_used")]
+            activities += [add_reactions, mark_used]
         core = Worker(
             served,
             task_queue=CORE_QUEUE,
             workflows=workflows,
-            activities=core_activities(self.database, served, self.web, limits=limits),
+            activities=activities,
             interceptors=[FaultInterceptor()],
             workflow_runner=workflow_runner(),
             deployment_config=deployment,

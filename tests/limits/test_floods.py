@@ -18,7 +18,7 @@ SIGNALS_PER_RUN = 10_000
 
 @pytest.mark.promise("intake:flood:one-thread")
 async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(ground: Ground) -> None:
-    async with ground.working():
+    async with ground.working(reactions=False):
         thread = ground.thread()
         began = time.monotonic()
         await ground.deliver(thread, ground.report(thread))
@@ -72,7 +72,7 @@ async def test_a_signal_that_the_server_refuses_is_refused_to_slack_and_taken_la
 async def test_a_thousand_threads_at_once_are_a_thousand_cases(ground: Ground) -> None:
     threads = [ground.thread() for _ in range(THREADS)]
     began = time.monotonic()
-    async with ground.working():
+    async with ground.working(reactions=False):
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
         print("sent", time.monotonic() - began, len(ground.refused))  # noqa: T201
         await ground.until_stored(90)
