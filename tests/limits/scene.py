@@ -163,11 +163,15 @@ class Ground:
 
         await self.until(all_used, f"{len(self.sent)} messages are stored and used", seconds)
 
-    async def faults(self) -> list[str]:
-        """Messages that were lost or stored twice, tasks that failed, runs that broke off."""
+    async def lost(self) -> list[str]:
+        """Messages that were not stored exactly once."""
         async with self.database.begin() as work:
             times = Counter(row.message_id for row in await work.connection.execute(_STORED))
-        found = [f"{identity} was stored {times[identity]} times" for identity in self.sent if times[identity] != 1]
+        return [f"{identity} was stored {times[identity]} times" for identity in self.sent if times[identity] != 1]
+
+    async def faults(self) -> list[str]:
+        """Messages that were lost or stored twice, tasks that failed, runs that broke off."""
+        found = await self.lost()
         found += [
             f"a task failed: {cause}" for cause in await self.task_failures() if cause not in _EXPECTED_TASK_FAILURES
         ]
