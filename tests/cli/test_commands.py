@@ -28,7 +28,10 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "demo", "gateway", "worker", "db upgrade", "doctor", "cases list", "cases show", "cases resolve", "replay"],
+    [
+        *("up", "demo", "gateway", "worker", "db upgrade", "doctor", "replay"),
+        *("cases list", "cases show", "cases resolve", "cases quarantine"),
+    ],
 )
 def test_every_command_says_what_it_is_for(command: str, tmp_path: Path) -> None:
     done = threadline(*command.split(), "--help", folder=tmp_path)
