@@ -45,6 +45,10 @@ test: setup ## everything that CI runs
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PYTEST)
 
+.PHONY: limits
+limits: setup ## the floods of tests/limits in full size: 10,000 messages in one thread
+	THREADLINE_LIMITS=full $(BIN)/pytest tests/limits $(PYTEST)
+
 .PHONY: format
 format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -119,11 +119,13 @@ class Ground:
         workflows: Sequence[type] = WORKFLOWS,
         deployment: WorkerDeploymentConfig | None = None,
         reactions: bool = True,
+        agents: bool = True,
     ) -> AsyncIterator[None]:
         """A core worker and an agent worker, as the product builds them.
 
         Args:
             reactions: without them a flood takes half the time, which is spent on emoji.
+            agents: whether anybody takes the turns.
         """
         served = client or self.client
         activities = core_activities(self.database, served, self.web, limits=limits)
@@ -139,8 +141,11 @@ class Ground:
             workflow_runner=workflow_runner(),
             deployment_config=deployment,
         )
-        agents = activities_of(self.agent, AgentActivities)
-        async with core, Worker(served, task_queue=AGENTS_QUEUE, activities=agents):
+        async with AsyncExitStack() as opened:
+            await opened.enter_async_context(core)
+            if agents:
+                played = activities_of(self.agent, AgentActivities)
+                await opened.enter_async_context(Worker(served, task_queue=AGENTS_QUEUE, activities=played))
             yield
 
     # -- what has come of it -----------------------------------------------------------------------------------------
