@@ -50,6 +50,10 @@ format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+.PHONY: guarantees
+guarantees: setup ## write docs/guarantees.md from tests/promises/
+	@$(BIN)/python -m tests.promises
+
 .PHONY: lock
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-emit-index-url --no-header \

@@ -99,6 +99,7 @@ def test_error_of_somebody_else_is_not_judged() -> None:
     assert failure_of(KeyError("x"), _watch()) is None
 
 
+@pytest.mark.promise("agent:failure:no-secret")
 def test_error_text_holds_the_last_lines_and_no_secret() -> None:
     watch = _watch()
     for line in [*("noise" for _ in range(100)), f"key {KEY} of postgresql://owner:pass@db", "password hunter2"]:
@@ -119,6 +120,7 @@ OUTCOME = {
 }  # fmt: skip
 
 
+@pytest.mark.promise("turn:outcome:checked")
 @pytest.mark.parametrize(
     ("changes", "may_ask", "told"),
     [

@@ -52,6 +52,7 @@ async def test_it_reads_the_named_view_and_says_when_there_is_more(as_reader: st
     assert (len(table.rows), table.truncated) == (2, False)
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -73,6 +74,7 @@ async def test_anything_but_one_reading_statement_is_refused(shop: str, as_reade
         assert connection.execute("SELECT to_regclass('pwn')").fetchone() == (None,)
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize("statement", ["commit", "set transaction read write", ""])
 async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: str) -> None:
     queries = queries_of(as_reader)
@@ -81,16 +83,19 @@ async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: 
     assert (await queries.query("shop", "show transaction_read_only", 1)).rows == [["on"]]
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 async def test_a_second_statement_is_never_run(as_reader: str) -> None:
     with pytest.raises(Permanent, match="multiple commands"):
         await queries_of(as_reader).query("shop", "select 1; commit; create table pwn()", 10)
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 async def test_a_superuser_is_no_source(shop: str) -> None:
     with pytest.raises(Permanent, match="too powerful"):
         await queries_of(shop).check()
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize(
     ("grant", "word"),
     [
@@ -116,6 +121,7 @@ async def test_a_login_that_could_do_more_is_no_source(shop: str, as_reader: str
         await queries_of(as_reader).check()
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agent_url: str) -> None:
     with pytest.raises(Permanent, match="own database"):
         await queries_of(as_reader, own=as_reader.replace("reader", "somebody")).check()
@@ -123,6 +129,7 @@ async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agen
         await queries_of(agent_url).check()
 
 
+@pytest.mark.promise("agent:failure:no-secret")
 async def test_a_source_that_is_away_is_told_without_its_address(as_reader: str) -> None:
     away = as_reader.replace("host=", "host=%2Fnowhere")
     with pytest.raises(Transient) as caught:
