@@ -27,7 +27,8 @@ CASE = Area(
         Promise(
             "case:ui:after-continue-as-new",
             "What Temporal's UI shows of a case is there again in its next run.",
-            "details that each run sets, and a memo that is handed on (`workflows/bug_investigation.py`).",
+            "a memo that is handed on, and details, memo and search attributes that each run sets "
+            "(`workflows/bug_investigation.py`).",
         ),
         Promise(
             "case:operator:resolves",

@@ -10,6 +10,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
+from tests.workflows.environment import real_time
 from tests.workflows.house import House, house, outcome
 from threadline.activities.cases import LiveCaseActivities
 from threadline.contracts.bug import StatusChange, TurnRequest
@@ -102,14 +103,14 @@ async def test_the_clock_of_an_escalation_outlives_the_run_that_started_it(
     database: Database, pool: asyncpg.Pool
 ) -> None:
     limits = Limits(history_events=11)
-    async with house(database, pool, outcome(ESCALATE), outcome(POST), limits=limits) as home:
+    async with house(database, pool, outcome(ESCALATE), outcome(POST), limits=limits, server=real_time) as home:
         await home.report()
-        first = (await home.handle.describe()).run_id
         await home.until_status("escalated")
+        clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
+        parent = (await clock.describe()).raw_description.workflow_execution_info.parent_execution
         await home.reporter("any news?")
         await home.until_status("escalated", "investigating", "pending_verification")
-        assert (await home.handle.describe()).run_id != first, "it ran on under a new run"
-        clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
+        assert (await home.handle.describe()).run_id != parent.run_id, "the case ran on under a new run"
         assert (await clock.describe()).status is WorkflowExecutionStatus.RUNNING
         await home.developer("I am on it")
 
