@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -69,3 +70,33 @@ async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(
     done = await asyncio.to_thread(_start, tmp_path, TEMPORAL_ADDRESS=address, DATABASE_URL=empty)
     assert done.returncode == 1, done.stderr
     assert "run `threadline db upgrade`" in done.stderr
+
+
+@pytest.mark.promise("operation:worker:stopped-while-seeking")
+@pytest.mark.parametrize("command", ["worker --queue core", "worker --queue agents", "gateway --http 127.0.0.1:0"])
+async def test_a_process_that_seeks_temporal_ends_when_it_is_asked_to(
+    command: str, unused_tcp_port: int, tmp_path: Path
+) -> None:
+    sought: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+    never = "postgresql://127.0.0.1:1/none"
+    agents = {"THREADLINE_AGENT_DATABASE_URL": never, "ANTHROPIC_API_KEY": "sk-none"}
+    given = {**GIVEN, "DATABASE_URL": never, "SLACK_SIGNING_SECRET": "none"}
+    if "agents" in command:
+        given = environment.pick(os.environ, environment.MACHINE) | agents
+    async with await asyncio.start_server(lambda _, writer: sought.put_nowait(writer), "127.0.0.1", unused_tcp_port):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "threadline", *command.split()),
+            env={**given, "THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"},
+            cwd=tmp_path,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        connections = [await sought.get()]
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):  # the tries themselves go on for 40 s
+            _, told = await process.communicate()
+        while not sought.empty():
+            connections.append(sought.get_nowait())
+        for connection in connections:
+            connection.close()
+            await connection.wait_closed()
+    assert told.decode().splitlines()[-1] == "threadline: Stopped before Temporal answered."

@@ -87,9 +87,10 @@ async def test_the_agents_login_is_not_the_owner_and_cannot_become_it(family: Fa
 
 @pytest.mark.promise("devstack:data:kept")
 async def test_an_interrupted_initdb_is_not_taken_for_a_cluster(family: Family, home: Path) -> None:
-    (home / "postgres" / "data-half").mkdir(parents=True)
+    (home / "postgres" / "data-half" / "base").mkdir(parents=True)
     databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
     assert migrate.is_current(databases.owner)
+    assert [path.name for path in (home / "postgres").glob("data*")] == ["data"], "nothing half is left"
 
 
 async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -> None:

@@ -32,7 +32,8 @@ DEVSTACK = Area(
         ),
         Promise(
             "devstack:data:kept",
-            "Postgres and Temporal keep their data over a restart, and half a cluster is not taken for a whole one.",
+            "Postgres and Temporal keep their data over a restart, and half a cluster is not taken for a whole one "
+            "and does not stay.",
             "`devstack/postgres.py`, `devstack/temporal.py`.",
         ),
     ),

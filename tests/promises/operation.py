@@ -50,6 +50,11 @@ OPERATION = Area(
             "checks before the first poll (`bootstrap/workers.py`).",
         ),
         Promise(
+            "operation:worker:stopped-while-seeking",
+            "A process that still seeks Temporal ends at once when it is asked to.",
+            "a stop that is raced with the tries (`bootstrap/temporal.py`).",
+        ),
+        Promise(
             "operation:contract:timeouts",
             "Every activity that a workflow may ask for has its timeouts and retries in one table; those that store "
             "have no last attempt; and of a post one call ends before its attempt, and its attempt before its claim.",

@@ -38,6 +38,7 @@ ORDER = Area(
                 "*What it cannot reach.* What a deleted message said is removed from the conversation, its files with "
                 "it. It stays in the agent's transcript when a turn had read it, in what was posted since, and in the "
                 "workflow's history until Temporal removes that.",
+                "*A file that is deleted without its message.* The stored copy of it stays.",
                 "*Deletions that Slack does not explain.* When it tells of a deleted reply without saying in which "
                 "thread it was, the stored text stays.",
             ),

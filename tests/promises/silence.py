@@ -44,10 +44,10 @@ SILENCE = Area(
         ),
         Promise(
             "silence:escalation:outlives-the-run",
-            "The clock of an escalation outlives the run of its case that started it, and is told of a developer's word "
-            "by a run that is about to continue as new.",
-            "a child that its parent's end leaves alone (`workflows/sla_tracking.py`), and a run that does not end while "
-            "it tells (`workflows/bug_case.py`).",
+            "The clock of an escalation outlives the run of its case that started it, and is told of a developer's "
+            "word by a run that is about to continue as new.",
+            "a child that its parent's end leaves alone (`workflows/sla_tracking.py`), and a run that does not end "
+            "while it tells (`workflows/bug_case.py`).",
         ),
         Promise(
             "silence:escalation:acknowledged",

@@ -1,6 +1,7 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -24,12 +25,35 @@ _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
 
 
-async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES) -> Client:
+async def temporal_client(
+    *, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES, stop: asyncio.Event | None = None
+) -> Client:
     """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
 
+    Args:
+        stop: ends the search.
+
     Raises:
-        Permanent: nothing answers there, after half a minute of trying.
+        Permanent: nothing answers there, after half a minute of trying, or before the stop.
     """
+    seeking = _seek(retry_config, tries)
+    return await (_unless(stop, seeking) if stop else seeking)
+
+
+async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> Client:
+    """Half a minute is longer than whoever stops a process waits before it is killed."""
+    found, stopped = asyncio.create_task(seeking), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not found.done():
+            raise Permanent("Stopped before Temporal answered.")
+        return found.result()
+    finally:
+        found.cancel()
+        stopped.cancel()
+
+
+async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
     for attempt in range(1, tries + 1):
         try:
