@@ -84,7 +84,7 @@ async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: 
 
 async def test_a_second_statement_is_never_run(as_reader: str) -> None:
     for statement in ("select 1; commit; create table pwn()", "show port; commit", "select 1) q; commit; select (2"):
-        with pytest.raises(Permanent, match="multiple commands|syntax error"):
+        with pytest.raises(Permanent, match=r"multiple commands|syntax error"):
             await queries_of(as_reader).query("shop", statement, 10)
 
 

@@ -167,7 +167,9 @@ async def _bounded(
         f"c{at}" if column.type_code in _PASSED else f"left(c{at}::text, {_CELL_SHOWN})"
         for at, column in enumerate(columns)
     )
-    query = f"SELECT {shown} FROM ".encode() + inner + f" q({aliases}) LIMIT {int(limit) + 1}".encode()
+    around = f"SELECT {shown} FROM %s q({aliases}) LIMIT {int(limit) + 1}"  # noqa: S608 # names of ours, and numbers
+    before, _, after = around.encode().partition(b"%s")
+    query = before + inner + after
     return query, [column.name for column in columns]
 
 
