@@ -93,7 +93,12 @@ async def test_a_value_of_many_megabytes_is_cut_before_it_is_sent(
     as_reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received: list[int] = []
-    monkeypatch.setattr(read_only_queries, "_shown", lambda value: received.append(len(str(value))) or value)
+
+    def shown(value: object) -> object:
+        received.append(len(str(value)))
+        return value
+
+    monkeypatch.setattr(read_only_queries, "_shown", shown)
     statement = "SELECT 7 AS n, repeat('x', 100000000) AS big, ARRAY[repeat('y', 5000)], NULL, 1.5 -- a comment"
     table = await queries_of(as_reader).query("shop", statement, 1)
     assert max(received) == 2000, "what came over the wire"
