@@ -154,6 +154,15 @@ async def test_violation_is_given_back_once_and_the_mended_answer_counts(bench: 
     )
 
 
+@pytest.mark.promise("privacy:audience:schema")
+async def test_words_for_the_reporter_that_hold_something_internal_are_given_back_once(bench: "Bench") -> None:
+    bench.answers(for_reporter="It is in cart.py.")
+    result = await bench.first_turn()
+    assert len(bench.model.log) == 2
+    assert "for_reporter is read by the reporter, and holds the file cart.py" in bench.prompts()[-1]
+    assert result.outcome.for_reporter, "no turn is lost over it: the words are kept back when they would be shown"
+
+
 @pytest.mark.promise("turn:outcome:checked")
 async def test_second_violation_fails_for_good(bench: "Bench") -> None:
     bench.answers(action="resolved", summary=" ")

@@ -90,10 +90,10 @@ async def test_redelivered_entries_are_kept_once_and_batches_stay_whole(scene: S
     assert [uuid.split("-")[1] for uuid in uuids] == [str(place) for place in range(5)] * 12
 
 
-async def test_cost_state_is_not_handed_back_and_odd_characters_are(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_odd_characters_are_handed_back(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     store, where = PostgresSessionStore(pool, claim), key(claim.session_id)
     odd = entry(uuid="a", text="nul \x00, half \ud800, é")
-    await store.append(where, [odd, {"type": "cost-state"}])
+    await store.append(where, [odd])
     assert await store.load(where) == [odd]

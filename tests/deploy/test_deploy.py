@@ -37,6 +37,7 @@ DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PRODUCT = {name: service for name, service in SERVICES.items() if "build" in service}
+DATA = "/var/lib/threadline"
 OF_THE_IMAGE = {"THREADLINE_HOME", "THREADLINE_WORKSPACES"}
 GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}
 
@@ -132,6 +133,36 @@ def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
     )
     assert {name for line in sources for name in line.split()} == let_in
     assert all((ROOT / name).exists() for name in let_in)
+
+
+@pytest.mark.promise("operation:image:confined")
+@pytest.mark.parametrize("name", PRODUCT)
+def test_every_process_of_the_product_is_confined(name: str) -> None:
+    service = PRODUCT[name]
+    assert service["user"] == "10001:10001"
+    assert service["read_only"] is True
+    assert service["tmpfs"] == ["/tmp"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"cap_add", "privileged", "devices", "pid", "ipc", "network_mode", "userns_mode"} & set(service)
+    mounts = service.get("volumes", [])
+    assert all(mount == DATA for mount in mounts), "its data folder, and nothing of the machine"
+    assert bool(mounts) == (name in {"agents", "core"})
+
+
+@pytest.mark.promise("operation:image:confined")
+def test_the_image_runs_as_a_user_who_owns_its_data_folder_and_nothing_else() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    [*_, user] = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
+    assert user == "10001:10001"
+    assert "--uid 10001" in text
+    assert "--gid 10001" in text
+    variables = dict(re.findall(r"\b([A-Z_]+)=(/\S+)", text[text.rindex("\nFROM ") :]))
+    assert variables["THREADLINE_HOME"] == DATA
+    assert variables["TMPDIR"].startswith(f"{DATA}/")
+    assert f"--owner=10001 --group=10001 {variables['TMPDIR']}" in text
+    copied = re.findall(r"^COPY (.+)$", text[text.rindex("\nFROM ") :], re.MULTILINE)
+    assert not [line for line in copied if "--chown" in line], "what it runs it cannot change"
 
 
 def parse(command: Any, name: str, words: list[str]) -> None:

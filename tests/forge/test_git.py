@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -159,6 +161,38 @@ def test_credentials_in_gits_own_words_are_taken_out() -> None:
 async def test_a_missing_git_is_said_in_words(tmp_path: Path) -> None:
     with pytest.raises(Permanent, match="install git"):
         await Git({"PATH": str(tmp_path)}).init(tmp_path / "r.git")
+
+
+_FETCHING = """
+import asyncio, pathlib, sys
+from threadline.forge.git import Git
+from threadline.forge.remotes import Remote
+where, url = pathlib.Path(sys.argv[1]), sys.argv[2]
+asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url)))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux ties a process to its parent")
+@pytest.mark.promise("privilege:orphans:git")
+async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    await Git().init(tmp_path / "r.git")
+    called, ended = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        while await reader.read(1000):  # the end of the connection is the end of git
+            pass
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        url = f"git://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
+        words = [sys.executable, "-c", _FETCHING, str(tmp_path / "r.git"), url]
+        worker = await asyncio.create_subprocess_exec(*words, env={"PATH": os.environ["PATH"]})
+        await asyncio.wait_for(called.wait(), 30)
+        worker.kill()
+        await worker.wait()
+        await asyncio.wait_for(ended.wait(), 30)
 
 
 @pytest.mark.promise("fix:git:runs-nothing")

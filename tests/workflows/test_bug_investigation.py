@@ -157,7 +157,8 @@ async def test_a_developers_first_message_acknowledges_the_escalation(database: 
 
 @pytest.mark.promise("case:end:told")
 async def test_resolved_ends_the_case_and_tells_the_reporter(database: Database, pool: asyncpg.Pool) -> None:
-    async with house(database, pool, outcome(RESOLVE, "it is no bug: the discount had ended")) as home:
+    told = "It is no bug: the discount had ended."
+    async with house(database, pool, outcome(RESOLVE, "the clock of the shop is right", for_reporter=told)) as home:
         await home.report()
         assert await home.handle.result() == "resolved"
         assert any("the discount had ended" in said and "resolved" in said for said in home.said(REPORTS))

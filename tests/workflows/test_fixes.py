@@ -65,7 +65,7 @@ async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolv
         await home.until_said("have a proposed fix", REPORTS)
         await home.developer("that is good")
         await home.until_status("investigating", "resolved")
-        await home.until_said("A fix was proposed at", REPORTS)
+        await home.until_said("A fix was proposed at", SUMMARIES)
 
 
 @pytest.mark.promise("fix:permission:developer-in-the-batch")
@@ -145,7 +145,8 @@ async def test_never_mind_after_the_fix_names_the_pull_request(
         await _asked_for_a_fix(home)
         await home.reporter("never mind", messages.CLOSE)
         assert await home.handle.result() == "resolved"
-        assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in home.said(REPORTS))
+        assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in home.said(SUMMARIES))
+        assert any("A fix was proposed; it is left" in said for said in home.said(REPORTS))
 
 
 @pytest.mark.promise("silence:fix:looked-up-first")
