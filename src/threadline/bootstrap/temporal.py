@@ -6,13 +6,15 @@ from typing import Any
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RetryConfig, RPCError
 from temporalio.worker import Replayer, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from threadline.domain.errors import Permanent
+from threadline.payloads import encryption
+from threadline.settings import PayloadSettings
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
@@ -22,6 +24,15 @@ SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
+
+
+def data_converter() -> DataConverter:
+    """How every process here reads and writes what Temporal keeps: encrypted when there are keys.
+
+    Raises:
+        Permanent: THREADLINE_PAYLOAD_KEYS is wrong.
+    """
+    return encryption.data_converter(PayloadSettings.read().keys)
 
 
 async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES) -> Client:
@@ -34,7 +45,7 @@ async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=pydantic_data_converter, retry_config=retry_config)
+                return await Client.connect(**config, data_converter=data_converter(), retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
@@ -66,4 +77,4 @@ def workflow_runner() -> WorkflowRunner:
 
 def replayer() -> Replayer:
     """Replays histories against the workflows as they are now."""
-    return Replayer(workflows=WORKFLOWS, data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
+    return Replayer(workflows=WORKFLOWS, data_converter=data_converter(), workflow_runner=workflow_runner())
