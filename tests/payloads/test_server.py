@@ -1,7 +1,6 @@
 """The codec server over HTTP, as Temporal's UI and command line ask it: who is shown what."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -143,7 +142,7 @@ async def test_the_uis_question_before_its_question_is_answered() -> None:
         assert answer.headers["Access-Control-Allow-Credentials"] == "true"
 
 
-@pytest.mark.parametrize("asked", ["", "no json", '{"payloads": [{"data": "***"}]}', json.dumps("x" * 99)])
+@pytest.mark.parametrize("asked", ["", "no json", '{"payloads": 5}', '{"payloads": [{"data": {}}]}'])
 async def test_a_body_that_is_none_is_said(asked: str) -> None:
     async with codec_server() as client:
         answer = await client.post("/decode", data=asked, headers=BEARER)

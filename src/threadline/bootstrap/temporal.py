@@ -1,12 +1,13 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RetryConfig, RPCError
 from temporalio.worker import Replayer, WorkflowRunner
@@ -77,4 +78,6 @@ def workflow_runner() -> WorkflowRunner:
 
 def replayer() -> Replayer:
     """Replays histories against the workflows as they are now."""
-    return Replayer(workflows=WORKFLOWS, data_converter=data_converter(), workflow_runner=workflow_runner())
+    # What fails here is told to who asked, in words that are not encrypted.
+    converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
+    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner())
