@@ -72,9 +72,16 @@ async def dev_server(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def house_at(
-    address: str, ring: KeyRing | None, database: Database, agent_pool: asyncpg.Pool, agent: Agent | None = None
+    address: str,
+    ring: KeyRing | None,
+    database: Database,
+    agent_pool: asyncpg.Pool,
+    agent: Agent | None = None,
+    *,
+    agents_have_keys: bool = True,
 ) -> AsyncIterator[House]:
     """A house whose workers and gateway have these keys, or none."""
+    agents = await Client.connect(address, data_converter=data_converter(ring if agents_have_keys else None))
     client = await Client.connect(address, data_converter=data_converter(ring), identity=UNPROTECTED)
     async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
         around = WorkflowEnvironment.from_client(client)
@@ -83,7 +90,7 @@ async def house_at(
         root = slack.workspace.post(REPORTS, REPORTER, TOLD["report"])
         async with (
             worker(around, WORKFLOWS, activities),
-            worker(around, [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
+            worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
         ):
             yield House(around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowHistory
 
 from tests.canary.scene import dev_server, house_at
@@ -105,6 +106,27 @@ async def test_a_message_under_a_key_that_the_worker_lacks_waits_until_it_has_it
             home = replace(home, thread=thread)
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
     assert agent.batches[1] == ["Firefox"]
+
+
+@pytest.mark.promise("privacy:encryption:missing-key")
+async def test_a_turn_whose_worker_lacks_the_key_is_tried_again_and_calls_nobody(
+    database: Database, pool: asyncpg.Pool, tmp_path: Path
+) -> None:
+    agent = Agent(AgentTurns(pool), [POST])
+    async with dev_server(tmp_path) as address:
+        async with house_at(address, KeyRing((A,)), database, pool, agent, agents_have_keys=False) as home:
+            await home.report()
+
+            async def said() -> bool:
+                told = await home.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+                return "under the key 'a', and THREADLINE_PAYLOAD_KEYS is not set" in told.current_details
+
+            await home.until(said, "the UI says which key the agents' worker lacks")
+            thread = home.thread
+        async with house_at(address, KeyRing((A,)), database, pool, agent) as home:
+            home = replace(home, thread=thread)
+            await home.until_status("new", "investigating", "pending_verification")
+    assert agent.batches == [["The cart total is wrong"]]
 
 
 @pytest.mark.promise("privacy:encryption:missing-key")

@@ -106,7 +106,7 @@ async def test_a_browser_is_let_in_by_the_token_until_its_session_ends(monkeypat
         assert (cookie["samesite"], TOKEN in cookie.value) == ("Strict", False)
         assert await read(await client.post("/decode", data=asked, headers={"Origin": UI})) == [PLAIN]
         later = time.time() + served.SESSION + 1
-        monkeypatch.setattr(served.time, "time", lambda: later)
+        monkeypatch.setattr(time, "time", lambda: later)
         assert (await client.post("/decode", data=asked)).status == 401
 
 
