@@ -16,7 +16,7 @@ from threadline.domain.errors import Permanent
 from threadline.payloads import server as served
 from threadline.payloads.encryption import EncryptionCodec, is_encrypted
 from threadline.payloads.keys import Key, KeyRing
-from threadline.payloads.server import CodecServer, Doorkeeper
+from threadline.payloads.server import Access, CodecServer
 
 TOKEN = "a-token-that-nobody-guesses"
 UI = "http://localhost:8233"
@@ -29,7 +29,7 @@ PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'"the cart total is 
 @asynccontextmanager
 async def codec_server(token: str = TOKEN, origins: tuple[str, ...] = (UI,)) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a server that runs."""
-    server = TestServer(CodecServer(CODEC, Doorkeeper(token, origins)).application())
+    server = TestServer(CodecServer(CODEC, Access(token, origins)).application())
     await server.start_server()
     jar = aiohttp.CookieJar(unsafe=True)  # the server's name is an address
     try:
@@ -111,7 +111,7 @@ async def test_a_browser_is_let_in_by_the_token_until_its_session_ends(monkeypat
 
 
 async def test_another_token_ends_the_sessions_of_the_one_before() -> None:
-    session = Doorkeeper(TOKEN, ()).session()
+    session = Access(TOKEN, ()).session()
     async with codec_server(token="another-token-of-today") as client:
         cookie = {"Cookie": f"threadline_codec={session}"}
         assert (await client.post("/decode", data=await body(), headers=cookie)).status == 401

@@ -9,7 +9,7 @@ from aiohttp import web
 from threadline import telemetry
 from threadline.domain.errors import Permanent
 from threadline.payloads.encryption import EncryptionCodec
-from threadline.payloads.server import CodecServer, Doorkeeper
+from threadline.payloads.server import Access, CodecServer
 from threadline.settings import CodecSettings, LogSettings, PayloadSettings
 
 _log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ async def run_codec(http: str, stop: asyncio.Event) -> None:
             f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
             "-hex 24` makes one), or listen at 127.0.0.1"
         )
-    server = CodecServer(EncryptionCodec(ring), Doorkeeper(token, codec.origins))
+    server = CodecServer(EncryptionCodec(ring), Access(token, codec.origins))
     runner = web.AppRunner(server.application(), access_log=None)
     await runner.setup()
     try:

@@ -35,7 +35,7 @@ _log = structlog.stdlib.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Doorkeeper:
+class Access:
     """Knows who may have payloads decrypted.
 
     Args:
@@ -81,9 +81,9 @@ class Doorkeeper:
 class CodecServer:
     """Encrypts and decrypts what it is sent; it has no access to Temporal, and keeps nothing."""
 
-    def __init__(self, codec: EncryptionCodec, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, codec: EncryptionCodec, access: Access) -> None:
         self._codec = codec
-        self._doorkeeper = doorkeeper
+        self._access = access
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guarded])
@@ -98,10 +98,10 @@ class CodecServer:
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         own = request.path == "/login"
-        if not own and not self._doorkeeper.knows_origin(request):
+        if not own and not self._access.knows_origin(request):
             _log.warning("codec_origin_refused", origin=request.headers.get("Origin"))
             return _told(HTTPStatus.FORBIDDEN, "This page is none of THREADLINE_CODEC_ORIGINS.")
-        if request.method == "POST" and not own and not self._doorkeeper.lets_in(request):
+        if request.method == "POST" and not own and not self._access.lets_in(request):
             _log.warning("codec_caller_refused", remote=request.remote)
             answer: web.StreamResponse = _told(
                 HTTPStatus.UNAUTHORIZED, "Show the token as `Authorization: Bearer …`, or open /login in this browser."
@@ -143,13 +143,13 @@ class CodecServer:
         return _page(_FIRST)
 
     async def _login(self, request: web.Request) -> web.Response:
-        if not self._doorkeeper.is_token(str((await request.post()).get("token", ""))):
+        if not self._access.is_token(str((await request.post()).get("token", ""))):
             _log.warning("codec_login_refused", remote=request.remote)
             return _page(_WRONG, HTTPStatus.UNAUTHORIZED)
         answer = _page(_DONE)
         https = request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
         answer.set_cookie(
-            _COOKIE, self._doorkeeper.session(), max_age=SESSION, httponly=True, samesite="Strict", secure=https
+            _COOKIE, self._access.session(), max_age=SESSION, httponly=True, samesite="Strict", secure=https
         )
         return answer
 
