@@ -29,7 +29,19 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
 @pytest.mark.promise("operation:command:starts-light")
 @pytest.mark.parametrize(
     "command",
-    ["up", "demo", "gateway", "worker", "db upgrade", "doctor", "cases list", "cases show", "cases resolve", "replay"],
+    [
+        "up",
+        "demo",
+        "gateway",
+        "worker",
+        "codec",
+        "db upgrade",
+        "doctor",
+        "cases list",
+        "cases show",
+        "cases resolve",
+        "replay",
+    ],
 )
 def test_every_command_says_what_it_is_for(command: str, tmp_path: Path) -> None:
     done = threadline(*command.split(), "--help", folder=tmp_path)
@@ -54,6 +66,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         ("gateway", "SLACK_BOT_TOKEN"),
         ("worker --queue core", "DATABASE_URL"),
         ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
+        ("codec", "THREADLINE_PAYLOAD_KEYS"),
         ("cases list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),
     ],

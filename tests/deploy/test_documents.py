@@ -115,6 +115,8 @@ def read_as(default: Any, told: str) -> Any:
         return parse_targets(told)
     if isinstance(default, Path):
         return Path(told)
+    if isinstance(default, tuple):
+        return tuple(told.split(","))
     if isinstance(default, int | float):
         return float(told) if re.fullmatch(r"[\d.]+", told) else parse_duration(told)
     return told

@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, DefaultFailureConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RetryConfig, RPCError
 from temporalio.worker import Replayer, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from threadline.domain.errors import Permanent
+from threadline.payloads import encryption
+from threadline.settings import PayloadSettings
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
@@ -23,6 +26,15 @@ SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
+
+
+def data_converter() -> DataConverter:
+    """How every process here reads and writes what Temporal keeps: encrypted when there are keys.
+
+    Raises:
+        Permanent: THREADLINE_PAYLOAD_KEYS is wrong.
+    """
+    return encryption.data_converter(PayloadSettings.read().keys)
 
 
 async def temporal_client(
@@ -58,7 +70,7 @@ async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=pydantic_data_converter, retry_config=retry_config)
+                return await Client.connect(**config, data_converter=data_converter(), retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
@@ -90,4 +102,6 @@ def workflow_runner() -> WorkflowRunner:
 
 def replayer() -> Replayer:
     """Replays histories against the workflows as they are now."""
-    return Replayer(workflows=WORKFLOWS, data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
+    # What fails here is told to who asked, in words that are not encrypted.
+    converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
+    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner())
