@@ -4,6 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+AUDIT := .venv/audit
 
 .PHONY: help
 help: ## print this list
@@ -54,10 +55,30 @@ format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+.PHONY: guarantees
+guarantees: setup ## write docs/guarantees.md from tests/promises/
+	@$(BIN)/python -m tests.promises
+
+.PHONY: audit
+audit: setup $(AUDIT)/.installed ## look the dependencies up: known vulnerabilities (needs the network), and licences
+	@$(AUDIT)/bin/python deploy/audit.py $(BIN)/python
+
+$(AUDIT)/.installed: requirements-audit.lock
+	@if command -v uv >/dev/null; then \
+	  uv venv --quiet --allow-existing --python "$(PYTHON)" $(AUDIT) && \
+	  uv pip install --quiet --python $(AUDIT)/bin/python --require-hashes -r requirements-audit.lock; \
+	else \
+	  $(PYTHON) -m venv $(AUDIT) && \
+	  $(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-audit.lock; \
+	fi
+	@touch $@
+
 .PHONY: lock
-lock: ## renew requirements.lock (needs uv)
+lock: ## renew requirements.lock and requirements-audit.lock (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 --quiet --upgrade -o requirements.lock
+	uv pip compile --group audit --universal --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 --quiet --upgrade -o requirements-audit.lock
 
 .PHONY: clean
 clean: ## remove what was installed, and the devstack's data

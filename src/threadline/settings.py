@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from threadline.domain.bug import Severity
 from threadline.domain.errors import Permanent
 from threadline.domain.sla import DEFAULT_TARGETS, Target, parse_duration, parse_targets
+from threadline.payloads.keys import KeyRing, parse_keys
 
 
 def _seconds(value: Any) -> Any:
@@ -25,6 +26,10 @@ def _tiers(value: Any) -> Any:
 
 def _targets(value: Any) -> Any:
     return parse_targets(value) if isinstance(value, str) else value
+
+
+def _keys(value: Any) -> Any:
+    return parse_keys(value) if isinstance(value, str) else value
 
 
 def _sources(value: Any) -> Any:
@@ -50,6 +55,7 @@ Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
 Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
+Keys = Annotated[KeyRing, BeforeValidator(_keys)]
 Sources = Annotated[dict[str, SecretStr], BeforeValidator(_sources)]
 
 
@@ -201,3 +207,18 @@ class ForgeSettings(_Section):
 
     token: SecretStr | None = None
     api_url: str | None = None
+
+
+class PayloadSettings(_Section):
+    """Under which keys Temporal's payloads are encrypted; without any they are not."""
+
+    keys: Keys | None = Field(None, validation_alias="THREADLINE_PAYLOAD_KEYS")
+
+
+class CodecSettings(_Section):
+    """Who may have payloads shown in clear: who knows the token, on pages of these origins."""
+
+    token: SecretStr | None = Field(None, min_length=16, validation_alias="THREADLINE_CODEC_TOKEN")
+    origins: Names = Field(
+        ("http://localhost:8233", "http://127.0.0.1:8233"), validation_alias="THREADLINE_CODEC_ORIGINS"
+    )

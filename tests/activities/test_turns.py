@@ -54,6 +54,7 @@ async def test_a_developers_request_edits_the_code_and_the_diff_is_kept(bench: B
     assert turn["parent_session"] == bench.request(turn=1).session_id
 
 
+@pytest.mark.promise("fix:permission:developer-in-the-batch")
 async def test_a_reporters_request_for_a_fix_edits_nothing(bench: Bench) -> None:
     await _open(bench, said(5, "Please fix it and open a pull request"))
     await bench.run()
@@ -61,6 +62,7 @@ async def test_a_reporters_request_for_a_fix_edits_nothing(bench: Bench) -> None
     assert not any("Edit" in exchange.conversation.tools for exchange in bench.model.log)
 
 
+@pytest.mark.promise("turn:claim:lease", "turn:process:no-orphan")
 async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(bench: Bench) -> None:
     async def thinks(turn: Turn) -> None:
         await turn.hold("thinking")
@@ -85,6 +87,7 @@ def _is_agent(pid: int) -> bool:
         return False
 
 
+@pytest.mark.promise("turn:attempt:same-batch", "turn:budget:of-the-case")
 async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(bench: Bench) -> None:
     bench.model.fail_next(3, status=500)  # the agent asks twice more by itself
     await _open(bench)
@@ -108,6 +111,7 @@ async def _until_it_works(bench: Bench) -> Action:
     raise AssertionError("the model never recovered")
 
 
+@pytest.mark.promise("turn:claim:living-attempt")
 async def test_a_turn_that_is_done_is_not_run_again(bench: Bench) -> None:
     await _open(bench)
     first = await bench.run()
@@ -117,6 +121,7 @@ async def test_a_turn_that_is_done_is_not_run_again(bench: Bench) -> None:
     assert len(bench.model.log) == asked
 
 
+@pytest.mark.promise("turn:budget:of-the-case")
 async def test_a_case_that_has_used_up_its_budget_is_for_people(bench: Bench) -> None:
     await _open(bench)
     await bench.run()
@@ -126,6 +131,7 @@ async def test_a_case_that_has_used_up_its_budget_is_for_people(bench: Bench) ->
         await bench.run(turn=2, limits=Limits(case_budget_usd=0.001))
 
 
+@pytest.mark.promise("silence:question:unanswered")
 async def test_an_unanswered_question_forbids_another(bench: Bench) -> None:
     await _open(bench)
     await bench.run(unanswered=True)
@@ -134,6 +140,7 @@ async def test_an_unanswered_question_forbids_another(bench: Bench) -> None:
     assert "You may not ask the reporter in this turn." in prompt
 
 
+@pytest.mark.promise("case:end:told")
 async def test_the_workspace_goes_when_the_case_ends(bench: Bench) -> None:
     await _open(bench)
     await bench.run()

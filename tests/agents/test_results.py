@@ -16,7 +16,7 @@ from claude_agent_sdk import (
 )
 
 from threadline.agents.investigator.ledger import SessionLedger
-from threadline.agents.investigator.outcome import Outcome, check, read_outcome
+from threadline.agents.investigator.outcome import Outcome, check, check_for_reporter, read_outcome
 from threadline.agents.investigator.results import SessionUnknown, TurnBroken, TurnRefused, failure_of, raise_for
 from threadline.agents.investigator.watch import Watch
 
@@ -99,6 +99,7 @@ def test_error_of_somebody_else_is_not_judged() -> None:
     assert failure_of(KeyError("x"), _watch()) is None
 
 
+@pytest.mark.promise("agent:failure:no-secret")
 def test_error_text_holds_the_last_lines_and_no_secret() -> None:
     watch = _watch()
     for line in [*("noise" for _ in range(100)), f"key {KEY} of postgresql://owner:pass@db", "password hunter2"]:
@@ -114,11 +115,15 @@ def test_error_text_holds_the_last_lines_and_no_secret() -> None:
 
 OUTCOME = {
     "action": "post_findings", "title": "t", "summary": "s", "root_cause": "", "evidence": [], "severity": "S3",
-    "confidence": 1, "clarification_question": "", "recommended_actions": [], "affected_components": [],
-    "fix_requested": False,
+    "confidence": 1, "clarification_question": "", "for_reporter": "", "recommended_actions": [],
+    "affected_components": [], "fix_requested": False,
 }  # fmt: skip
 
 
+EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
+
+
+@pytest.mark.promise("turn:outcome:checked")
 @pytest.mark.parametrize(
     ("changes", "may_ask", "told"),
     [
@@ -130,12 +135,41 @@ OUTCOME = {
         ({"action": "ask_reporter", "clarification_question": "Which?", "summary": ""}, True, ""),
         ({"action": "ask_reporter", "clarification_question": "Which?"}, False, "may not ask"),
         ({"title": ""}, True, "title is empty"),
+        (
+            {"action": "ask_reporter", "clarification_question": "Is it in a.py?", "evidence": [EVIDENCE]},
+            True,
+            "clarification_question is read by the reporter, and holds the file a.py",
+        ),
     ],
 )
 def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) -> None:
     violations = check(Outcome.model_validate(OUTCOME | changes), may_ask=may_ask)
     assert told in " ".join(violations)
     assert bool(told) == bool(violations)
+
+
+@pytest.mark.promise("privacy:audience:schema")
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, ""),
+        ({"for_reporter": "It is being mended."}, ""),
+        ({"action": "escalate"}, "escalate needs for_reporter"),
+        ({"action": "resolved", "for_reporter": " "}, "resolved needs for_reporter"),
+        ({"for_reporter": "It is in a.py.", "evidence": [EVIDENCE]}, "for_reporter is read by the reporter, and holds"),
+    ],
+)
+def test_what_the_reporter_is_to_read_is_checked(changes: dict[str, Any], told: str) -> None:
+    found = check_for_reporter(Outcome.model_validate(OUTCOME | changes))
+    assert told in " ".join(found)
+    assert bool(told) == bool(found)
+
+
+@pytest.mark.promise("privacy:audience:schema")
+def test_an_answer_without_words_for_the_reporter_is_told_so() -> None:
+    outcome, problems = read_outcome({name: value for name, value in OUTCOME.items() if name != "for_reporter"})
+    assert outcome is None
+    assert problems == ["for_reporter: Field required."]
 
 
 @pytest.mark.parametrize("changes", [{"confidence": 2}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}])

@@ -54,6 +54,7 @@ async def _conversation(bench: "Bench") -> list[str]:
         given["cursor"] = page.rsplit('cursor "', 1)[1].split('"')[0]
 
 
+@pytest.mark.promise("order:conversation:as-written")
 @pytest.mark.parametrize(("count", "size"), [(1, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)])
 async def test_conversation_comes_whole_and_in_order_page_by_page(bench: "Bench", count: int, size: int) -> None:
     bench.case.entries = [bench.entry(seq, f"[{seq}]" + "z" * size) for seq in range(1, count + 1)]
@@ -77,6 +78,7 @@ async def test_invented_cursor_is_told(bench: "Bench", cursor: str) -> None:
     assert "cursor is unknown" in text
 
 
+@pytest.mark.promise("agent:case:its-own")
 @pytest.mark.parametrize("tool", ["get_bug", "get_bug_conversations"])
 async def test_id_of_another_case_is_refused(bench: "Bench", tool: str) -> None:
     assert await _use(bench, tool, bug_id="BUG-1") == ("This session works on BUG-12 alone: use its id.", True)
@@ -123,6 +125,7 @@ async def test_sentence_of_a_port_reaches_the_model(bench: "Bench", failure: Exc
     assert await _use(bench, "get_bug_conversations", bug_id="BUG-12") == (str(failure), True)
 
 
+@pytest.mark.promise("agent:failure:no-secret")
 async def test_unforeseen_error_reaches_the_model_without_its_text(bench: "Bench") -> None:
     bench.case.failing = OSError("password=hunter2")
     text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12")

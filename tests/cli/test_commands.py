@@ -26,11 +26,22 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
     )
 
 
+@pytest.mark.promise("operation:command:starts-light")
 @pytest.mark.parametrize(
     "command",
     [
-        *("up", "demo", "gateway", "worker", "db upgrade", "doctor", "replay"),
-        *("cases list", "cases show", "cases resolve", "cases quarantine"),
+        "up",
+        "demo",
+        "gateway",
+        "worker",
+        "codec",
+        "db upgrade",
+        "doctor",
+        "cases list",
+        "cases show",
+        "cases resolve",
+        "cases quarantine",
+        "replay",
     ],
 )
 def test_every_command_says_what_it_is_for(command: str, tmp_path: Path) -> None:
@@ -39,6 +50,7 @@ def test_every_command_says_what_it_is_for(command: str, tmp_path: Path) -> None
     assert f"threadline {command}" in done.stdout
 
 
+@pytest.mark.promise("operation:command:starts-light")
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     source = (
         "import sys; import threadline.cli.main; heavy = ('temporalio', 'sqlalchemy', 'slack_bolt', 'openai'); "
@@ -48,12 +60,14 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.promise("operation:command:one-sentence")
 @pytest.mark.parametrize(
     ("command", "variable"),
     [
         ("gateway", "SLACK_BOT_TOKEN"),
         ("worker --queue core", "DATABASE_URL"),
         ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
+        ("codec", "THREADLINE_PAYLOAD_KEYS"),
         ("cases list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),
     ],
@@ -66,6 +80,7 @@ def test_what_is_missing_is_one_sentence(command: str, variable: str, tmp_path: 
     assert f"{variable} is not set" in sentence
 
 
+@pytest.mark.promise("devstack:home:one-at-a-time")
 def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
     with Home(tmp_path / "home").held():
         done = threadline("up", folder=tmp_path, THREADLINE_HOME=str(tmp_path / "home"))
@@ -73,6 +88,7 @@ def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
     assert f"already up in {tmp_path / 'home'}" in done.stderr
 
 
+@pytest.mark.promise("devstack:process:none-survives")
 def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with subprocess.Popen(
@@ -94,16 +110,16 @@ def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
         pass
 
 
-def test_the_agents_worker_refuses_powers_it_must_not_have(tmp_path: Path) -> None:
-    done = threadline(
-        "worker",
-        "--queue",
-        "agents",
-        folder=tmp_path,
-        THREADLINE_AGENT_DATABASE_URL="postgresql://threadline_agent@127.0.0.1:1/none",
-        ANTHROPIC_API_KEY="sk-none",
-        THREADLINE_REPO=str(tmp_path),
-        SLACK_BOT_TOKEN="xoxb-none",
-    )
+@pytest.mark.promise("agent:worker:refuses-powers")
+@pytest.mark.parametrize(
+    "power", ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL"]
+)
+def test_the_agents_worker_refuses_powers_it_must_not_have(tmp_path: Path, power: str) -> None:
+    environment = {
+        "THREADLINE_AGENT_DATABASE_URL": "postgresql://threadline_agent@127.0.0.1:1/none",
+        "ANTHROPIC_API_KEY": "sk-none",
+        "THREADLINE_REPO": str(tmp_path),
+    }
+    done = threadline("worker", "--queue", "agents", folder=tmp_path, **environment, **{power: "xoxb-none"})
     assert done.returncode == 1
-    assert "SLACK_BOT_TOKEN must not be set" in done.stderr
+    assert f"{power} must not be set" in done.stderr

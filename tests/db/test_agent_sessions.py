@@ -28,6 +28,7 @@ def key(session_id: str, project: str = "here") -> SessionKey:
     return {"project_key": project, "session_id": session_id}
 
 
+@pytest.mark.promise("turn:transcript:any-worker")
 async def test_it_passes_the_sdks_own_conformance_suite(postgres: Postgres) -> None:
     urls: list[str] = []
     pools: list[asyncpg.Pool] = []
@@ -45,6 +46,7 @@ async def test_it_passes_the_sdks_own_conformance_suite(postgres: Postgres) -> N
             postgres.drop(url)
 
 
+@pytest.mark.promise("turn:transcript:any-worker")
 async def test_a_session_is_found_from_any_folder(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -52,6 +54,7 @@ async def test_a_session_is_found_from_any_folder(scene: Scene, pool: asyncpg.Po
     assert await PostgresSessionStore(pool).load(key(claim.session_id, "elsewhere")) == [entry(uuid="a")]
 
 
+@pytest.mark.promise("turn:claim:overtaken-writes-nothing")
 async def test_an_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -63,6 +66,7 @@ async def test_an_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.
     assert await store.load(key(claim.session_id)) == [entry(uuid="a")]
 
 
+@pytest.mark.promise("agent:database:forged-token")
 async def test_a_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     store = PostgresSessionStore(pool, await scene.claim(1))
@@ -72,6 +76,7 @@ async def test_a_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.
         await store.delete(key("another"))
 
 
+@pytest.mark.promise("turn:transcript:whole-or-nothing")
 async def test_redelivered_entries_are_kept_once_and_batches_stay_whole(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -85,10 +90,10 @@ async def test_redelivered_entries_are_kept_once_and_batches_stay_whole(scene: S
     assert [uuid.split("-")[1] for uuid in uuids] == [str(place) for place in range(5)] * 12
 
 
-async def test_cost_state_is_not_handed_back_and_odd_characters_are(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_odd_characters_are_handed_back(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     store, where = PostgresSessionStore(pool, claim), key(claim.session_id)
     odd = entry(uuid="a", text="nul \x00, half \ud800, é")
-    await store.append(where, [odd, {"type": "cost-state"}])
+    await store.append(where, [odd])
     assert await store.load(where) == [odd]

@@ -26,6 +26,7 @@ def tables_in(url: str) -> set[str]:
         return {row[0] for row in rows}
 
 
+@pytest.mark.promise("replay:database:same-schema")
 def test_the_tables_of_the_code_are_those_of_the_migrations(database_url: str) -> None:
     engine = create_engine(driver_url(database_url, "psycopg"), poolclass=NullPool)
     with engine.connect() as connection:
@@ -33,6 +34,7 @@ def test_the_tables_of_the_code_are_those_of_the_migrations(database_url: str) -
         assert compare_metadata(context, metadata) == []
 
 
+@pytest.mark.promise("replay:database:same-schema")
 async def test_many_processes_may_migrate_at_once_and_again(postgres: Postgres, empty_url: str) -> None:
     try:
         assert not is_current(empty_url)
@@ -43,6 +45,7 @@ async def test_many_processes_may_migrate_at_once_and_again(postgres: Postgres, 
         postgres.drop(empty_url)
 
 
+@pytest.mark.promise("replay:database:same-schema")
 def test_down_to_nothing_and_up_again_is_the_same_schema(database_url: str) -> None:
     before = tables_in(database_url)
     downgrade(database_url)

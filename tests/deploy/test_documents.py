@@ -36,6 +36,7 @@ def prose(document: Path) -> str:
     return re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.promise("operation:documents:true")
 @of_each_document
 def test_every_path_exists(document: Path) -> None:
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|sql|yaml|toml|lock))`", prose(document)))
@@ -43,6 +44,7 @@ def test_every_path_exists(document: Path) -> None:
         assert any((ROOT / place / path).exists() for place in _PLACES), f"{document.name} names {path}"
 
 
+@pytest.mark.promise("operation:documents:true")
 @of_each_document
 def test_every_test_exists(document: Path) -> None:
     known = set().union(*known_tests().values())
@@ -50,6 +52,7 @@ def test_every_test_exists(document: Path) -> None:
         assert name in known, f"{document.name} names {name}"
 
 
+@pytest.mark.promise("operation:documents:true")
 @of_each_document
 def test_a_test_that_is_named_with_its_file_is_in_it(document: Path) -> None:
     for file, names in re.findall(r"`(tests/[\w/]+\.py)`: ((?:`test_\w+`(?:, | and )?)+)", prose(document)):
@@ -57,6 +60,7 @@ def test_a_test_that_is_named_with_its_file_is_in_it(document: Path) -> None:
             assert name in known_tests()[file], f"{document.name} says that {name} is in {file}"
 
 
+@pytest.mark.promise("operation:documents:true")
 @of_each_document
 def test_every_link_leads_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(document)):
@@ -88,10 +92,12 @@ def rows_of_the_settings() -> dict[str, str]:
     return {name: default.strip() for names, default in rows for name in re.findall(r"`([A-Z_]+)`", names)}
 
 
+@pytest.mark.promise("operation:settings:documented")
 def test_the_table_of_settings_is_whole() -> None:
     assert {name for name in rows_of_the_settings() if not name.startswith("TEMPORAL_")} == set(fields_by_variable())
 
 
+@pytest.mark.promise("operation:settings:documented")
 def test_the_table_of_settings_has_the_defaults_of_the_code() -> None:
     rows = rows_of_the_settings()
     for name, field in fields_by_variable().items():
@@ -109,6 +115,8 @@ def read_as(default: Any, told: str) -> Any:
         return parse_targets(told)
     if isinstance(default, Path):
         return Path(told)
+    if isinstance(default, tuple):
+        return tuple(told.split(","))
     if isinstance(default, int | float):
         return float(told) if re.fullmatch(r"[\d.]+", told) else parse_duration(told)
     return told

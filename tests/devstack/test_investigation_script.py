@@ -24,7 +24,10 @@ from threadline.devstack.sample_repository import PLANTED_BUGS, make_sample_repo
 VAGUE = "Something is wrong with my order at checkout, can you help?"
 PROPERTIES: dict[str, Any] = {
     "action": {"enum": ["ask_reporter", "post_findings", "escalate", "resolved"]},
-    **{name: {"type": "string"} for name in ("title", "summary", "root_cause", "clarification_question")},
+    **{
+        name: {"type": "string"}
+        for name in ("title", "summary", "root_cause", "clarification_question", "for_reporter")
+    },
     "evidence": {"type": "array", "items": {"type": "object", "required": ["file", "line", "note"]}},
     "severity": {"enum": ["S1", "S2", "S3", "S4"]},
     "confidence": {"type": "number"},

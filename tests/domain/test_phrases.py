@@ -35,21 +35,25 @@ TALK = [
 THANKS = ["thanks", "Thank you!", "great, thanks a lot", "ok", "works now, thank you so much", "perfect :tada:", "thx"]
 
 
+@pytest.mark.promise("order:close:reporter-alone")
 @pytest.mark.parametrize("text", CLOSES)
 def test_a_whole_close_phrase_closes(text: str) -> None:
     assert is_close(text)
 
 
+@pytest.mark.promise("order:close:reporter-alone")
 @pytest.mark.parametrize("text", [*TALK, *THANKS, "thanks but still broken"])
 def test_anything_else_does_not_close(text: str) -> None:
     assert not is_close(text)
 
 
+@pytest.mark.promise("silence:reopening:not-thanks")
 @pytest.mark.parametrize("text", THANKS)
 def test_thanks_is_thanks(text: str) -> None:
     assert is_thanks(text)
 
 
+@pytest.mark.promise("silence:reopening:not-thanks")
 @pytest.mark.parametrize(
     "text", [*CLOSES[:1], *TALK, "thanks but still broken", "thanks, and it also fails in Firefox"]
 )
@@ -57,6 +61,7 @@ def test_thanks_with_more_to_say_is_no_thanks(text: str) -> None:
     assert not is_thanks(text)
 
 
+@pytest.mark.promise("silence:reopening:not-thanks")
 @pytest.mark.parametrize("text", ["", "🙂", ":+1:", "👍 :tada: !!", "<@U0BOT>"])
 def test_a_message_of_emoji_alone_has_no_words(text: str) -> None:
     assert is_wordless(text)

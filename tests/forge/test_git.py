@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -44,6 +46,7 @@ async def host() -> AsyncIterator[tuple[str, list[str], list[str]]]:
     await runner.cleanup()
 
 
+@pytest.mark.promise("fix:push:core-worker-alone")
 async def test_a_token_logs_in_without_being_in_an_argument_list_or_an_error(
     tmp_path: Path, host: tuple[str, list[str], list[str]]
 ) -> None:
@@ -60,6 +63,7 @@ async def test_a_token_logs_in_without_being_in_an_argument_list_or_an_error(
     assert SECRET not in repr(remote)
 
 
+@pytest.mark.promise("fix:push:core-worker-alone")
 async def test_credentials_in_a_url_are_used_but_never_shown(
     tmp_path: Path, host: tuple[str, list[str], list[str]]
 ) -> None:
@@ -89,6 +93,7 @@ async def test_a_machine_that_does_not_answer_is_transient(tmp_path: Path) -> No
         await Git().run("ls-remote", "--", "http://127.0.0.1:1/x.git", git_dir=tmp_path / "r.git")
 
 
+@pytest.mark.promise("fix:git:runs-nothing")
 async def test_git_gets_none_of_this_process_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.bare=false'")
@@ -147,6 +152,7 @@ async def test_what_is_beyond_the_bound_is_read_and_dropped() -> None:
     assert reader.at_eof()
 
 
+@pytest.mark.promise("agent:failure:no-secret")
 def test_credentials_in_gits_own_words_are_taken_out() -> None:
     words = b"fatal: unable to access 'https://me:hunter2@host/x.git/': no\n"
     assert git_module._reason(words, None) == "unable to access 'https://host/x.git/': no"
@@ -157,6 +163,39 @@ async def test_a_missing_git_is_said_in_words(tmp_path: Path) -> None:
         await Git({"PATH": str(tmp_path)}).init(tmp_path / "r.git")
 
 
+_FETCHING = """
+import asyncio, pathlib, sys
+from threadline.forge.git import Git
+from threadline.forge.remotes import Remote
+where, url = pathlib.Path(sys.argv[1]), sys.argv[2]
+asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url)))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux ties a process to its parent")
+@pytest.mark.promise("privilege:orphans:git")
+async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    await Git().init(tmp_path / "r.git")
+    called, ended = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        while await reader.read(1000):  # the end of the connection is the end of git
+            pass
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        url = f"git://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
+        words = [sys.executable, "-c", _FETCHING, str(tmp_path / "r.git"), url]
+        worker = await asyncio.create_subprocess_exec(*words, env={"PATH": os.environ["PATH"]})
+        await asyncio.wait_for(called.wait(), 30)
+        worker.kill()
+        await worker.wait()
+        await asyncio.wait_for(ended.wait(), 30)
+
+
+@pytest.mark.promise("fix:git:runs-nothing")
 async def test_the_ext_transport_is_refused(tmp_path: Path) -> None:
     await Git().init(tmp_path / "r.git")
     mark = tmp_path / "ran"
@@ -191,6 +230,7 @@ def test_an_address_is_read_in_each_of_its_forms(url: str, host: str, slug: str,
     assert (remote.host, remote.slug, remote.link, remote.is_path) == (host, slug, link, host == "")
 
 
+@pytest.mark.promise("fix:git:runs-nothing")
 async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path, run_git: Callable[..., str]) -> None:
     run_git(tmp_path, "init", "-q")
     run_git(tmp_path, "config", "init.defaultBranch", "evil")

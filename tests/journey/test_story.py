@@ -9,6 +9,7 @@ from threadline.domain.bug import CaseStatus, Reason
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
+@pytest.mark.promise("case:story:from-report-to-end")
 async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
     for chapter in CHAPTERS:
         await chapter.play(scene)

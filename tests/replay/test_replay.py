@@ -49,6 +49,7 @@ async def test_a_path_is_recorded_to_its_end(
         histories.write(path.name, stage.runs)
 
 
+@pytest.mark.promise("replay:history:decided-again")
 @every_path
 async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath) -> None:
     runs = histories.files(path.name)
@@ -57,6 +58,7 @@ async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath) -
         await replayer().replay_workflow(histories.read(run))
 
 
+@pytest.mark.promise("replay:history:decided-again")
 @every_path
 def test_a_recording_holds_what_its_path_is_about(path: PlayedPath) -> None:
     told = {fact for run in histories.files(path.name) for fact in histories.facts(run)}
@@ -78,6 +80,7 @@ def test_there_is_no_recording_without_its_path() -> None:
     assert set(histories.FOLDER.iterdir()) == known
 
 
+@pytest.mark.promise("replay:history:control")
 @pytest.mark.parametrize("changed", [diverging.OneActivityMore, diverging.AnotherOrder], ids=lambda each: each.__name__)
 async def test_a_change_of_the_commands_does_not_replay(changed: type) -> None:
     workflows = [changed, *(each for each in WORKFLOWS if each is not BugInvestigationWorkflow)]

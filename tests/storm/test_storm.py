@@ -46,6 +46,7 @@ def _messages(plans: Sequence[CasePlan]) -> Mapping[str, IncomingMessage]:
     return {identity: message for plan in plans for identity, message in plan.messages.items()}
 
 
+@pytest.mark.promise("intake:storing:storm", "order:marks:newest-counts")
 async def test_a_storm_with_killed_workers_loses_nothing_and_answers_nothing_twice(
     database: Database, database_url: str, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
@@ -64,6 +65,7 @@ async def test_a_storm_with_killed_workers_loses_nothing_and_answers_nothing_twi
         assert not replayed.replay_failures, f"seed {seed}"
 
 
+@pytest.mark.promise("intake:storing:storm")
 async def test_the_oracle_sees_what_is_lost_unused_unposted_or_posted_twice(
     database: Database, database_url: str, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -223,10 +223,11 @@ async def house(
     limits: Limits | None = None,
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     repositories: dict[str, str] | None = None,
+    server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = skipping_time,
 ) -> AsyncIterator[House]:
     """A house with one report in its channel, not told to anybody yet."""
     async with (
-        skipping_time() as environment,
+        server() as environment,
         SlackSandbox.running() as slack,
         aiohttp.ClientSession() as session,
     ):

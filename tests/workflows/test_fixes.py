@@ -52,6 +52,7 @@ async def _asked_for_a_fix(home: House) -> None:
     await home.until_status("pending_verification", "investigating", "pending_verification")
 
 
+@pytest.mark.promise("fix:end:judged-by-people")
 async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolves_it(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -64,9 +65,10 @@ async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolv
         await home.until_said("have a proposed fix", REPORTS)
         await home.developer("that is good")
         await home.until_status("investigating", "resolved")
-        await home.until_said("A fix was proposed at", REPORTS)
+        await home.until_said("A fix was proposed at", SUMMARIES)
 
 
+@pytest.mark.promise("fix:permission:developer-in-the-batch")
 async def test_a_reporter_alone_never_causes_a_fix(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     permitted: list[bool] = []
 
@@ -84,6 +86,7 @@ async def test_a_reporter_alone_never_causes_a_fix(database: Database, pool: asy
         assert "threadline" not in _git(repository, "branch", "--list", "threadline/*")
 
 
+@pytest.mark.promise("fix:end:judged-by-people")
 async def test_an_open_fix_is_not_resolved_by_the_reporters_word(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -94,6 +97,7 @@ async def test_an_open_fix_is_not_resolved_by_the_reporters_word(
         await home.until_status(*["investigating", "pending_verification"] * 3)
 
 
+@pytest.mark.promise("fix:diff:plain-and-small")
 async def test_a_fix_to_the_ci_configuration_is_refused_in_words(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -104,6 +108,7 @@ async def test_a_fix_to_the_ci_configuration_is_refused_in_words(
         assert await _pull_request(home) is None
 
 
+@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_a_second_fix_goes_to_the_same_branch(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     script = [outcome(Action.POST_FINDINGS), _fixing(repository), _fixing(repository, "shop/again.py")]
     async with house(database, pool, *script, repositories={SHOP: str(repository)}) as home:
@@ -114,6 +119,7 @@ async def test_a_second_fix_goes_to_the_same_branch(database: Database, pool: as
         assert _git(repository, "branch", "--list", "threadline/*") == "threadline/bug-1"
 
 
+@pytest.mark.promise("fix:end:judged-by-people", "silence:fix:looked-up-first")
 async def test_a_merge_resolves_the_case(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     script = [outcome(Action.POST_FINDINGS), _fixing(repository)]
     async with house(
@@ -139,4 +145,19 @@ async def test_never_mind_after_the_fix_names_the_pull_request(
         await _asked_for_a_fix(home)
         await home.reporter("never mind", messages.CLOSE)
         assert await home.handle.result() == "resolved"
-        assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in home.said(REPORTS))
+        assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in home.said(SUMMARIES))
+        assert any("A fix was proposed; it is left" in said for said in home.said(REPORTS))
+
+
+@pytest.mark.promise("silence:fix:looked-up-first")
+async def test_a_fix_that_was_merged_unseen_is_found_before_silence_resolves_the_case(
+    database: Database, pool: asyncpg.Pool, repository: Path
+) -> None:
+    script = [outcome(Action.POST_FINDINGS), _fixing(repository)]
+    limits = Limits(developer_timeout=3600, pull_request_poll=86_400)
+    async with house(database, pool, *script, repositories={SHOP: str(repository)}, limits=limits) as home:
+        await _asked_for_a_fix(home)
+        _git(repository, "update-ref", "refs/heads/main", "threadline/bug-1")
+        await home.later(hours=2)
+        await home.until_status("pending_verification", "resolved")
+        assert (await home.case()).close_reason == "fix_merged"

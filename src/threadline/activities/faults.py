@@ -15,7 +15,10 @@ _log = structlog.get_logger(__name__)
 
 
 class FaultInterceptor(Interceptor):
-    """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read."""
+    """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read.
+
+    `from None`: the SDK would send the causes along, and with them words that are meant for the log alone.
+    """
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
         return _Faults(next)
@@ -34,20 +37,20 @@ class _Faults(ActivityInboundInterceptor):
                 _log.warning("activity_failed_for_now", reason=str(error))
                 raise ApplicationError(
                     str(error), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
-                ) from error
+                ) from None
             except ClaimLost as error:
-                raise ApplicationError(str(error), type="ClaimLost", non_retryable=True) from error
+                raise ApplicationError(str(error), type="ClaimLost", non_retryable=True) from None
             except Permanent as error:
                 _log.error("activity_failed_for_good", reason=str(error))
                 last = info.activity_type not in NEVER_GIVE_UP
-                raise ApplicationError(str(error), type="Permanent", non_retryable=last) from error
+                raise ApplicationError(str(error), type="Permanent", non_retryable=last) from None
             except ApplicationError:
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised again as Temporal's, its cause told in the log alone
                 _log.exception("activity_failed_unexpectedly")
                 last = info.activity_type not in NEVER_GIVE_UP and info.attempt >= UNEXPECTED
                 raise ApplicationError(
                     f"An internal error ({type(error).__name__}) ended it; the worker's log has more.",
                     type="Unexpected",
                     non_retryable=last,
-                ) from error
+                ) from None

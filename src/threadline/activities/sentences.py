@@ -25,7 +25,13 @@ _SLA = {
 
 
 def notice(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
-    """The text of a notice; `detail` is the sentence of what went wrong, where something did."""
+    """The text of a notice.
+
+    Args:
+        detail: the sentence of what went wrong, where something did; never given for the reporter's thread, since it
+            names channels, repositories and settings.
+    """
+    because = f": {detail}" if detail else "."
     return {
         NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am looking into it, and will answer in this thread. "
         "Write here whenever you have more; *never mind* closes it.",
@@ -33,31 +39,37 @@ def notice(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
         NoticeKind.QUESTION_UNANSWERED: "I have had no answer to my question, so I go on with what is known. "
         "You can still answer here.",
         NoticeKind.REOPENED: f"**{bug_id}** is open again: I am looking at what you wrote.",
-        NoticeKind.UNDELIVERABLE: f"Something about **{bug_id}** could not be posted where it belongs: {detail} "
-        f"It is kept; `threadline cases show {bug_id}` prints it.",
-        NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs people, and nobody could be called: {detail} "
+        NoticeKind.UNDELIVERABLE: f"What I have on **{bug_id}** could not be posted where the developers read it. "
+        "It is kept. Please tell whoever runs this bot.",
+        NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs people, and nobody could be called{because} "
         "Please tell the developers yourself.",
-        NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**: {detail}",
+        NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because}",
     }[kind]
 
 
-def ended(bug_id: str, reason: Reason, *, last_words: str = "", pull_request: str = "") -> str:
+def ended(bug_id: str, reason: Reason, *, last_words: str = "", fix: str = "") -> str:
     """How a case ended, and how it is reopened.
 
     Args:
-        last_words: why, in the words of the agent or the operator who resolved it.
-        pull_request: the address of a fix that was proposed and is not merged.
+        last_words: why, in the words of the agent (those for this audience) or of the operator who resolved it.
+        fix: what is said of a fix that was proposed; a merged one is told by the reason.
     """
-    parts = [f"**{bug_id}** is {_ENDED[reason]}"]
-    if last_words:
-        parts.append(last_words)
-    if pull_request and reason is not Reason.FIX_MERGED:
-        parts.append(f"A fix was proposed at {pull_request}; it is left as it is.")
-    return "\n\n".join([*parts, _REOPEN])
+    left = "" if reason is Reason.FIX_MERGED else fix
+    return "\n\n".join(filter(None, (f"**{bug_id}** is {_ENDED[reason]}", last_words, left, _REOPEN)))
+
+
+def fix_left(url: str = "") -> str:
+    """Of a fix that nobody has merged; the reporter is not told where it is."""
+    return f"A fix was proposed{f' at {url}' if url else ''}; it is left as it is."
 
 
 SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: whatever you write reaches the investigation."
 """Under the headline of a case's thread in the summaries channel."""
+
+
+def with_people(bug_id: str, told: str) -> str:
+    """For the reporter of an escalated case; `told` is what the agent wrote for them, if anything."""
+    return f"**{bug_id}** is with people now. {told or 'They have been called, and will take it from here.'}"
 
 
 def escalation(why: str) -> str:

@@ -1,5 +1,10 @@
-"""What is said in Slack. Every post has a business key, so that saying it again says nothing new."""
+"""What is said in Slack. Every post has a business key, so that saying it again says nothing new.
 
+What goes to the thread of a report is read by its reporter: of what an agent or a failure says, nothing gets there but
+what `domain/audience.py` lets through, and the question.
+"""
+
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,8 +25,9 @@ from threadline.db import threads
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord
 from threadline.db.turns import TurnRecord
+from threadline.domain import audience
 from threadline.domain.addressing import Thread
-from threadline.domain.bug import Reason, Severity
+from threadline.domain.bug import Action, Reason, Severity
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.sla import DEFAULT_TARGETS, Target
 from threadline.slack import formatting
@@ -68,9 +74,20 @@ class LiveSlackActivities(SlackActivities):
     @activity.defn
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
-        words = sentences.notice(notice.kind, notice.bug_id, notice.detail)
-        where = case.summary if notice.kind in _FOR_DEVELOPERS and case.summary else case.thread
-        await self._say(case, where, f"{notice.kind}:{notice.ordinal}", formatting.notice(words))
+        if notice.detail:  # nobody is shown it where there is no summary thread, or where that cannot be written to
+            _log.warning("trouble", case=notice.bug_id, kind=notice.kind, reason=notice.detail)
+        key = f"{notice.kind}:{notice.ordinal}"
+        if notice.kind in _FOR_DEVELOPERS and case.summary:
+            await self._notify(case, case.summary, key, notice, notice.detail)
+            return
+        if notice.kind is NoticeKind.NOBODY_CALLED and case.summary:
+            with contextlib.suppress(Permanent):  # then the reporter is the only one who can be told
+                await self._notify(case, case.summary, f"{key}:why", notice, notice.detail)
+        await self._notify(case, case.thread, key, notice)
+
+    async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
+        words = sentences.notice(notice.kind, notice.bug_id, detail)
+        await self._say(case, where, key, formatting.notice(words))
 
     @activity.defn
     async def post_clarification_question(self, turn: TurnRef) -> None:
@@ -100,6 +117,18 @@ class LiveSlackActivities(SlackActivities):
         words = f"{found.summary}\n{found.root_cause}".strip()
         rendered = formatting.findings(found)
         await self._say(case, _summary(case), f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
+        if record.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
+            await self._tell_reporter(case, record)
+
+    async def _tell_reporter(self, case: CaseRecord, record: TurnRecord) -> None:
+        """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
+        if not (told := audience.told_to_reporter(record.result)):
+            return
+        rendered, key = formatting.notice(told), f"turn:{record.turn}:told"
+        try:
+            await self._say(case, case.thread, key, rendered, kind="told", words=told)
+        except Permanent as error:
+            _log.error("reporter_not_told", case=case.bug_id, turn=record.turn, reason=str(error))
 
     @activity.defn
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
@@ -111,7 +140,7 @@ class LiveSlackActivities(SlackActivities):
             headline=f"{case.bug_id} needs people: {case.title}",
         )
         await self._escalation_thread(case, case.escalations, root)
-        words = f"{case.bug_id} is with people now: {why}"
+        words = sentences.with_people(case.bug_id, audience.told_to_reporter(record.result))
         await self._say(case, case.thread, f"escalation:{case.escalations}:told", formatting.notice(words))
         target = self._places.target(case.severity)
         return Escalation(case.bug_id, case.escalations, target, len(self._places.tiers))
@@ -155,16 +184,19 @@ class LiveSlackActivities(SlackActivities):
             return  # reopened meanwhile
         async with self._database.begin() as work:
             fix = await work.pull_requests.of(bug_id)
-            why = ""
+            why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
-                why = str((await work.turns.turn_result(bug_id, case.turn)).result.get("summary", ""))
+                result = (await work.turns.turn_result(bug_id, case.turn)).result
+                why, told = str(result.get("summary", "")), audience.told_to_reporter(result)
             elif case.close_reason == Reason.OPERATOR_RESOLVED:
-                why = await work.conversation.last_close(bug_id)
-        fix_url = fix.url if fix else ""
-        words = sentences.ended(bug_id, Reason(case.close_reason), last_words=why, pull_request=fix_url)
-        for thread in filter(None, (case.thread, case.summary)):
-            key = f"closing:{case.closings}:{thread.channel}"
-            await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
+                why = told = await work.conversation.last_close(bug_id)
+        reason = Reason(case.close_reason)
+        left = (sentences.fix_left(), sentences.fix_left(fix.url)) if fix else ("", "")
+        for thread, last, fix_left in ((case.thread, told, left[0]), (case.summary, why, left[1])):
+            if thread:
+                words = sentences.ended(bug_id, reason, last_words=last, fix=fix_left)
+                key = f"closing:{case.closings}:{thread.channel}"
+                await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
 
     # -- cosmetics ---------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The one composition root: settings in, running processes out."""
 
+from threadline.bootstrap.codec import run_codec
 from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
 from threadline.bootstrap.doctor import Check, examine
 from threadline.bootstrap.gateway import run_gateway
@@ -16,6 +17,7 @@ __all__ = [
     "case_desk",
     "examine",
     "replayer",
+    "run_codec",
     "run_gateway",
     "run_worker",
     "temporal_client",

@@ -8,7 +8,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.worker import Replayer
 
 _MESSAGES = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
@@ -54,8 +54,10 @@ async def explain(replayer: Replayer, history: WorkflowHistory, failure: Excepti
         return Divergence(_told(_decided(history, begun, words)), _sentence(words), _GATE)
     if "is not registered" in words:
         return Divergence(_told(history.events[0]), _sentence(words), _KEEP)
-    if unreadable := next((event for event in heard if not _readable(event)), None):
-        return Divergence(_told(unreadable), _sentence(words), _READ)
+    converter = replayer.config()["data_converter"]
+    for event in heard:
+        if not await _readable(converter, event):
+            return Divergence(_told(event), _sentence(words), _READ)
     return Divergence(_told(heard[-1]), _sentence(words), _READ if "decod" in words.lower() else _MEND)
 
 
@@ -108,11 +110,10 @@ def _details(event: HistoryEvent) -> str:
     return str(getattr(attributes, "signal_name", "") or getattr(attributes, "marker_name", ""))
 
 
-def _readable(event: HistoryEvent) -> bool:
-    """Whether what an event carries is of an encoding that anybody could read; of its shape nothing is known here."""
+async def _readable(converter: DataConverter, event: HistoryEvent) -> bool:
+    """Whether what an event carries can be deciphered and decoded; of its shape nothing is known here."""
     try:
-        for payload in _payloads(event):
-            pydantic_data_converter.payload_converter.from_payload(payload)
+        await converter.decode(_payloads(event))
     except Exception:  # noqa: BLE001 - each converter has errors of its own
         return False
     return True

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from threadline.bootstrap import queues
+from threadline.bootstrap import queues, surroundings
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
 from threadline.db import migrate
 from threadline.db.agent_pool import agent_pool
+from threadline.db.agent_powers import excess
 from threadline.db.engine import Database
 from threadline.domain.errors import Permanent, Transient
-from threadline.forge import remotes
-from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, RepositorySettings, SlackSettings
+from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
 
 SCOPES = frozenset(
@@ -49,7 +49,12 @@ async def examine() -> list[Check]:
         "quarantine": _quarantine,
         "slack": _slack,
         "channels": _channels,
-        "repositories": _repositories,
+        "repositories": surroundings.repositories,
+        "model": surroundings.model,
+        "history": surroundings.retention,
+        "clocks": surroundings.clocks,
+        "programs": surroundings.programs,
+        "workspaces": surroundings.workspaces,
     }
     return [await _checked(name, check) for name, check in checks.items()]
 
@@ -71,8 +76,10 @@ async def _database() -> str:
 
 
 async def _agents_database() -> str:
-    async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1):
-        return "it answers, with the restricted role"
+    async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1) as pool:
+        if found := await excess(pool):
+            raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Take them away.")
+        return "it answers, with the restricted role and no right too many"
 
 
 async def _temporal() -> str:
@@ -124,7 +131,3 @@ async def _channels() -> str:
                     f"#{about.get('name')} ({variable}) is shared with another company: take one that is not."
                 )
     return "the bot is in all of them"
-
-
-async def _repositories() -> str:
-    return ", ".join(remotes.by_name(RepositorySettings.read().repo))

@@ -46,7 +46,7 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
     config = _config(http, slack, channels)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
-    temporal = await temporal_client(retry_config=RETRIES)
+    temporal = await temporal_client(retry_config=RETRIES, stop=stop)
     try:
         async with slack_client(slack) as client:
             await Gateway(config, client, temporal, CaseThreads(database)).run(stop)

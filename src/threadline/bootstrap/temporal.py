@@ -1,12 +1,14 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, DefaultFailureConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 from temporalio.service import RetryConfig, RPCError
@@ -14,6 +16,8 @@ from temporalio.worker import Replayer, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from threadline.domain.errors import Permanent
+from threadline.payloads import encryption
+from threadline.settings import PayloadSettings
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
@@ -25,17 +29,49 @@ _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
 
 
-async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES) -> Client:
-    """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
+def data_converter() -> DataConverter:
+    """How every process here reads and writes what Temporal keeps: encrypted when there are keys.
 
     Raises:
-        Permanent: nothing answers there, after half a minute of trying.
+        Permanent: THREADLINE_PAYLOAD_KEYS is wrong.
     """
+    return encryption.data_converter(PayloadSettings.read().keys)
+
+
+async def temporal_client(
+    *, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES, stop: asyncio.Event | None = None
+) -> Client:
+    """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
+
+    Args:
+        stop: ends the search.
+
+    Raises:
+        Permanent: nothing answers there, after half a minute of trying, or before the stop.
+    """
+    seeking = _seek(retry_config, tries)
+    return await (_unless(stop, seeking) if stop else seeking)
+
+
+async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> Client:
+    """Half a minute is longer than whoever stops a process waits before it is killed."""
+    found, stopped = asyncio.create_task(seeking), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not found.done():
+            raise Permanent("Stopped before Temporal answered.")
+        return found.result()
+    finally:
+        found.cancel()
+        stopped.cancel()
+
+
+async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=pydantic_data_converter, retry_config=retry_config)
+                return await Client.connect(**config, data_converter=data_converter(), retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
@@ -67,9 +103,6 @@ def workflow_runner() -> WorkflowRunner:
 
 def replayer(runtime: Runtime | None = None) -> Replayer:
     """Replays histories against the workflows as they are now."""
-    return Replayer(
-        workflows=WORKFLOWS,
-        data_converter=pydantic_data_converter,
-        workflow_runner=workflow_runner(),
-        runtime=runtime,
-    )
+    # What fails here is told to who asked, in words that are not encrypted.
+    converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
+    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)

@@ -81,7 +81,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             settings, repository = AgentSettings.read(), RepositorySettings.read()
             if queue == "agents":
                 refuse_powers()
-            agents_client = await temporal_client()
+            agents_client = await temporal_client(stop=stop)
             activities = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
@@ -89,7 +89,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             workers.append(_agent_worker(agents_client, registered, settings.slots))
         if queue in ("core", "all"):
             core = _CoreSettings()
-            client = await temporal_client()
+            client = await temporal_client(stop=stop)
             await _check_temporal(client)
             served = await opened.enter_async_context(_core_activities(core, client))
             workers.append(_core_worker(client, served, core.deployment))

@@ -1,4 +1,4 @@
-"""`threadline gateway` and `threadline worker`: the product's own processes."""
+"""`threadline gateway`, `threadline worker` and `threadline codec`: the product's own processes."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -30,3 +30,14 @@ def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Q
     from threadline.bootstrap import run_worker
 
     stopping.serve(lambda stop: run_worker(queue.value, stop))
+
+
+def codec(
+    http: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Serve here; beyond this machine it needs THREADLINE_CODEC_TOKEN.")
+    ] = "127.0.0.1:8234",
+) -> None:
+    """Show Temporal's UI and command line in clear what is encrypted, to who may see it."""
+    from threadline.bootstrap import run_codec
+
+    stopping.serve(lambda stop: run_codec(http, stop))

@@ -60,15 +60,11 @@ class PostgresSessionStore(SessionStore):
                 )
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries in the order of their appending; None when there never was one.
-
-        A trailing `cost-state` is left out: with it the CLI would report the session's cost so far as this turn's.
-        """
+        """All entries in the order of their appending; None when there never was one."""
         query = f"SELECT entry FROM agent_transcripts {_WHERE} AND subpath = $3 ORDER BY id"  # noqa: S608 # constants
         with understood():
             rows = await self._pool.fetch(query, *self._where(key), key.get("subpath", ""))
-        entries = [cast("SessionStoreEntry", json.loads(row["entry"])) for row in rows]
-        return [entry for entry in entries if entry["type"] != "cost-state"] if entries else None
+        return [cast("SessionStoreEntry", json.loads(row["entry"])) for row in rows] or None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         query = (

@@ -1,5 +1,6 @@
 """Other databases that an agent may query: as a login that can read named views and do nothing else."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, LiteralString
 
@@ -12,7 +13,14 @@ from threadline.domain.records import Table
 
 _TIMEOUT_S = 10
 _CELL_SHOWN = 2000
-"""Characters of one value that are shown; the rest would fill the model's window."""
+"""Characters of one value that are shown; the rest would fill the model's window, or this process's memory."""
+
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([a-z]+)", re.DOTALL | re.IGNORECASE)
+_ROWS = frozenset({"select", "with", "values", "table"})
+_FACTS = frozenset({"show", "explain"})
+"""What answers with a few short lines of the server's own, and cannot stand inside a SELECT."""
+_PASSED = frozenset({16, 20, 21, 23, 700, 701})
+"""The types (oids) whose values are small: bool, and whole and floating numbers."""
 
 _POWERS: LiteralString = """
 SELECT r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
@@ -123,15 +131,46 @@ class ReadOnlyQueries:
 
 async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, limit: int) -> Table:
     """Rows as they come, so that a large table is never held; the extended protocol refuses a second statement."""
+    word = _FIRST_WORD.match(statement)
+    kind = word[1].lower() if word else ""
+    if kind not in _ROWS | _FACTS:
+        raise Permanent("only a SELECT is run here (or WITH, VALUES, TABLE, SHOW, EXPLAIN): write it as one")
+    asked = statement.encode("utf-8", "replace")
+    names: list[str] = []
+    if kind in _ROWS:
+        asked, names = await _bounded(connection, asked, limit)
     rows: list[Sequence[object]] = []
     async with connection.cursor() as cursor:
-        async for row in cursor.stream(statement.encode("utf-8", "replace")):
+        async for row in cursor.stream(asked):
             if len(rows) == limit:
                 break
             rows.append([_shown(value) for value in row])
         else:
-            return Table(_columns(cursor), rows, truncated=False)
-        return Table(_columns(cursor), rows, truncated=True)
+            return Table(names or _columns(cursor), rows, truncated=False)
+        return Table(names or _columns(cursor), rows, truncated=True)
+
+
+async def _bounded(
+    connection: AsyncConnection[tuple[Any, ...]], statement: bytes, limit: int
+) -> tuple[bytes, list[str]]:
+    """The statement with each long value cut by the server, and the names of its columns.
+
+    A row is held here as a whole before its first value can be read, and Postgres' values may have a gigabyte.
+    """
+    inner = b"(" + statement.rstrip(b"; \t\r\n") + b"\n)"  # the line break ends a comment
+    described = await connection.execute(b"SELECT * FROM " + inner + b" q LIMIT 0", prepare=True)
+    columns = described.description or ()
+    if not columns:
+        raise Permanent("the query has no columns: name what it is to show")
+    aliases = ", ".join(f"c{at}" for at, _ in enumerate(columns))
+    shown = ", ".join(
+        f"c{at}" if column.type_code in _PASSED else f"left(c{at}::text, {_CELL_SHOWN})"
+        for at, column in enumerate(columns)
+    )
+    around = f"SELECT {shown} FROM %s q({aliases}) LIMIT {int(limit) + 1}"  # noqa: S608 # names of ours, and numbers
+    before, _, after = around.encode().partition(b"%s")
+    query = before + inner + after
+    return query, [column.name for column in columns]
 
 
 def _columns(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[str]:

@@ -10,6 +10,7 @@ import json
 import os
 import pwd
 import secrets
+import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -89,6 +90,8 @@ async def _initialise(
     environment: Mapping[str, str],
     password: str,
 ) -> None:
+    for left in folder.glob("data-*"):  # by a first start that was interrupted, which would stay for good
+        shutil.rmtree(left)
     fresh, password_file = folder / f"data-{secrets.token_hex(4)}", folder / "initial-password"
     fresh.mkdir(mode=0o700)
     _write_private(password_file, password)

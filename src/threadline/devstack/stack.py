@@ -159,13 +159,31 @@ class Stack:
     async def _start_temporal(self) -> None:
         if "TEMPORAL_ADDRESS" in self._given:
             return
-        server = await temporal.start(self._family, self.home.root, self._ports, self._machine)
+        port = self._ports.take(8234) if self._wished("THREADLINE_PAYLOAD_KEYS") else 0
+        codec_url = f"http://{HOST}:{port}" if port else ""
+        server = await temporal.start(self._family, self.home.root, self._ports, self._machine, codec_url=codec_url)
         self.ui_url = server.ui_url
+        if port:
+            await self._start_codec(port)
         for name in environment.TEMPORAL:  # keys and certificates of another server
             self.settings.pop(name, None)
         # Without this the user's own profile would be read, with the same effect.
         self.settings |= {"TEMPORAL_ADDRESS": server.address, "TEMPORAL_CONFIG_FILE": os.devnull}
         self._tell(f"Temporal is up: {server.ui_url}")
+
+    async def _start_codec(self, port: int) -> None:
+        """Whoever can reach the UI on this machine may see what it shows; another token than none can be given."""
+        origins = f"{self.ui_url},{self.ui_url.replace(HOST, 'localhost')}"
+        wished = {name: self._wished(name) for name in environment.CODEC}
+        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in wished.items() if value}
+        arguments = (sys.executable, "-m", "threadline", "codec", "--http", f"{HOST}:{port}")
+        await self._family.start(
+            Command("codec", arguments, self._machine | told, ready=logged("codec_ready"), within=60)
+        )
+        self._tell("Payloads are encrypted; the codec server is up for Temporal's UI")
+
+    def _wished(self, name: str) -> str:
+        return (self._wishes.settings or {}).get(name) or self._given.get(name, "")
 
     async def _start_postgres(self) -> None:
         if "DATABASE_URL" not in self._given:

@@ -34,8 +34,13 @@ class TemporalServer:
     ui_url: str
 
 
-async def start(family: Family, home: Path, ports: Ports, environment: Mapping[str, str]) -> TemporalServer:
+async def start(
+    family: Family, home: Path, ports: Ports, environment: Mapping[str, str], *, codec_url: str = ""
+) -> TemporalServer:
     """Start the server; its data lies in `home/temporal`.
+
+    Args:
+        codec_url: where the UI has payloads decrypted; empty when they are not encrypted.
 
     Raises:
         Permanent: the binary is missing, or the server does not come up.
@@ -47,7 +52,7 @@ async def start(family: Family, home: Path, ports: Ports, environment: Mapping[s
     await family.start(
         Command(
             "temporal",
-            _arguments(folder / "temporal.db", port, ui_port, metrics_port),
+            (*_arguments(folder / "temporal.db", port, ui_port, metrics_port), *_codec(codec_url)),
             environment,
             ready=_serving(address),
             grace=5,
@@ -65,6 +70,10 @@ def _arguments(database: Path, port: int, ui_port: int, metrics_port: int) -> tu
     ]
     pairs = [*((name, str(value)) for name, value in options.items()), ("log-level", "warn"), *repeated]
     return (_binary(), "server", "start-dev", *(word for name, value in pairs for word in (f"--{name}", value)))
+
+
+def _codec(url: str) -> tuple[str, ...]:
+    return ("--ui-codec-endpoint", url) if url else ()
 
 
 def _binary() -> str:

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,9 @@ _CONFIG = (
     "protocol.ext.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
+    # A helper that talks to a silent host would else outlive its git for as long as the host likes.
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
 )
 # A repository's own attributes could rewrite line ends, hide files from a diff or name a filter; these outrank them,
 # so that an export and a diff hold the very bytes of the commit.
@@ -79,6 +84,7 @@ class Git:
     def __init__(self, environment: Mapping[str, str] | None = None, *, max_output: int = MAX_OUTPUT) -> None:
         given = os.environ if environment is None else environment
         self._environment = {name: given[name] for name in _PASSED if name in given} | _OWN
+        self._tie = _tie(self._environment.get("PATH"))
         self._max_output = max_output
 
     async def init(self, git_dir: Path) -> None:
@@ -116,7 +122,13 @@ class Git:
             Transient: the network or a lock was in the way, or time ran out.
         """
         sentence = failure or f"git {_command_of(arguments)} failed: {{reason}}"
-        command = ["git", "--no-pager", "--literal-pathspecs", *(part for one in _CONFIG for part in ("-c", one))]
+        command = [
+            *self._tie,
+            "git",
+            "--no-pager",
+            "--literal-pathspecs",
+            *(part for one in _CONFIG for part in ("-c", one)),
+        ]
         command += [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
         environment = self._environment | (remote.environment if remote else {}) | dict(env or {})
         seconds = NETWORK_SECONDS if remote else LOCAL_SECONDS
@@ -158,6 +170,16 @@ class Git:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             raise
+
+
+def _tie(path: str | None) -> Sequence[str]:
+    """What ends git with this process, also when that is killed: a git left alone would write to a mirror for minutes.
+
+    It is util-linux's `setpriv`, since a wrapper in Python would cost each command 15 ms, and code between fork and
+    exec may hang where there are threads. Where it is missing, or the system knows no death signal, git runs untied.
+    """
+    found = shutil.which("setpriv", path=path) if sys.platform == "linux" else None
+    return (found, "--pdeathsig", "KILL", "--") if found and shutil.which("git", path=path) else ()
 
 
 async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:

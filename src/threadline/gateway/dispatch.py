@@ -60,7 +60,7 @@ class Dispatcher:
     """Hands routes to Temporal.
 
     Args:
-        client: connected with `temporalio.contrib.pydantic.pydantic_data_converter` and `retry_config=RETRIES`.
+        client: connected with the data converter of the workers and `retry_config=RETRIES`.
         threads: where the case of a developers' thread is looked up.
     """
 

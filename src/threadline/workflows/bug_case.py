@@ -49,6 +49,7 @@ class BugCase:
         self.attempt: workflow.ActivityHandle[TurnEnded] | None = None
         """The attempt at a turn that runs now."""
         self._asides: list[asyncio.Task[Any]] = []
+        self._telling: asyncio.Task[None] | None = None
 
     @property
     def marks(self) -> Marks:
@@ -94,6 +95,11 @@ class BugCase:
     @property
     def idle(self) -> bool:
         return all(task.done() for task in self._asides)
+
+    @property
+    def telling(self) -> bool:
+        """A clock is being told something: the server drops a signal whose sender's run ends beneath it."""
+        return self._telling is not None and not self._telling.done()
 
     # -- the steps ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +190,8 @@ class BugCase:
         if self.marks.escalated and self.state.acknowledged < self.marks.escalations:
             self.state.acknowledged = self.marks.escalations
             told = sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "acknowledged")
-            self._asides.append(asyncio.create_task(told))
+            self._telling = asyncio.create_task(told)
+            self._asides.append(self._telling)
 
     # -- their parts -------------------------------------------------------------------------------------------------
 

@@ -198,7 +198,7 @@ class BugInvestigationWorkflow:
         due = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
         # What is cosmetic would be dropped with the run; at the end of a case that is the workspace's removal.
         leaving = self._ended() and not self._case.idle
-        return due and self._case.inbox.fits_one_batch() and not leaving
+        return due and self._case.inbox.fits_one_batch() and not (leaving or self._case.telling)
 
     def _awake(self) -> bool:
         if self._case.inbox:

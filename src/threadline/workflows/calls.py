@@ -71,5 +71,8 @@ def fault_of(error: FailureError) -> Fault:
         if cause.type == "Transient":
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
+        if isinstance(cause.cause, ApplicationError) and cause.cause.type == "Undecipherable":
+            # Its worker lacks the key of what it was asked: whoever runs the house mends that, and nobody else can.
+            return Fault(FaultKind.TRANSIENT, cause.cause.message)
         return Fault(FaultKind.PERMANENT, cause.message)
     return Fault(FaultKind.LOST, "It was cancelled.")

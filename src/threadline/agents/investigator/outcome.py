@@ -1,10 +1,14 @@
-"""The answer that ends a turn, and the rules it must keep beyond its schema."""
+"""The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
 
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from threadline.domain import audience
 from threadline.domain.bug import Action, Severity
+
+_TOLD = (Action.ESCALATE, Action.RESOLVED)
+"""What changes the reporter's case is told to them with a reason."""
 
 
 class Evidence(BaseModel):
@@ -20,7 +24,8 @@ class Evidence(BaseModel):
 class Outcome(BaseModel):
     """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
 
-    The lengths bound what one turn can post.
+    `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
+    developers alone. The lengths bound what one turn can post.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,7 +37,11 @@ class Outcome(BaseModel):
     evidence: list[Evidence] = Field(max_length=20)
     severity: Severity
     confidence: float = Field(ge=0, le=1)
-    clarification_question: str = Field(max_length=3_000)
+    clarification_question: str = Field(max_length=3_000, description="Read by the reporter.")
+    for_reporter: str = Field(
+        max_length=2_000,
+        description="All that the reporter is told: plain words, no code, no file names, no names of internal systems.",
+    )
     recommended_actions: list[Annotated[str, Field(max_length=1_000)]] = Field(max_length=20)
     affected_components: list[Annotated[str, Field(max_length=200)]] = Field(max_length=20)
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
@@ -68,6 +77,24 @@ def check(outcome: Outcome, *, may_ask: bool) -> list[str]:
             violations.append("You may not ask the reporter in this turn: choose another action.")
         if not outcome.clarification_question.strip():
             violations.append("ask_reporter needs a clarification_question.")
+        violations += _internal_in("clarification_question", outcome.clarification_question, outcome)
     elif not outcome.summary.strip():
         violations.append(f"{outcome.action.value} needs a summary.")
     return violations
+
+
+def check_for_reporter(outcome: Outcome) -> list[str]:
+    """What is wrong with the words for the reporter, as sentences that tell the model what to change.
+
+    It is asked to mend this once, and no turn is lost over it: words that are missing, or that hold something internal
+    still, are not shown (`audience.told_to_reporter`), and the reporter gets a sentence of the bot's own.
+    """
+    if outcome.action in _TOLD and not outcome.for_reporter.strip():
+        return [f"{outcome.action.value} needs for_reporter: say in plain words what it means for them."]
+    return _internal_in("for_reporter", outcome.for_reporter, outcome)
+
+
+def _internal_in(field: str, words: str, outcome: Outcome) -> list[str]:
+    if not (found := audience.crossings(words, outcome.model_dump())):
+        return []
+    return [f"{field} is read by the reporter, and holds {', '.join(found)}: say it in plain words without that."]

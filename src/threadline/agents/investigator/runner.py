@@ -12,7 +12,7 @@ from threadline.agents.investigator import prompts
 from threadline.agents.investigator.cli_home import CliHome, find_cli
 from threadline.agents.investigator.driver import Driver
 from threadline.agents.investigator.ledger import SessionLedger
-from threadline.agents.investigator.outcome import Outcome, check, output_format, read_outcome
+from threadline.agents.investigator.outcome import Outcome, check, check_for_reporter, output_format, read_outcome
 from threadline.agents.investigator.policy import WorkspacePolicy
 from threadline.agents.investigator.ports import CaseRecords, LogSearch, QuerySource, TurnBrief, TurnResult
 from threadline.agents.investigator.results import SessionUnknown, TurnBroken, TurnRefused, raise_for
@@ -206,6 +206,8 @@ async def _converse(driver: Driver, watch: Watch, brief: TurnBrief, prompt: str)
         outcome, problems = read_outcome(result.structured_output)
         if outcome is not None:
             problems = check(outcome, may_ask=brief.may_ask)
+            if text:
+                problems += check_for_reporter(outcome)
             if not problems:
                 return outcome
     raise TurnRefused(f"The agent's answer cannot be used: {watch.detail(' '.join(problems))}", watch.spend)

@@ -32,3 +32,13 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO threadline_agent', name);
     END LOOP;
 END $$;
+
+-- Everybody may make large objects, which is room on the disk. Only a superuser can change that: deploy/postgres/roles.sql
+-- does it where the owner is none.
+DO $$
+BEGIN
+    REVOKE EXECUTE ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
+        lowrite(integer, bytea) FROM PUBLIC;
+EXCEPTION WHEN insufficient_privilege THEN
+    NULL;
+END $$;

@@ -141,6 +141,7 @@ async def _report(turn: Turn, case: CaseFile, insight: Insight) -> None:
                 *(f"Compare with {other}." for other in insight.similar),
             ],
             affected_components=[fault.component] if fault else [],
+            for_reporter=_told(case, found=bool(fault)),
             fix_requested=case.wants_fix,
         )
     )
@@ -159,6 +160,7 @@ async def _escalate(turn: Turn, case: CaseFile, said: Message, word: str) -> Non
             summary=f"This needs a person now: message {said.number}, by the {said.sender}, speaks of “{word}”.",
             severity="S1",
             confidence=0.9,
+            for_reporter="Somebody will look at what you wrote before anything else is done.",
             recommended_actions=["Read the conversation with whoever owns security before anybody acts on it."],
         )
     )
@@ -168,7 +170,12 @@ async def _resolve(turn: Turn, case: CaseFile) -> None:
     summary = f"A developer says that this is settled. {_quoted(case.news)}"
     known = _record(await _use(turn, "mcp__bug__get_bug", bug_id=case.bug_id))
     title, severity = known.get("title") or _headline(case), known.get("severity", "S3")
-    await turn.finish(**_outcome(action="resolved", title=title, summary=summary, confidence=0.9, severity=severity))
+    told = "The developers say that this is settled. Thank you for reporting it."
+    await turn.finish(
+        **_outcome(
+            action="resolved", title=title, summary=summary, confidence=0.9, severity=severity, for_reporter=told
+        )
+    )
 
 
 def _record(result: ToolResult) -> dict[str, Any]:
@@ -195,6 +202,7 @@ def _outcome(*, action: str, title: str, summary: str, **rest: Any) -> dict[str,
         "severity": "S3",
         "confidence": 0.5,
         "clarification_question": "",
+        "for_reporter": "",
         "recommended_actions": [],
         "affected_components": [],
         "fix_requested": False,
@@ -207,6 +215,15 @@ def _opening(case: CaseFile, mended: bool) -> list[str]:
     if mended:
         return [*told, "I changed the file as recommended; the test that covers it should pass now."]
     return told
+
+
+def _told(case: CaseFile, *, found: bool) -> str:
+    """For the reporter, who is told when it was they who wrote, and not at each word of the developers."""
+    if not any(said.sender == "reporter" for said in case.news):
+        return ""
+    if found:
+        return "I have found what is wrong, and the developers have it before them now."
+    return "The developers have before them what you wrote, and what I could find out so far."
 
 
 def _conclusion(insight: Insight) -> str:

@@ -1,0 +1,125 @@
+"""`make audit`: known vulnerabilities and the licences of what requirements.lock installs.
+
+Run as `python deploy/audit.py PYTHON` by an interpreter that has pip-audit and pip-licenses; PYTHON is the one whose
+packages' licences are read. It ends with 0 when all is well, 1 when something was found, and 3 when it could not be
+checked: nothing found is worth nothing where nothing was looked up.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FINE, FOUND, NOT_CHECKED = 0, 1, 3
+
+ROOT = Path(__file__).parents[1]
+_UNKNOWN = "UNKNOWN"
+_NO_LICENCE = frozenset({"DFSG approved", "OSI Approved"})
+"""Classifiers that praise a licence and name none."""
+
+Row = Mapping[str, Any]
+
+
+class NotChecked(Exception):
+    """The check itself could not be made; the message says why."""
+
+
+def vulnerabilities(report: Row) -> list[str]:
+    """A sentence for each known vulnerability in what pip-audit has written.
+
+    Raises:
+        NotChecked: it looked some package up nowhere. It calls that a success.
+    """
+    packages = report["dependencies"]
+    skipped = [package["name"] for package in packages if "skip_reason" in package]
+    if skipped or not packages:
+        named = ", ".join(skipped[:5]) + (f" and {len(skipped) - 5} more" if len(skipped) > 5 else "")
+        raise NotChecked(f"the database of vulnerabilities was not asked about {named or 'any package'}")
+    return [
+        f"{package['name']} {package['version']} has {known['id']}: {_remedy(known['fix_versions'])}"
+        for package in packages
+        for known in package["vulns"]
+    ]
+
+
+def _remedy(versions: Sequence[str]) -> str:
+    return f"take {' or '.join(versions)}" if versions else "there is no version without it yet"
+
+
+def unwelcome(packages: Collection[Row], allowed: Collection[str], accepted: Mapping[str, str]) -> list[str]:
+    """A sentence for each package whose licence the policy does not allow.
+
+    Args:
+        packages: what `pip-licenses --from=all` has written.
+        allowed: names of licences, as SPDX or as classifiers have them.
+        accepted: why a package is taken all the same, by its name.
+    """
+    if not packages:
+        raise NotChecked("no package was found whose licence could be read")
+    found = []
+    for package in packages:
+        name, licence = package["Name"], _licence(package)
+        if name not in accepted and not _is_allowed(licence, allowed):
+            told = "does not tell its licence" if licence == _UNKNOWN else f"is under {licence}"
+            found.append(f"{name} {told}: replace it, or say in pyproject.toml why it is accepted")
+    return found
+
+
+def _licence(package: Row) -> str:
+    """The most exact of what a package says of itself."""
+    told = (package.get(f"License-{source}", _UNKNOWN) for source in ("Expression", "Classifier", "Metadata"))
+    return next((licence for licence in told if licence not in ("", _UNKNOWN)), _UNKNOWN)
+
+
+def _is_allowed(licence: str, allowed: Collection[str]) -> bool:
+    """`OR` leaves a choice; `AND`, and a list of classifiers, which may mean either, must be allowed as a whole."""
+    if licence in allowed:
+        return True
+    every = [part.strip() for part in re.split(r"\bAND\b|;", licence) if part.strip() not in _NO_LICENCE]
+    return bool(every) and all(any(one.strip(" ()") in allowed for one in re.split(r"\bOR\b", part)) for part in every)
+
+
+def _run(*words: str) -> Any:
+    """The JSON that one of the two tools writes, whatever it ends with."""
+    tool = str(Path(sys.executable).with_name(words[0]))
+    done = subprocess.run([tool, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or ["it wrote nothing"])[-1]
+        kind = last.partition(":")[0]
+        raise NotChecked(f"{words[0]} gave no answer ({kind}); is the network there?") from None
+
+
+def _asked(words: Sequence[str]) -> list[str]:
+    lock = str(ROOT / "requirements.lock")
+    if words[0] == "vulnerabilities":
+        options = ("--disable-pip", "--require-hashes", "--format=json", "--progress-spinner=off")
+        return vulnerabilities(_run("pip-audit", "--requirement", lock, *options))
+    policy = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["threadline"]["licences"]
+    packages = _run("pip-licenses", f"--python={words[1]}", "--from=all", "--format=json")
+    return unwelcome(packages, policy["allowed"], policy["accepted"])
+
+
+def main(python: str) -> int:
+    """Both checks, whatever the first has found."""
+    ended = FINE
+    for words in (("licences", python), ("vulnerabilities",)):
+        try:
+            found = _asked(words)
+        except NotChecked as reason:
+            print(f"{words[0]}: NOT CHECKED, since {reason}")  # noqa: T201 # a command's answer
+            ended = max(ended, NOT_CHECKED)
+            continue
+        for sentence in found or ["nothing found"]:
+            print(f"{words[0]}: {sentence}")  # noqa: T201 # a command's answer
+        ended = max(ended, FOUND if found else FINE)
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,33 @@
+"""What the bot says of its own accord, to each of its two audiences."""
+
+import pytest
+
+from threadline.activities import sentences
+from threadline.contracts.bug import NoticeKind
+from threadline.domain.bug import Reason
+
+URL = "https://github.com/acme/shop/pull/7"
+
+
+@pytest.mark.promise("privacy:audience:bots-own-words")
+@pytest.mark.parametrize("kind", NoticeKind)
+def test_no_notice_without_a_detail_names_commands_settings_or_files(kind: NoticeKind) -> None:
+    words = sentences.notice(kind, "BUG-1")
+    assert not any(internal in words for internal in ("`", "THREADLINE", ": .", "/"))
+    assert "canary" in sentences.notice(kind, "BUG-1", "canary") or kind not in {
+        NoticeKind.NOBODY_CALLED,
+        NoticeKind.FIX_REFUSED,
+    }
+
+
+@pytest.mark.parametrize("reason", sentences._ENDED)
+def test_an_end_says_of_a_fix_only_what_its_audience_may_know(reason: Reason) -> None:
+    reporters = sentences.ended("BUG-1", reason, fix=sentences.fix_left())
+    developers = sentences.ended("BUG-1", reason, fix=sentences.fix_left(URL))
+    assert "://" not in reporters
+    assert (URL in developers) == (reason is not Reason.FIX_MERGED)
+
+
+def test_an_escalation_is_told_in_the_agents_words_for_the_reporter_or_in_neutral_ones() -> None:
+    assert sentences.with_people("BUG-1", "We look into it.").endswith("now. We look into it.")
+    assert sentences.with_people("BUG-1", "").endswith("will take it from here.")

@@ -1,0 +1,49 @@
+"""What doctor makes of what it finds around the product."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from threadline.bootstrap import surroundings
+from threadline.domain.errors import Permanent
+
+
+def test_a_clock_that_is_far_off_is_told_by_whom_and_how_far() -> None:
+    assert (
+        surroundings.judge_clocks({"Slack's": 0.4, "Postgres'": -3}) == "within 1 s of Slack's, within 3 s of Postgres'"
+    )
+    with pytest.raises(Permanent, match="clock is 90 s behind Slack's"):
+        surroundings.judge_clocks({"Slack's": -90.0})
+    with pytest.raises(Permanent, match="clock is 61 s ahead of Postgres'"):
+        surroundings.judge_clocks({"Slack's": 0.0, "Postgres'": 61.0})
+
+
+@pytest.mark.parametrize("told", ["git version 2.38.0", "git version 2.39.5 (Apple Git-154)", "git version 3.0.1"])
+def test_a_git_that_can_merge_trees_is_enough(told: str) -> None:
+    assert surroundings.judge_git(told) == told
+
+
+@pytest.mark.parametrize("told", ["git version 2.37.7", "git version 1.99.0", "", "no such thing"])
+def test_an_older_git_is_not(told: str) -> None:
+    with pytest.raises(Permanent, match=r"install git 2\.38"):
+        surroundings.judge_git(told)
+
+
+def test_a_folder_of_workspaces_need_not_exist_yet_and_has_room(tmp_path: Path) -> None:
+    assert "can be written to" in surroundings.judge_folder(tmp_path / "not" / "yet")
+    with pytest.raises(Permanent, match="MiB are free"):
+        surroundings.judge_folder(tmp_path, least=1 << 60)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere but in a file system that is read-only")
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(Permanent, match="cannot be written to"):
+        surroundings.judge_folder(tmp_path / "workspaces")
+
+
+@pytest.mark.skipif(not Path("/proc/sys").is_dir(), reason="a place where nobody writes, also not as root")
+def test_a_read_only_place_is_named() -> None:
+    with pytest.raises(Permanent, match="cannot be written to"):
+        surroundings.judge_folder(Path("/proc/sys/workspaces"))

@@ -1,0 +1,51 @@
+"""One table says how each activity is tried, and its times fit together."""
+
+import pytest
+
+from threadline.contracts import options
+from threadline.contracts.bug import (
+    AgentActivities,
+    CaseActivities,
+    FixActivities,
+    IntakeActivities,
+    SlackActivities,
+)
+from threadline.domain.bug import Limits
+from threadline.slack.client import HTTP_TOTAL
+from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
+
+CONTRACTS = (AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities)
+TURNS = {"run_agent_investigation", "run_continuation_investigation"}
+ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
+
+
+@pytest.mark.promise("operation:contract:timeouts")
+def test_every_activity_has_its_times_and_no_other_has() -> None:
+    assert set(options.FOR) == ACTIVITIES - TURNS
+
+
+@pytest.mark.promise("operation:contract:timeouts", "intake:storing:never-gives-up")
+@pytest.mark.parametrize("name", sorted(options.NEVER_GIVE_UP))
+def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: str) -> None:
+    chosen = options.FOR[name]
+    assert (chosen.retry.maximum_attempts, chosen.schedule_to_close) == (0, None)
+
+
+@pytest.mark.promise("operation:contract:timeouts")
+def test_whatever_writes_about_a_case_never_gives_up() -> None:
+    kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
+    assert kept == options.NEVER_GIVE_UP
+
+
+@pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")
+def test_a_call_to_slack_ends_before_its_attempt_and_an_attempt_before_its_claim() -> None:
+    assert HTTP_TOTAL < options.POST.start_to_close < LEASE
+    assert HTTP_TOTAL + GRACE < LEASE < HTTP_TOTAL + ROOT_GRACE
+
+
+@pytest.mark.promise("operation:contract:timeouts")
+def test_a_turn_is_tried_once_and_ends_by_itself_before_temporal_ends_it() -> None:
+    chosen = options.turn(limits := Limits())
+    assert chosen.retry.maximum_attempts == 1
+    assert chosen.start_to_close > limits.turn_timeout
+    assert chosen.heartbeat

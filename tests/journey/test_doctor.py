@@ -1,0 +1,59 @@
+"""`threadline doctor` beside a running product: all is well, or what to do about what is not."""
+
+import asyncio
+import os
+import sys
+
+import psycopg
+import pytest
+
+from threadline.devstack.slack_sandbox.identity import BOT_USER, SUMMARIES
+from threadline.devstack.stack import Stack
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+LOOKED_AT = ("database", "agents' database", "temporal", "workers", "slack", "channels", "repositories", "model",
+             "history", "clocks", "programs", "workspaces")  # fmt: skip
+
+
+async def doctor(stack: Stack) -> tuple[int, str]:
+    """What it ends with, and what it says."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "threadline", "doctor"),
+        env={"PATH": os.environ["PATH"], "THREADLINE_HOME": str(stack.home.root)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    told, _ = await process.communicate()
+    return process.returncode or 0, told.decode()
+
+
+@pytest.mark.promise("operation:doctor:names-what-is-missing")
+async def test_doctor_finds_nothing_wrong_with_a_running_stack(stack: Stack) -> None:
+    code, told = await doctor(stack)
+    assert code == 0, told
+    for name in LOOKED_AT:
+        assert f"ok   {name}:" in told
+    assert "s of Slack's" in told, "its clock was looked at, too"
+
+
+@pytest.mark.promise("operation:doctor:names-what-is-missing")
+async def test_doctor_names_each_thing_that_a_deployment_lacks(stack: Stack) -> None:
+    await stack.slack.post("channels/leave", channel=SUMMARIES, user=BOT_USER)
+    _as_owner(stack, "GRANT SELECT ON cases TO threadline_agent")
+    try:
+        code, told = await doctor(stack)
+    finally:
+        _as_owner(stack, "REVOKE SELECT ON cases FROM threadline_agent")
+        await stack.slack.post("channels/join", channel=SUMMARIES, user=BOT_USER)
+    assert code == 1
+    assert "FAIL agents' database" in told
+    assert "it may read cases" in told
+    assert "FAIL channels" in told
+    assert "invite it there" in told
+    assert told.count("FAIL") == 2
+
+
+def _as_owner(stack: Stack, statement: str) -> None:
+    with psycopg.connect(stack.database_url, autocommit=True) as connection:
+        connection.execute(statement.encode())

@@ -1,0 +1,59 @@
+"""The whole product where nothing can be written but its one folder, as deploy/compose.yaml runs it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+# A mount namespace of its own, with everything read-only but `$1`.
+_CONFINED = (
+    'set -e; mount --bind "$1" "$1"; mount -o remount,bind,ro /; mount -o remount,bind,rw "$1"; cd "$1"; shift; '
+)
+
+
+def confined(folder: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", _CONFINED + script, "sh", str(folder), *words],
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(folder), "HOME": "/nonexistent", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+
+
+def can_confine() -> bool:
+    """Whether this account may have a mount namespace: root may on Linux, unless it is in a stricter container."""
+    if not (sys.platform == "linux" and shutil.which("unshare")):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        return confined(Path(folder), "true").returncode == 0
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Outside pytest's folder, which other accounts may not enter: as root, Postgres runs as nobody."""
+    folder = Path(tempfile.mkdtemp(prefix="threadline-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(not can_confine(), reason="needs Linux, and the right to make a mount namespace")
+@pytest.mark.promise("operation:image:confined")
+def test_the_story_plays_where_only_one_folder_can_be_written_to(folder: Path) -> None:
+    elsewhere = folder.with_name(f"{folder.name}-elsewhere")
+    refused = confined(folder, 'echo > inside; echo > "$1"', str(elsewhere))
+    assert refused.returncode != 0
+    assert "Read-only file system" in refused.stderr
+    assert (folder / "inside").exists()
+    done = confined(folder, 'exec "$@"', sys.executable, "-m", "threadline", "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("seen to happen") == 7

@@ -1,0 +1,116 @@
+"""Two cases on the running product, one of which tries to reach the other, and a code host that wants a login."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest_asyncio
+from aiohttp import web
+
+from threadline.devstack import environment
+from threadline.devstack.model_sandbox import ModelSandbox, ToolResult, Turn
+from threadline.devstack.scene import Scene
+from threadline.devstack.stack import Stack, Wishes
+
+CANARY = "canary-of-another-case"
+ANSWER: dict[str, Any] = {
+    "title": "t", "summary": "s", "root_cause": "", "evidence": [], "severity": "S3", "confidence": 0.5,
+    "clarification_question": "", "for_reporter": "", "recommended_actions": [], "affected_components": [],
+    "fix_requested": False,
+}  # fmt: skip
+Attempt = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class Trial:
+    """Two cases: the agent of `victim` is held in mid-turn; that of `intruder` tries `attempts` in its second turn."""
+
+    stack: Stack
+    victim: Scene
+    intruder: Scene
+    attempts: list[Attempt] = field(default_factory=list)
+    answers: list[ToolResult] = field(default_factory=list)
+
+    @property
+    def workspaces(self) -> Path:
+        return self.stack.home.root / "workspaces"
+
+    @property
+    def worker(self) -> psutil.Process:
+        return psutil.Process(self.stack.pid("agents"))
+
+    @property
+    def cli(self) -> psutil.Process:
+        """The agent's process of the victim's turn."""
+        [found] = [child for child in self.worker.children(recursive=True) if "--session-id" in str(child.cmdline())]
+        return found
+
+    def environment(self) -> dict[str, str]:
+        """What the agent worker was started with. Unless we are root, the kernel refuses to tell even that."""
+        try:
+            raw = Path(f"/proc/{self.worker.pid}/environ").read_text()
+        except (OSError, UnicodeError):
+            given = environment.pick(self.stack.settings, environment.AGENTS)
+            return environment.pick(os.environ, environment.MACHINE) | given
+        return dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def trial() -> AsyncIterator[Trial]:
+    folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
+    found: list[Trial] = []
+
+    async def script(turn: Turn) -> None:
+        if turn.bug_id == "BUG-1":
+            await turn.call("mcp__bug__get_bug", bug_id="BUG-1")
+            await turn.hold("victim")
+        elif "Edit" in turn.tools:
+            found[0].answers = list(await turn.call_together(*found[0].attempts))
+        await turn.finish(action="post_findings", **ANSWER)
+
+    async with ModelSandbox.running(default=script) as model:
+        key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
+        wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE) | key)
+        async with (
+            Stack.running(folder, wishes) as stack,
+            Scene.on(stack) as victim,
+            Scene.on(stack) as intruder,
+        ):
+            trial = Trial(stack, victim, intruder)
+            found.append(trial)
+            await victim.write_report("The first case.")
+            assert victim.bug_id == "BUG-1"
+            await model.reached("victim")
+            (trial.workspaces / "cases" / "BUG-1" / "sample-shop" / "canary.txt").write_text(CANARY)
+            yield trial
+            await model.release("victim")
+    await asyncio.to_thread(shutil.rmtree, folder)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def code_host() -> AsyncIterator[tuple[str, list[str]]]:
+    """A code host that serves what asks for reading and wants a login for a push; with what it was sent as one."""
+    sent: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if header := request.headers.get("Authorization", ""):
+            sent.append(header)
+        if request.query.get("service") == "git-receive-pack":
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
+        return web.Response(status=404)
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    yield f"http://127.0.0.1:{port}/acme/sample-shop.git", sent
+    await runner.cleanup()

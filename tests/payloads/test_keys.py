@@ -1,0 +1,47 @@
+"""Keys as the environment writes them: what is wrong is one sentence, and no sentence shows a key."""
+
+import base64
+
+import pytest
+
+from threadline.domain.errors import Permanent
+from threadline.payloads.keys import parse_keys
+from threadline.settings import PayloadSettings
+
+OLD, NEW = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+
+
+def test_the_first_key_is_the_one_that_encrypts_and_none_is_shown() -> None:
+    ring = parse_keys(f"2026-11:{NEW}, 2026-05:{OLD}")
+    assert [(key.id, key.secret) for key in ring.keys] == [("2026-11", bytes([2]) * 32), ("2026-05", bytes([1]) * 32)]
+    assert "secret" not in repr(ring)
+
+
+@pytest.mark.promise("privacy:encryption:bad-keys")
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (NEW, "key 1 is not written as id:key"),
+        (f"a:{NEW},{OLD}", "key 2 is not written as id:key"),
+        (f"a b:{NEW}", "key 1 is not written as id:key"),
+        ("a:not base64!", "the key 'a' is not base64"),
+        (f"a:{NEW[:-8]}", "the key 'a' has 27 bytes instead of 32"),
+        (f"a:{base64.b64encode(bytes(16)).decode()}", "the key 'a' has 16 bytes instead of 32"),
+        (f"a:{NEW},b:{OLD},a:{OLD}", "the key id 'a' is there twice"),
+        (",", "write it as id:key"),
+    ],
+)
+def test_what_is_wrong_with_the_keys_is_a_sentence_that_shows_none(
+    text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", text)
+    with pytest.raises(Permanent) as told:
+        PayloadSettings.read()
+    assert f"THREADLINE_PAYLOAD_KEYS is a secret that is not shown: {sentence}" in str(told.value)
+    assert NEW[:20] not in str(told.value)
+    assert OLD[:20] not in str(told.value)
+
+
+def test_without_the_variable_nothing_is_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THREADLINE_PAYLOAD_KEYS", raising=False)
+    assert PayloadSettings.read().keys is None

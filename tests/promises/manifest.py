@@ -1,0 +1,35 @@
+"""Every promise, area by area, in the order of docs/guarantees.md."""
+
+from tests.promises.agent import AGENT
+from tests.promises.case import CASE
+from tests.promises.devstack import DEVSTACK
+from tests.promises.fix import FIX
+from tests.promises.intake import INTAKE
+from tests.promises.operation import OPERATION
+from tests.promises.order import ORDER
+from tests.promises.post import POST
+from tests.promises.promise import Promise
+from tests.promises.replay import REPLAY
+from tests.promises.silence import SILENCE
+from tests.promises.turn import TURN
+
+AREAS = (INTAKE, ORDER, TURN, POST, FIX, AGENT, SILENCE, CASE, REPLAY, OPERATION, DEVSTACK)
+
+PROMISES: dict[str, Promise] = {promise.name: promise for area in AREAS for promise in area.promises}
+
+PREFACE = """
+# What is guaranteed
+
+Each promise has a name, one sentence that a test can refute, what it rests on, where it ends, and the tests that hold
+the product to it. Paths are relative to `src/threadline/` or to the repository.
+
+This page is written by `make guarantees` from `tests/promises/`, and a test fails when it is out of date, when a
+promise has no test, or when a test names no promise: change the promise there, and not here.
+"""
+
+APPENDIX = """
+## Not examined
+
+Restoring Postgres from a backup while Temporal goes on, or the other way round; several workspaces of Slack in one
+installation; more than one summaries channel; a busy server for days.
+"""

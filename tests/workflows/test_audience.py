@@ -1,0 +1,177 @@
+"""Nothing that is marked internal crosses to the reports channel, whatever way a case goes."""
+
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.workflows.house import House, house, outcome
+from threadline.db.agent_turns import TurnOutcome
+from threadline.db.engine import Database
+from threadline.devstack.sample_repository import make_sample_repository
+from threadline.devstack.slack_sandbox.identity import BOT_USER, ESCALATIONS, REPORTS, SUMMARIES
+from threadline.domain import messages
+from threadline.domain.bug import Action, Limits
+from threadline.domain.errors import Permanent
+
+ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
+
+CANARY = "canary"
+INTERNAL: dict[str, Any] = {
+    "title": "canary-title",
+    "root_cause": "canary-cause is why the cart adds list prices",
+    "evidence": [{"file": "shop/canary_file.py", "line": 3, "note": "canary-note"}],
+    "recommended_actions": ["canary-action"],
+    "affected_components": ["canary-component"],
+}
+TOLD = "Your discount was left out; it is being mended."
+PATCH = "diff --git a/{0} b/{0}\nnew file mode 100644\n--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+fixed\n"
+
+
+def marked(action: Action, told: str = TOLD, **more: Any) -> TurnOutcome:
+    """An outcome all of whose internal fields hold a canary."""
+    return outcome(action, "canary-summary", for_reporter=told, **{**INTERNAL, **more})
+
+
+def fix(path: str = "shop/canary_fix.py") -> dict[str, Any]:
+    return {"diffs": {"canary-shop": PATCH.format(path)}, "base": {"canary-shop": "0" * 40}, "has_fix": True}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    path = tmp_path / "canary-shop.git"
+    make_sample_repository(path)
+    return path
+
+
+@pytest.fixture
+def head(repository: Path) -> str:
+    command = ["git", "-C", str(repository), "rev-parse", "main"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+async def asks(home: House) -> None:
+    await home.until_status("awaiting_reporter")
+    await home.until_said("Which browser?")
+    await home.later(hours=2, minutes=1)
+    await home.until_said("I have had no answer")
+    await home.until_status("investigating", "pending_verification")
+    await home.until_said(TOLD)
+    await home.later(hours=49)
+    await home.until_said("nobody has answered")
+
+
+async def proposes_a_fix_that_is_refused(home: House) -> None:
+    await home.until_status("pending_verification")
+    await home.developer("canary-developer: please fix it")
+    await home.until_said("No pull request was opened", SUMMARIES)
+    await home.reporter("never mind", messages.CLOSE)
+    await home.until_said("closed, as its reporter asked")
+
+
+async def escalates_and_is_resolved(home: House) -> None:
+    await home.until_status("escalated")
+    await home.until_said(f"is with people now. {TOLD}")
+    await home.until_said("canary-summary", ESCALATIONS)
+    await home.developer("canary-developer: that was it")
+    assert await home.handle.result() == "resolved"
+    await home.until_said("is resolved")
+
+
+async def fails(home: House) -> None:
+    await home.until_status("escalated")
+    await home.until_said("is with people now. They have been called")
+    await home.until_said("canary-failure", ESCALATIONS)
+
+
+async def calls_nobody(home: House) -> None:
+    await home.until_status("escalated")
+    await home.until_said("nobody could be called. Please tell")
+    await home.until_said("nobody could be called:", SUMMARIES)
+
+
+async def cannot_post(home: House) -> None:
+    await home.until_status("pending_verification")
+    await home.until_said("could not be posted where the developers read it. It is kept")
+
+
+Way = Callable[[House], Coroutine[Any, Any, None]]
+WAYS: list[tuple[Way, list[TurnOutcome | Exception]]] = [
+    (asks, [marked(ASK), marked(POST)]),
+    (proposes_a_fix_that_is_refused, [marked(POST), marked(POST, **fix())]),
+    (escalates_and_is_resolved, [marked(ESCALATE), marked(RESOLVE)]),
+    (fails, [Permanent("canary-failure: THREADLINE_REPO names no repository")]),
+    (calls_nobody, [marked(ESCALATE)]),
+    (cannot_post, [marked(POST)]),
+]
+AWAY: dict[Way, str] = {calls_nobody: ESCALATIONS, cannot_post: SUMMARIES}
+
+
+@pytest.mark.promise("privacy:audience:no-crossing")
+@pytest.mark.parametrize(("way", "script"), WAYS, ids=[way.__name__ for way, _ in WAYS])
+async def test_nothing_internal_is_said_in_the_reports_channel(
+    database: Database,
+    pool: asyncpg.Pool,
+    way: Way,
+    script: list[TurnOutcome | Exception],
+) -> None:
+    async with house(database, pool, *script, limits=Limits()) as home:
+        if way in AWAY:
+            home.slack.workspace.leave(AWAY[way], BOT_USER)
+        await home.report()
+        await way(home)
+        said = home.said(REPORTS)
+        assert said
+        assert not [post for post in said if CANARY in post.lower()]
+        if AWAY.get(way) != SUMMARIES:  # the control: the same canaries are where developers read
+            assert any(CANARY in post for post in home.said(SUMMARIES) + home.said(ESCALATIONS))
+
+
+@pytest.mark.promise("privacy:audience:no-crossing")
+async def test_the_address_of_a_fix_is_for_developers(
+    database: Database, pool: asyncpg.Pool, repository: Path, head: str
+) -> None:
+    script = [marked(POST), marked(POST, **{**fix(), "base": {"canary-shop": head}})]
+    async with house(database, pool, *script, repositories={"canary-shop": str(repository)}) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        await home.developer("please fix it")
+        await home.until_said("have a proposed fix", REPORTS)
+        await home.reporter("never mind", messages.CLOSE)
+        assert await home.handle.result() == "resolved"
+        await home.until_said("A fix was proposed; it is left as it is.", REPORTS)
+        await home.until_said("canary-shop", SUMMARIES)
+        assert not [post for post in home.said(REPORTS) if CANARY in post]
+
+
+@pytest.mark.promise("privacy:audience:old-results")
+@pytest.mark.parametrize(
+    ("action", "neutral"), [(ESCALATE, "They have been called"), (RESOLVE, "is resolved"), (POST, "this is **BUG-1**")]
+)
+async def test_a_result_from_before_there_were_two_audiences_is_told_in_neutral_words(
+    database: Database, pool: asyncpg.Pool, action: Action, neutral: str
+) -> None:
+    async with house(database, pool, outcome(action, "canary-summary", **INTERNAL)) as home:
+        await home.report()
+        end = {ESCALATE: "escalated", RESOLVE: "resolved", POST: "pending_verification"}[action]
+        await home.until_status("investigating", end)
+        await home.until_said(neutral)
+        await home.until_said("canary-summary", SUMMARIES)
+        assert not [post for post in home.said(REPORTS) if CANARY in post]
+
+
+@pytest.mark.promise("privacy:audience:internal-kept-back")
+async def test_words_for_the_reporter_that_repeat_something_internal_are_not_shown(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    leaking = "As we see it, canary-cause is why the cart adds list prices."
+    async with house(database, pool, marked(POST, leaking), marked(RESOLVE, "See canary_file.py.")) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        await home.developer("that was it")
+        assert await home.handle.result() == "resolved"
+        await home.until_said("is resolved")
+        assert not [post for post in home.said(REPORTS) if CANARY in post]
