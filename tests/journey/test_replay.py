@@ -87,7 +87,7 @@ async def test_a_limit_and_a_bad_query_are_said(scene: Scene, stack: Stack) -> N
     assert "Temporal did not hand out the histories of 'Nonsense = 1'" in sentence
 
 
-@pytest.mark.promise("intake:undecodable:shown")
+@pytest.mark.promise("limits:undecodable:shown")
 async def test_what_nobody_can_read_is_shown_with_its_case(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     client = await Client.connect(stack.temporal_address, namespace=stack.temporal_namespace)

@@ -134,7 +134,7 @@ async def _until_advised(ground: Ground, words: str) -> None:
     await ground.until(advised, f"doctor says {words!r}")
 
 
-@pytest.mark.promise("doctor:queues:unserved")
+@pytest.mark.promise("deploy:queues:unserved")
 async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
     await _until_advised(ground, "Nobody serves the queue 'threadline': start `threadline worker --queue core`")
@@ -152,7 +152,7 @@ async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch
     await _until_advised(ground, "Nobody serves the queue")
 
 
-@pytest.mark.promise("doctor:queues:forgotten")
+@pytest.mark.promise("deploy:queues:forgotten")
 async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ _INVESTIGATED = text("SELECT count(*) FROM cases WHERE status = 'investigating'"
 pytestmark = pytest.mark.timeout(900 if IN_FULL else 120)
 
 
-@pytest.mark.promise("intake:flood:one-thread")
+@pytest.mark.promise("limits:flood:one-thread")
 async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -54,7 +54,7 @@ async def _signals(ground: Ground, run: WorkflowExecution) -> int:
     return len([1 async for event in handle.fetch_history_events() if event.event_type == kind])
 
 
-@pytest.mark.promise("intake:flood:wall")
+@pytest.mark.promise("limits:flood:wall")
 async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refuses_comes_again(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -75,7 +75,7 @@ async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refu
             assert await ground.faults() == []
 
 
-@pytest.mark.promise("intake:flood:many-threads")
+@pytest.mark.promise("limits:flood:many-threads")
 async def test_a_thousand_threads_at_once_are_a_thousand_cases(ground: Ground) -> None:
     """Their turns wait for an agent."""
     threads = [ground.thread() for _ in range(THREADS)]

@@ -2,9 +2,11 @@
 
 from tests.promises.agent import AGENT
 from tests.promises.case import CASE
+from tests.promises.deploy import DEPLOY
 from tests.promises.devstack import DEVSTACK
 from tests.promises.fix import FIX
 from tests.promises.intake import INTAKE
+from tests.promises.limits import LIMITS
 from tests.promises.operation import OPERATION
 from tests.promises.order import ORDER
 from tests.promises.post import POST
@@ -13,7 +15,7 @@ from tests.promises.replay import REPLAY
 from tests.promises.silence import SILENCE
 from tests.promises.turn import TURN
 
-AREAS = (INTAKE, ORDER, TURN, POST, FIX, AGENT, SILENCE, CASE, REPLAY, OPERATION, DEVSTACK)
+AREAS = (INTAKE, LIMITS, ORDER, TURN, POST, FIX, AGENT, SILENCE, CASE, REPLAY, DEPLOY, OPERATION, DEVSTACK)
 
 PROMISES: dict[str, Promise] = {promise.name: promise for area in AREAS for promise in area.promises}
 

@@ -11,7 +11,7 @@ from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.patches import GATES
 
 
-@pytest.mark.promise("replay:gate:older-history")
+@pytest.mark.promise("deploy:gate:older-history")
 async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_one() -> None:
     runs = [histories.read(run) for path in PATHS for run in histories.files(path.name)]
     kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
