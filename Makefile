@@ -47,7 +47,7 @@ test: setup ## everything that CI runs
 	$(BIN)/pytest $(PYTEST)
 
 .PHONY: limits
-limits: setup ## the floods of tests/limits in full size: 10,000 messages in one thread
+limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000 threads
 	THREADLINE_LIMITS=full $(BIN)/pytest tests/limits $(PYTEST)
 
 .PHONY: format

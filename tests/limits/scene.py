@@ -159,12 +159,12 @@ class Ground:
             raise AssertionError(f"it did not happen in {seconds:.0f} s: {what}") from None
 
     async def until_stored(self, seconds: float = 30) -> None:
-        """Wait until as much is stored as was accepted, and all of it was used that wants to be."""
+        """Wait until all is stored that was accepted, and all of it was used that wants to be."""
 
         async def all_used() -> bool:
             async with self.database.begin() as work:
-                stored = len(list(await work.connection.execute(_STORED)))
-                return stored >= len(self.sent) and not await work.connection.scalar(_UNUSED)
+                stored = {row.message_id for row in await work.connection.execute(_STORED)}
+                return self.sent.keys() <= stored and not await work.connection.scalar(_UNUSED)
 
         await self.until(all_used, f"{len(self.sent)} messages are stored and used", seconds)
 
