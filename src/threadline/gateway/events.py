@@ -11,6 +11,7 @@ from typing import Any
 from threadline.domain import addressing, messages, phrases
 from threadline.domain.addressing import Thread
 from threadline.domain.messages import FileRef, IncomingMessage
+from threadline.domain.redaction import redact, redact_files
 from threadline.domain.rich_text import mappings, string, text_of, words_of
 
 _SLACKBOT = "USLACKBOT"
@@ -189,6 +190,7 @@ def _size(item: Mapping[str, Any]) -> int:
 
 
 def _envelope(post: _Post, kind: str, sender_type: str) -> IncomingMessage:
+    """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised."""
     identity = original = addressing.message_id(post.team, post.channel, post.ts)
     if post.kind == messages.EDIT:
         identity = addressing.edit_id(post.team, post.channel, post.ts, post.version)
@@ -199,12 +201,12 @@ def _envelope(post: _Post, kind: str, sender_type: str) -> IncomingMessage:
         kind=post.kind or kind,
         sender_type=sender_type,
         sender_id=post.user,
-        text=post.text,
+        text=redact(post.text)[: messages.MAX_TEXT],
         channel=post.channel,
         ts=post.ts,
         correction_of=original if post.kind else "",
         version=post.version,
-        files=post.files,
+        files=redact_files(post.files),
     )
 
 

@@ -18,6 +18,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.domain import rich_text
 from threadline.domain.messages import FileRef
+from threadline.domain.redaction import redact, redact_value
 from threadline.slack.errors import calling, error_name
 
 HTTP_TOTAL = 10.0
@@ -111,12 +112,15 @@ class Slack:
         thread_ts: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Send a message and return its `ts`. Not idempotent: `slack.posts` makes it so."""
+        """Send a message, without what looks like a secret, and return its `ts`.
+
+        Not idempotent: `slack.posts` makes it so.
+        """
         async with calling(f"channel {channel}"):
             answer = await self.client.chat_postMessage(
                 channel=channel,
-                text=text,
-                blocks=[dict(block) for block in blocks] or None,
+                text=redact(text),
+                blocks=[redact_value(block) for block in blocks] or None,
                 thread_ts=thread_ts,
                 metadata=None if metadata is None else dict(metadata),
                 unfurl_links=False,

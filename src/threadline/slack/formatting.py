@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadline.domain.bug import Severity
+from threadline.domain.redaction import redact
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -154,7 +155,8 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         mentions: ids of users and user groups that are called, at the head of the first part.
         headline: plain text, set in bold before the text.
     """
-    parts = split_markdown(neutralise(text, mentions)) or [""]
+    # Before it is cut: a key that is spread over two messages would be recognised in neither.
+    parts = split_markdown(neutralise(redact(text), mentions)) or [""]
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{_line(headline, TITLE_LIMIT)}*" if headline else ""
     first = " ".join(filter(None, (called, bold)))
@@ -180,7 +182,8 @@ def _body(found: Findings, mentions: Collection[str]) -> str:
         ("Recommended actions", "\n".join(actions)),
     )
     written = [f"## {name}\n\n{text.strip() + _open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
-    return neutralise("\n\n".join(written) or "The turn ended without a text.", (found.reported_by, *mentions))
+    body = redact("\n\n".join(written)) or "The turn ended without a text."
+    return neutralise(body, (found.reported_by, *mentions))
 
 
 def _foot(found: Findings) -> Block:
@@ -205,7 +208,7 @@ def _fallback(headline: str, body: str, called: str = "") -> str:
 
 
 def _line(text: str, limit: int) -> str:
-    one = " ".join(text.split())
+    one = " ".join(redact(text).split())
     return _plain(one if len(one) <= limit else one[: limit - 1] + "…")
 
 
