@@ -34,6 +34,9 @@ class IgnoreReason(StrEnum):
     NOT_A_CASE_THREAD = "not_a_case_thread"
     OTHER_COMPANY = "other_company"
     """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
+    STRANGER = "stranger"
+    """Somebody whom Slack does not show to the workspace."""
+    GUEST = "guest"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class RoutingConfig:
     escalation_channel: str
     bot_user_id: str
     bot_id: str
+    external_people: frozenset[str] = frozenset()
+    """Channels in which people of other companies count like others."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,10 @@ _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Ro
     ),
     (lambda post, _: post.subtype not in _SUBTYPES, _ignore(IgnoreReason.SUBTYPE)),
     (lambda post, _: not _complete(post), _ignore(IgnoreReason.MISSING_FIELDS)),
-    (lambda post, _: post.home not in ("", post.team), _ignore(IgnoreReason.OTHER_COMPANY)),
+    (
+        lambda post, at: post.home not in ("", post.team) and post.channel not in at.external_people,
+        _ignore(IgnoreReason.OTHER_COMPANY),
+    ),
     (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
     # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
     (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),
