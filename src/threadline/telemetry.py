@@ -33,6 +33,7 @@ def set_up(level: str = "INFO") -> None:
             foreign_pre_chain=_SHARED,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
                 # Last but one, so that nothing joins the entry behind it.
                 without_secrets,
                 structlog.processors.JSONRenderer(default=str),

@@ -189,3 +189,12 @@ def _check(part: Rendered) -> None:
     assert all(0 < len(text) <= 3_000 for text in others)
     assert sum(map(len, markdown)) + sum(map(len, others)) < 13_000
     assert not re.search(r"<!|<@(?!U1>)", part.text + "".join(markdown) + "".join(others))
+
+
+def test_a_key_that_is_longer_than_a_message_is_recognised_before_the_text_is_cut() -> None:
+    key = "-----BEGIN " + "PRIVATE KEY-----\n" + ("aB3d" * 16 + "\n") * 250 + "-----END PRIVATE KEY-----"
+    [said] = formatting.notice(f"the key is\n{key}\nreally")
+    assert "aB3d" not in f"{said.text} {said.blocks}"
+    assert "[redacted: private key]" in said.text
+    found = formatting.findings(replace(FOUND, title=f"x {key}", root_cause=f"see {key}"))
+    assert "aB3d" not in str(found)

@@ -12,6 +12,9 @@ from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED
 from threadline.domain.errors import ClaimLost, Permanent, Transient
 from threadline.domain.redaction import redact
 
+_DEEPEST = 10
+"""Causes of causes that are told."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -35,20 +38,29 @@ class _Faults(ActivityInboundInterceptor):
                 _log.warning("activity_failed_for_now", reason=str(error))
                 raise ApplicationError(
                     redact(str(error)), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
-                ) from error
+                ) from told(error)
             except ClaimLost as error:
-                raise ApplicationError(str(error), type="ClaimLost", non_retryable=True) from error
+                raise ApplicationError(redact(str(error)), type="ClaimLost", non_retryable=True) from told(error)
             except Permanent as error:
                 _log.error("activity_failed_for_good", reason=str(error))
                 last = info.activity_type not in NEVER_GIVE_UP
-                raise ApplicationError(redact(str(error)), type="Permanent", non_retryable=last) from error
+                raise ApplicationError(redact(str(error)), type="Permanent", non_retryable=last) from told(error)
             except ApplicationError:
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the log has it, and Temporal a likeness of it
                 _log.exception("activity_failed_unexpectedly")
                 last = info.activity_type not in NEVER_GIVE_UP and info.attempt >= UNEXPECTED
                 raise ApplicationError(
                     f"An internal error ({type(error).__name__}) ended it; the worker's log has more.",
                     type="Unexpected",
                     non_retryable=last,
-                ) from error
+                ) from told(error)
+
+
+def told(error: BaseException, depth: int = 0) -> Exception:
+    """A likeness of an error and of its causes, without secrets: Temporal keeps the words of the whole chain."""
+    name = type(error).__name__
+    likeness: Exception = type(name, (Exception,), {})(redact(str(error)))
+    if error.__cause__ and depth < _DEEPEST:
+        likeness.__cause__ = told(error.__cause__, depth + 1)
+    return likeness.with_traceback(error.__traceback__)

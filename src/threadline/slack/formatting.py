@@ -202,7 +202,7 @@ def _markdown(text: str) -> Block:
 
 
 def _fallback(headline: str, body: str, called: str = "") -> str:
-    plain = _plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
+    plain = _plain("\n".join(filter(None, (redact(headline), body.replace("&lt;", "<")))))
     whole = f"{called} {plain}" if called else plain
     return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
 
