@@ -53,7 +53,7 @@ class Rule:
     anchor: re.Pattern[str] | None = None
 
     def apply(self, text: str) -> str:
-        """The text with a mark in place of each secret of this kind; a mark that is there already stays."""
+        """The text with a mark in place of each secret of this kind."""
         if self.anchor is None:
             return self.pattern.sub(self._replacement, text)
         pieces, done = [], 0
@@ -67,7 +67,7 @@ class Rule:
         whole, found = match[0], match[self.group]
         head = self.lead.match(found) if self.lead else None
         secret = found[head.end() if head else 0 :].rstrip(self.trail or None)
-        if not secret or MARK in secret or not self.accepts(secret):
+        if not secret or not self.accepts(secret):
             return whole
         start = match.start(self.group) - match.start() + (head.end() if head else 0)
         return f"{whole[:start]}{MARK}{self.kind}]{whole[start + len(secret) :]}"

@@ -122,16 +122,17 @@ def findings(found: Findings, mentions: Collection[str] = ()) -> tuple[Rendered,
     It mentions the reporter; the agent's text may call those of `mentions` (user ids) besides.
     """
     parts = split_markdown(_body(found, mentions))
-    title = _line(found.title, TITLE_LIMIT)
+    told = redact(found.title)
+    title = _line(told, TITLE_LIMIT)
     facts = [f"Severity {found.severity}", f"confidence {found.confidence:.0%}"]
     if found.components:
-        facts.append("components " + _line(", ".join(found.components), TITLE_LIMIT))
+        facts.append("components " + _line(redact(", ".join(found.components)), TITLE_LIMIT))
     head = _section(
         f"*{escape(found.bug_id)}: {title}*\n{' · '.join(facts)} · reported by {mention(found.reported_by)}"
     )
     return tuple(
         Rendered(
-            text=_fallback(f"{found.bug_id}: {found.title}{_of(number, len(parts))}", part),
+            text=_fallback(f"{found.bug_id}: {told}{_of(number, len(parts))}", part),
             blocks=(
                 *((head,) if number == 1 else ()),
                 _markdown(part),
@@ -157,6 +158,7 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
     """
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
     parts = split_markdown(neutralise(redact(text), mentions)) or [""]
+    headline = redact(headline)
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{_line(headline, TITLE_LIMIT)}*" if headline else ""
     first = " ".join(filter(None, (called, bold)))
@@ -202,13 +204,13 @@ def _markdown(text: str) -> Block:
 
 
 def _fallback(headline: str, body: str, called: str = "") -> str:
-    plain = _plain("\n".join(filter(None, (redact(headline), body.replace("&lt;", "<")))))
+    plain = _plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
     whole = f"{called} {plain}" if called else plain
     return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
 
 
 def _line(text: str, limit: int) -> str:
-    one = " ".join(redact(text).split())
+    one = " ".join(text.split())
     return _plain(one if len(one) <= limit else one[: limit - 1] + "…")
 
 
