@@ -12,6 +12,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from threadline import telemetry
+from threadline.bootstrap.gateway import run_gateway
 from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.devstack.slack_sandbox.records import User
 from threadline.domain import addressing
@@ -239,3 +241,36 @@ async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels(
     assert await door.admit(unfurl) is unfurl
     assert await door.admit(said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
     assert directory.asked == []
+
+
+async def test_the_process_as_it_is_put_together_asks_who_people_are(
+    sandbox: SlackSandbox, temporal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is away, which costs such a gateway nothing but the look-up of developers' replies."""
+    sandbox.workspace.add_user(EXTERNAL["guest"])
+    variables = {
+        "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
+        "SLACK_APP_TOKEN": identity.APP_TOKEN,
+        "SLACK_API_URL": sandbox.api_url,
+        "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
+        "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "TEMPORAL_ADDRESS": temporal.service_client.config.target_host,
+        "TEMPORAL_NAMESPACE": temporal.namespace,
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(telemetry, "set_up", lambda _: None)  # the test process keeps its own logs
+    stop, connected = asyncio.Event(), sandbox.sockets.count
+    process = asyncio.create_task(run_gateway(None, stop))
+    async with asyncio.timeout(30):
+        while sandbox.sockets.count == connected and not process.done():  # noqa: ASYNC110 - the other side is Slack
+            await asyncio.sleep(0.02)
+    refused = sandbox.workspace.post(identity.REPORTS, "U0GUEST", "it breaks").ts
+    taken = sandbox.workspace.post(identity.REPORTS, identity.REPORTER, "it breaks").ts
+    await sandbox.deliveries.settled()
+    found = [await exists(temporal, ts) for ts in (refused, taken)]
+    stop.set()
+    await process
+
+    assert found == [False, True]
