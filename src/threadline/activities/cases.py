@@ -1,5 +1,7 @@
 """The case in the database, as its workflow asks for it."""
 
+from dataclasses import replace
+
 import structlog
 from temporalio import activity
 
@@ -17,7 +19,8 @@ from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Limits, Marks
 from threadline.domain.errors import IllegalTransition
-from threadline.domain.messages import QUARANTINED
+from threadline.domain.messages import QUARANTINED, IncomingMessage, clean
+from threadline.domain.redaction import redact, redact_files
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +43,7 @@ class LiveCaseActivities(CaseActivities):
             if message.kind == QUARANTINED:
                 _log.warning("message_quarantined", message=message.id, thread=request.thread.key)
         async with self._database.begin() as work:
-            return await work.conversation.flush(request.thread, request.messages)
+            return await work.conversation.flush(request.thread, [_without_secrets(each) for each in request.messages])
 
     @activity.defn
     async def parse_bug_report(self, bug_id: str) -> Marks:
@@ -80,3 +83,8 @@ class LiveCaseActivities(CaseActivities):
             marks = await work.cases.end(request.bug_id, request.reason, actor=request.actor)
         _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
         return marks
+
+
+def _without_secrets(message: IncomingMessage) -> IncomingMessage:
+    """Not every signal is from a gateway of today: an older one, or what cannot be read, may hold a secret."""
+    return replace(message, text=clean(redact(message.text)), files=redact_files(message.files))

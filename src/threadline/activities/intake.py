@@ -13,6 +13,7 @@ from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import CaseNotFound, Permanent, Transient
 from threadline.domain.messages import IncomingMessage
+from threadline.domain.redaction import redact, redact_files
 from threadline.slack.client import Slack
 from threadline.slack.files import download
 
@@ -40,10 +41,10 @@ class LiveIntakeActivities(IntakeActivities):
             kind=messages.REPORT,
             sender_type=messages.REPORTER,
             sender_id=root.user,
-            text=messages.clean(root.text),
+            text=messages.clean(redact(root.text)),
             channel=thread.channel,
             ts=thread.ts,
-            files=root.files,
+            files=redact_files(root.files),
         )
 
     @activity.defn

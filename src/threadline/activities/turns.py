@@ -18,6 +18,7 @@ from threadline.contracts.bug import AgentActivities, TurnEnded, TurnRequest
 from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
 from threadline.domain.errors import ClaimLost, Permanent, Transient
 from threadline.domain.records import Entry
+from threadline.domain.redaction import redact, redact_value
 
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed; a worker that cannot renew it stops its agent by then."""
@@ -157,7 +158,7 @@ def _outcome(claim: Claim, workspace: Workspace, result: TurnResult, diffs: dict
     outcome: Outcome = result.outcome
     return TurnOutcome(
         action=outcome.action,
-        result=outcome.model_dump(mode="json"),
+        result=redact_value(outcome.model_dump(mode="json")),
         diffs=diffs,
         base=workspace.base,
         has_fix=diffs != dict(claim.diffs),
@@ -176,5 +177,5 @@ def _failure(error: TurnRefused | TurnBroken) -> TurnOutcome:
         cost_usd=spend.cost_usd,
         input_tokens=spend.input_tokens,
         output_tokens=spend.output_tokens,
-        failure=str(error),
+        failure=redact(str(error)),
     )

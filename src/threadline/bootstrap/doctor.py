@@ -28,6 +28,7 @@ SCOPES = frozenset(
         "groups:history",
         "groups:read",
         "reactions:write",
+        "users:read",
     }
 )
 
@@ -129,8 +130,9 @@ async def _channels() -> str:
                 about = (await web.conversations_info(channel=channel))["channel"]
             if not about.get("is_member"):
                 raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
-            if about.get("is_ext_shared"):
+            if about.get("is_ext_shared") and channel not in channels.external_people:
                 raise Permanent(
-                    f"#{about.get('name')} ({variable}) is shared with another company: take one that is not."
+                    f"#{about.get('name')} ({variable}) is shared with another company: take one that is not, "
+                    "or name it in THREADLINE_EXTERNAL_PEOPLE if those people may take part."
                 )
     return "the bot is in all of them"

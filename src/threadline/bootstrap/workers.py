@@ -35,6 +35,7 @@ from threadline.domain.records import Service
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import Message
 from threadline.settings import (
     AgentSettings,
@@ -151,7 +152,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             slack = Slack(web)
             posts = Posts(slack, PostLedger(database, Claim))
             places = await _places(web, settings.channels, case)
-            dispatcher = Dispatcher(client, CaseThreads(database))
+            door = Doorkeeper(slack, settings.channels.external_people)
+            dispatcher = Dispatcher(client, CaseThreads(database), door)
 
             async def deliver(thread: Thread, message: IncomingMessage) -> None:
                 await dispatcher.dispatch(Message(thread, message))

@@ -18,8 +18,9 @@ from temporalio.service import RetryConfig
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import BugState
-from threadline.domain.errors import Transient
+from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import IncomingMessage
+from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import Close, Ignored, Lookup, Message, Route, Start
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
@@ -37,7 +38,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class NotAccepted(Transient):
-    """Temporal did not take the event, so it must not be acknowledged: Slack will deliver it again."""
+    """The event is not safe, or nobody knows whose it is; it is not acknowledged, so that Slack delivers it again."""
 
 
 class ThreadLookup(Protocol):
@@ -62,23 +63,28 @@ class Dispatcher:
     Args:
         client: connected with the data converter of the workers and `retry_config=RETRIES`.
         threads: where the case of a developers' thread is looked up.
+        door: says whose events count; None where nobody has to be asked any more.
     """
 
-    def __init__(self, client: Client, threads: ThreadLookup) -> None:
+    def __init__(self, client: Client, threads: ThreadLookup, door: Doorkeeper | None = None) -> None:
         self._client = client
         self._threads = threads
+        self._door = door
 
     async def dispatch(self, route: Route) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:
-            NotAccepted: whatever went wrong, within 2.2 seconds.
+            NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it.
         """
         if isinstance(route, Ignored):
             return route.reason
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                return await self._hand_over(route)
+                admitted = await self._door.admit(route) if self._door else route
+                return admitted.reason if isinstance(admitted, Ignored) else await self._hand_over(admitted)
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
         except Exception as exc:
             raise NotAccepted(
                 f"Temporal did not accept {route.message.id}, so Slack will deliver it again; "

@@ -18,6 +18,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.domain import rich_text
 from threadline.domain.messages import FileRef
+from threadline.domain.people import Person
+from threadline.domain.redaction import redact, redact_value
 from threadline.slack.errors import calling, error_name
 
 HTTP_TOTAL = 10.0
@@ -28,6 +30,7 @@ POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
 
 _PAGE = 200
+_NOBODY = frozenset({"user_not_found", "user_not_visible"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
 
 
@@ -111,12 +114,15 @@ class Slack:
         thread_ts: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Send a message and return its `ts`. Not idempotent: `slack.posts` makes it so."""
+        """Send a message, without what looks like a secret, and return its `ts`.
+
+        Not idempotent: `slack.posts` makes it so.
+        """
         async with calling(f"channel {channel}"):
             answer = await self.client.chat_postMessage(
                 channel=channel,
-                text=text,
-                blocks=[dict(block) for block in blocks] or None,
+                text=redact(text),
+                blocks=[redact_value(block) for block in blocks] or None,
                 thread_ts=thread_ts,
                 metadata=None if metadata is None else dict(metadata),
                 unfurl_links=False,
@@ -173,6 +179,22 @@ class Slack:
         """What our post at the root of a thread carries (`key`, `bug_id`); empty when the root is not ours, or gone."""
         root = await self.message(channel, thread_ts)
         return {} if root is None else _payload({"metadata": root.metadata})
+
+    async def person(self, user: str) -> Person | None:
+        """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
+        async with calling(f"user {user}"):
+            try:
+                answer = await self.client.users_info(user=user)
+            except SlackApiError as exc:
+                if error_name(exc) in _NOBODY:
+                    return None
+                raise
+        told: Mapping[str, Any] = answer.get("user") or {}
+        return Person(
+            team=str(told.get("team_id") or ""),
+            guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
+            stranger=bool(told.get("is_stranger")),
+        )
 
     async def _reaction(self, call: Callable[..., Any], channel: str, ts: str, name: str) -> None:
         async with calling(f"channel {channel}"):
