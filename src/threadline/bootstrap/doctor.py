@@ -8,6 +8,7 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
+from threadline.bootstrap.catch_up import check_catch_up
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
 from threadline.db import migrate
@@ -51,6 +52,7 @@ async def examine() -> list[Check]:
         "slack": _slack,
         "channels": _channels,
         "repositories": _repositories,
+        "catch-up": check_catch_up,
     }
     return [await _checked(name, check) for name, check in checks.items()]
 
