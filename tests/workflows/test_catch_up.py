@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import asyncpg
 import pytest
@@ -14,7 +13,7 @@ from tests.workflows.house import FOLLOWED, House, house, outcome
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing, messages
-from threadline.domain.bug import Action, CaseStatus, Limits
+from threadline.domain.bug import Action, CaseStatus
 from threadline.domain.catch_up import CatchUpState
 
 REPORTER, DEVELOPER, BYSTANDER = identity.REPORTER, identity.DEVELOPER, identity.BYSTANDER
