@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -68,6 +69,12 @@ class Outage:
             rows = await work.connection.execute(text("SELECT message_id, times FROM resent_messages"))
             return Counter({row.message_id: row.times for row in rows})
 
+    async def is_answered(self, scene: Scene) -> bool:
+        """Whether every message of a case was used by a turn, or by the case's end."""
+        async with self._database.begin() as work:
+            marks = await work.cases.marks_of(scene.bug_id)
+        return not marks.message_due and marks.status is not CaseStatus.INVESTIGATING
+
     async def case_of(self, report: str) -> str:
         async with self._database.begin() as work:
             found = await work.threads.find(Thread(TEAM, REPORTS, report))
@@ -90,12 +97,12 @@ async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(s
         typo = await waiting.reply(REPORTER, "I use Frefox, by the way")
         secret = await waiting.reply(REPORTER, "My password is swordfish, in case you need it")
         await waiting.until_stored("My password is swordfish, in case you need it", "reporter")
-        await waiting.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+        outage = Outage(asked, database)
+        await waiting.until("nothing is left to be answered", lambda: outage.is_answered(waiting), seconds=90)
         await waiting.until_delivered()
 
         await stack.stop("gateway")
         await asked.slack.fault("drop", count=1000)
-        outage = Outage(asked, database)
         reports = await _write(outage, asked, waiting, closed, ended, typo, secret)
         assert outage.done == 50
         await asked.slack.fault("slow", method="conversations.replies", seconds=0.5, count=40)
@@ -113,10 +120,11 @@ async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(s
         await closed.until("the reporter's word closes the case", lambda: _went(closed, Reason.REPORTER_CLOSED))
         await ended.until("a message reopens the case", lambda: _went(ended, Reason.REOPENED))
         for scene in (asked, waiting, ended):
-            await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=120)
+            await scene.until("every message is answered", partial(outage.is_answered, scene), seconds=120)
         for report in reports:
             assert await outage.case_of(report)
         assert await outage.found()
+        assert max((await outage.resent()).values()) <= 2, "once, and once more where the worker was killed"
         await _assert_said_once(database)
 
 

@@ -229,14 +229,17 @@ def core_activities(
 FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
 
 
+QUIET = 0.0
+"""Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
+
+
 def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCatchUpActivities:
-    """Fresh messages are not left alone: nothing else delivers them here."""
     routing = RoutingConfig(
         identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
     )
     hand_over = Handover(routing, dispatcher).signals
     return LiveCatchUpActivities(
-        database, History(slack), hand_over, FOLLOWED, team=identity.TEAM, bot_user=identity.BOT_USER, quiet=0.0
+        database, History(slack), hand_over, FOLLOWED, team=identity.TEAM, bot_user=identity.BOT_USER, quiet=QUIET
     )
 
 

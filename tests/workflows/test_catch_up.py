@@ -19,7 +19,7 @@ from threadline.domain.catch_up import CatchUpState
 REPORTER, DEVELOPER, BYSTANDER = identity.REPORTER, identity.DEVELOPER, identity.BYSTANDER
 
 
-async def look(home: House, *, deep: bool = True, sweep_only: bool = False) -> None:
+async def look(home: House, *, deep: bool = True) -> None:
     """One look from beginning to end, in real time: a result that is waited for would let Temporal skip time."""
     client = home.environment.client
     await client.start_workflow(
@@ -139,6 +139,32 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: House) ->
     async with home.database.begin() as work:
         assert [case.thread.ts for case in await work.overview.cases(open_only=False)] == [fresh.ts]
     assert await resent(home) == 1
+
+
+@pytest.mark.promise("catch-up:fresh:left-alone")
+async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_look(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.workflows.house.QUIET", 4.0)
+    async with house(database, pool) as home:
+        await install(home, float(home.thread.ts) - 60)
+
+        async def old_enough() -> bool:
+            return time.time() > float(home.thread.ts) + 4
+
+        await home.until(old_enough, "the report is old enough to be judged")
+        home.slack.workspace.post(identity.REPORTS, REPORTER, "Just now", thread_ts=home.thread.ts)
+        await look(home)
+        assert await resent(home) == 1
+        await home.until_status(CaseStatus.PENDING_VERIFICATION)
+        assert await entries(home) == [("reporter", "The cart total is wrong")]
+
+        async def found() -> bool:
+            await look(home, deep=False)
+            return len(await entries(home)) == 2
+
+        await home.until(found, "a shallow look finds what was too fresh", 30)
+        assert await resent(home) == 2
 
 
 @pytest.mark.promise("catch-up:rate-limit:waits")

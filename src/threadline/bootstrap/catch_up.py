@@ -83,7 +83,7 @@ def live_sweep(database: Database, client: Client, dispatcher: Dispatcher, case:
 
 
 async def ensure_schedule(client: Client, interval: float) -> None:
-    """Make the schedule what the settings say, and look at once.
+    """Make the schedule what the settings say, and look at once. A worker that may not still does everything else.
 
     Args:
         interval: seconds.
@@ -101,11 +101,14 @@ async def ensure_schedule(client: Client, interval: float) -> None:
         return ScheduleUpdate(schedule)
 
     try:
-        await client.create_schedule(CATCH_UP_ID, schedule, trigger_immediately=True)
-    except ScheduleAlreadyRunningError:
-        handle = client.get_schedule_handle(CATCH_UP_ID)
-        await handle.update(renewed)
-        await handle.trigger()
+        try:
+            await client.create_schedule(CATCH_UP_ID, schedule, trigger_immediately=True)
+        except ScheduleAlreadyRunningError:
+            handle = client.get_schedule_handle(CATCH_UP_ID)
+            await handle.update(renewed)
+            await handle.trigger()
+    except RPCError as error:
+        _log.error("catch_up_not_scheduled", reason=str(error), next="`threadline doctor` tells when no look is taken")
 
 
 class LiveWorkflows:

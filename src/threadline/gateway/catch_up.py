@@ -31,6 +31,7 @@ class CatchUpRequests:
     def connected(self) -> None:
         """A connection stands: the first of this process, or a new one."""
         deep = time.monotonic() - self._lost_at > _GAP
+        self.in_touch()
         task = asyncio.create_task(self._ask(deep=deep))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
