@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from tests.workflows.house import House, house, outcome
-from tests.workflows.test_catch_up import entries, install, look
+from tests.workflows.test_catch_up import entries, install, look, resent
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing
-from threadline.domain.bug import Action, CaseStatus, Limits
+from threadline.domain.bug import Action, CaseStatus, Limits, Reason
 
 
 @pytest.fixture
@@ -38,17 +38,36 @@ def posts_with(home: House, key: str) -> list[str]:
     ]
 
 
+async def keep(home: House, words: str) -> None:
+    """A reporter's message that was stored, and of which no workflow knows."""
+    said = home.slack.workspace.post(identity.REPORTS, identity.REPORTER, words, thread_ts=home.thread.ts)
+    message = home.message("message", "reporter", identity.REPORTER, words, said.ts)
+    async with home.database.begin() as work:
+        assert (await work.conversation.flush(home.thread, [message])).message_due
+
+
 @pytest.mark.promise("sweep:terminated:carries-on")
 async def test_a_terminated_case_carries_on_without_a_word(home: House) -> None:
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
     await home.handle.terminate("by accident")
-    await home.developer("Is it the discount?")
-    await home.handle.terminate("and again, with a message that was accepted and maybe not stored")
+    await keep(home, "Is it the discount?")
     await look(home)
     await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
-    assert (await entries(home))[-1] == ("developer", "Is it the discount?")
     assert len(posts_with(home, "BUG-1:turn:1:findings")) == 1
+    assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
+    assert await resent(home) == 0
+
+
+@pytest.mark.promise("sweep:terminated:accepted-message")
+async def test_a_message_that_was_accepted_and_terminated_before_it_was_stored_is_found(home: House) -> None:
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    await home.developer("Is it the discount?")
+    await home.handle.terminate("with a message that was accepted and maybe not stored")
+    await look(home)
+    await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
+    assert [entry for entry in await entries(home) if entry == ("developer", "Is it the discount?")] != []
     assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
 
 
@@ -59,10 +78,7 @@ async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(
     await home.reporter("never mind", "close")
     await home.until_status(CaseStatus.RESOLVED)
     await home.until_said("Write in this thread to reopen it")
-    async with home.database.begin() as work:
-        late = home.slack.workspace.post(identity.REPORTS, identity.REPORTER, "It is back", thread_ts=home.thread.ts)
-        message = home.message("message", "reporter", identity.REPORTER, "It is back", late.ts)
-        assert (await work.conversation.flush(home.thread, [message])).message_due
+    await keep(home, "It is back")
     await look(home)
     await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
 
@@ -113,7 +129,7 @@ async def test_a_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
         await home.until_status(CaseStatus.AWAITING_REPORTER)
         await home.handle.terminate("by accident")
         async with home.database.begin() as work:  # as far as the silence got
-            await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, "question_unanswered")  # type: ignore[arg-type]
+            await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
         await look(home)
         await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
         assert home.agent.requests[-1].unanswered
