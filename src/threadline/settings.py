@@ -154,6 +154,12 @@ class CaseSettings(_Section):
     services: Path | None = None
 
 
+class CatchUpSettings(_Section):
+    """How often Slack's history is compared with what is stored, also when no gateway was away."""
+
+    interval: Seconds = Field(600.0, validation_alias="THREADLINE_CATCH_UP_INTERVAL")
+
+
 class DatabaseSettings(_Section):
     """Postgres as its owner: for the core worker, the gateway's one read, migrations and the CLI."""
 

@@ -35,7 +35,9 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
         async with self._database.begin() as work:
-            return Opened(await work.cases.marks(thread), self._limits)
+            marks = await work.cases.marks(thread)
+            unanswered = bool(marks.bug_id) and await work.cases.goes_on_unanswered(marks.bug_id)
+            return Opened(marks, self._limits, unanswered)
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:

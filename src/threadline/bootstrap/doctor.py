@@ -9,6 +9,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from threadline.bootstrap import surroundings
+from threadline.bootstrap.catch_up import check_catch_up
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
 from threadline.db import migrate
@@ -52,6 +53,7 @@ async def examine() -> list[Check]:
         "workers": _workers,
         "slack": _slack,
         "channels": _channels,
+        "catch-up": check_catch_up,
         "repositories": surroundings.repositories,
         "model": surroundings.model,
         "history": surroundings.retention,

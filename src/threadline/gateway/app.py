@@ -16,6 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.domain.errors import Permanent, Transient
+from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatch import Dispatcher, ThreadLookup
 from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
 from threadline.gateway.events import RoutingConfig
@@ -72,6 +73,7 @@ class Gateway:
         slack: a client with the bot token, and the base URL where Slack is.
         temporal: see `Dispatcher`.
         threads: see `Dispatcher`.
+        catch_up: told of each connection to Slack; None for a gateway that asks for no catch-up.
         people: tells who somebody is; None for a gateway in whose channels everybody counts.
     """
 
@@ -81,9 +83,11 @@ class Gateway:
         slack: AsyncWebClient,
         temporal: Client,
         threads: ThreadLookup,
+        catch_up: CatchUpRequests | None = None,
         *,
         people: PeopleLookup | None = None,
     ) -> None:
+        self._catch_up = catch_up
         self._people = people
         self._config = config
         self._slack = slack
@@ -102,9 +106,11 @@ class Gateway:
         intake = Intake(self._routing(identity), Dispatcher(self._temporal, self._threads, await self._door(identity)))
         bolt = bolt_app(intake, identity, self._slack)
         async with AsyncExitStack() as opened:
+            if self._catch_up:
+                opened.push_async_callback(self._catch_up.close)
             link, requests = None, None
             if self._config.mode == "socket":
-                link = SocketModeLink(bolt, intake, self._config.app_token, self._slack)
+                link = SocketModeLink(bolt, intake, self._config.app_token, self._slack, catch_up=self._catch_up)
                 opened.push_async_callback(link.close_async)
             else:
                 requests = SlackRequests(bolt, intake, SignatureVerifier(self._config.signing_secret))
@@ -112,6 +118,8 @@ class Gateway:
             port = await opened.enter_async_context(_listening(served, self._config.host, self._config.port))
             if link:
                 await _unless(stop, link.connect_async())
+            elif self._catch_up:
+                self._catch_up.connected()
             if not stop.is_set():
                 _log.info("gateway_ready", mode=self._config.mode, port=port)
             await stop.wait()

@@ -91,6 +91,18 @@ class Dispatcher:
                 "if this goes on, see whether Temporal is up and has the search attribute CaseChannel"
             ) from exc
 
+    async def revive(self, thread: Thread) -> None:
+        """Start the workflow of a case without a message: it carries on from the database."""
+        await self._client.start_workflow(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=thread),
+            id=addressing.bug_workflow_id(thread),
+            task_queue=addressing.CORE_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=_in_channel(thread),
+        )
+
     async def _hand_over(self, route: Start | Message | Close | Lookup) -> Outcome:
         match route:
             case Start(thread, message):
@@ -134,7 +146,7 @@ class Dispatcher:
             workflow_id=addressing.bug_workflow_id(thread),
             signal=signal,
             message=message,
-            search_attributes=TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, thread.channel)]),
+            search_attributes=_in_channel(thread),
         )
 
     async def _signal_with_start(
@@ -158,3 +170,7 @@ class Dispatcher:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=search_attributes,
         )
+
+
+def _in_channel(thread: Thread) -> TypedSearchAttributes:
+    return TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, thread.channel)])

@@ -152,7 +152,7 @@ class Slack:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
         cursor: str | None = None
         while True:
-            page = await _page(fetch, channel, oldest=f"{max(oldest, 0):.6f}", limit=_PAGE, cursor=cursor)
+            page = await messages_page(fetch, channel, oldest=f"{max(oldest, 0):.6f}", limit=_PAGE, cursor=cursor)
             for message in page.get("messages") or ():
                 if _payload(message).get("key") == key:
                     return str(message["ts"])
@@ -171,7 +171,9 @@ class Slack:
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts and thread_ts != ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
-        page = await _page(fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2)  # the root comes in any case
+        page = await messages_page(
+            fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2
+        )  # the root comes in any case
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
         return next((_message(channel, raw) for raw in found), None)
 
@@ -205,7 +207,7 @@ class Slack:
                     raise
 
 
-async def _page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:
+async def messages_page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:
     """One page of messages; empty for a thread that is gone."""
     async with calling(f"channel {channel}"):
         try:

@@ -115,6 +115,8 @@ class BugInvestigationWorkflow:
         opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
         state.limits = opened.limits
         self._case.merge(opened.marks)
+        if opened.unanswered and not state.unanswered:  # a run that was terminated took the word with it
+            state.unanswered, state.acted = True, opened.marks.turn
         if opened.marks.bug_id or self._case.inbox.holds_report():
             return
         # What is said here may have overtaken the report. It opens nothing when the thread is old and not its writer's.
