@@ -22,9 +22,8 @@ INTAKE = Area(
             "at all is a refusal (`gateway/dispatch.py`).",
             (
                 "*Slack gives up.* It delivers an event up to four times within some six minutes. If Temporal, or the "
-                "gateway, is away for longer, the message is not delivered again. A report that was missed is found "
-                "when its reporter writes in its thread; other messages are not, since there is no catch-up that reads "
-                "channels yet. Whoever runs it should watch `/readyz`.",
+                "gateway, is away for longer, the catch-up finds the message in Slack's history, one interval after it "
+                "is back at the latest.",
             ),
         ),
         Promise(
@@ -182,8 +181,7 @@ INTAKE = Area(
             "the status and what is due are read from the database by every run (`db/case_row.py`).",
             (
                 "*Terminate.* Temporal's Terminate ends a run where it stands; what was signalled and not yet stored "
-                "is gone with it. What was stored is not. Until a message comes, nothing wakes the case, since nothing "
-                "looks for cases without a run yet. Use Cancel, or `threadline cases resolve`.",
+                "is gone with it, until the catch-up finds it in Slack. Use Cancel, or `threadline cases resolve`.",
             ),
         ),
     ),
