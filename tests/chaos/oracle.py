@@ -251,6 +251,8 @@ def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
         if "seen" in turn.result:
             yield from ((turn.bug_id, seq) for seq in turn.result["seen"])
             continue
+        if turn.failure:
+            continue
         words = " ".join(evidence.sessions.get(head.session_id, "") for head in evidence.turns if head.bug_id == turn.bug_id)
         for row in evidence.stored:
             mine = (row.bug_id, row.turn) == (turn.bug_id, turn.turn) and row.seq not in turn.read_seqs
