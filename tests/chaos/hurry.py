@@ -21,7 +21,7 @@ def hurry() -> None:
     for name, given in options.FOR.items():
         options.FOR[name] = replace(given, start_to_close=min(given.start_to_close, ATTEMPT))
     options.HEARTBEAT = 4.0
-    posts.HTTP_TOTAL, posts.LEASE, posts.GRACE, posts.ROOT_GRACE = CALL, LEASE, GRACE, GRACE
+    vars(posts).update(HTTP_TOTAL=CALL, LEASE=LEASE, GRACE=GRACE, ROOT_GRACE=GRACE)
     vars(gateway).update(make_client=partial(make_client, timeout=CALL))
     turns.LEASE, turns.BEAT = 8.0, 1.0
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0

@@ -1,5 +1,8 @@
-"""What must be true after a run, read from Postgres, the sandbox, Temporal and the machine; each fault is a sentence."""
+"""What must be true after a run, read from Postgres, the sandbox and Temporal; each fault is a sentence."""
 
+import base64
+import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +17,9 @@ from tests.chaos.people import Written
 from tests.chaos.stage import Stage
 from tests.chaos.trouble import Terminated
 from threadline.bootstrap import replayer
+from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
+from threadline.domain import messages
 
 _CASES = text("""
 SELECT bug_id, thread_ts, status, closings, close_reason, summary_channel, summary_ts FROM cases
@@ -71,14 +74,14 @@ class Fault:
 
 @dataclass
 class Evidence:
-    """What a run leaves behind: what people wrote by id, and what is where."""
+    """What a run leaves behind: what people wrote by id, and the rows of the queries above."""
 
     written: Mapping[str, Written]
     posts: Sequence[Message]
-    cases: list[Row[Any]] = field(default_factory=list)
-    stored: list[Row[Any]] = field(default_factory=list)
-    turns: list[Row[Any]] = field(default_factory=list)
-    held: list[Row[Any]] = field(default_factory=list)
+    cases: list[Any] = field(default_factory=list)
+    stored: list[Any] = field(default_factory=list)
+    turns: list[Any] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     """The transcripts of the real agent, by session."""
     excused: set[str] = field(default_factory=set)
@@ -122,9 +125,7 @@ async def runs_of(stage: Stage, since: datetime) -> list[WorkflowExecution]:
     return [run async for run in stage.client.list_workflows(query)]
 
 
-async def judge_runs(
-    stage: Stage, runs: Sequence[WorkflowExecution], terminated: Sequence[Terminated]
-) -> list[Fault]:
+async def judge_runs(stage: Stage, runs: Sequence[WorkflowExecution], terminated: Sequence[Terminated]) -> list[Fault]:
     """Runs that did not end well, tasks that failed, histories that do not replay."""
     ended = {run.run_id for run in terminated}
     found, histories = [], []
@@ -161,14 +162,10 @@ async def _signalled(stage: Stage, run: Terminated) -> set[str]:
     """The ids of what a terminated run had been told or was started with."""
     handle = stage.client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
     history = (await handle.fetch_history()).to_json()
-    return {known for known in _ids_in(history)}
+    return set(_ids_in(history))
 
 
 def _ids_in(history: str) -> Iterator[str]:
-    import base64
-    import json
-    import re
-
     for payload in re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', history):
         try:
             told = json.loads(base64.b64decode(payload))
@@ -194,18 +191,18 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
     rows = defaultdict(list)
     for row in evidence.stored:
         rows[row.message_id].append(row)
-    for identity, written in evidence.written.items():
+    for each, written in evidence.written.items():
         case = evidence.bug_ids.get(written.root, "")
-        if identity not in rows:
-            if identity not in evidence.excused:
-                yield Fault(case, f"{identity} ({written.kind}, “{written.text}”) was never stored")
-        elif len(rows[identity]) > 1:
-            yield Fault(case, f"{identity} was stored {len(rows[identity])} times")
+        if each not in rows:
+            if each not in evidence.excused:
+                yield Fault(case, f"{each} ({written.kind}, “{written.text}”) was never stored")
+        elif len(rows[each]) > 1:
+            yield Fault(case, f"{each} was stored {len(rows[each])} times")
         else:
-            yield from _as_written(rows[identity][0], written, case)
-    for identity, found in rows.items():
-        if identity not in evidence.written:
-            yield Fault(found[0].bug_id, f"{identity} was stored, and is nobody's")
+            yield from _as_written(rows[each][0], written, case)
+    for each, found in rows.items():
+        if each not in evidence.written:
+            yield Fault(found[0].bug_id, f"{each} was stored, and is nobody's")
 
 
 def _as_written(row: Row[Any], written: Written, case: str) -> Iterator[Fault]:
@@ -253,7 +250,9 @@ def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
             continue
         if turn.failure:
             continue
-        words = " ".join(evidence.sessions.get(head.session_id, "") for head in evidence.turns if head.bug_id == turn.bug_id)
+        words = " ".join(
+            evidence.sessions.get(head.session_id, "") for head in evidence.turns if head.bug_id == turn.bug_id
+        )
         for row in evidence.stored:
             mine = (row.bug_id, row.turn) == (turn.bug_id, turn.turn) and row.seq not in turn.read_seqs
             if mine and (row.message_type == messages.CLOSE or _word(row.message_text) in words):
@@ -296,14 +295,7 @@ def _closings(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.cases:
         if row.status != "resolved":
             continue
-        channels = {evidence_channel for evidence_channel in ("C0REPORTS", row.summary_channel) if evidence_channel}
-        for channel in channels:
+        for channel in filter(None, (identity.REPORTS, row.summary_channel)):
             key = f"{row.bug_id}:closing:{row.closings}:{channel}"
             if posted[key] != 1:
                 yield Fault(row.bug_id, f"{key} was posted {posted[key]} times")
-
-
-def workflow_of(stage: Stage, root: str) -> str:
-    from threadline.devstack.slack_sandbox import identity
-
-    return addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root))

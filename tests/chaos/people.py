@@ -1,10 +1,10 @@
-"""The people of a run: they write in the sandbox what the plan says, and what they wrote is remembered for the oracle."""
+"""The people of a run: they write in the sandbox what the plan says; what they wrote is remembered for the oracle."""
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 
 from tests.chaos.plan import Act, Deed, Plan, Story, dice_of
+from threadline.devstack.controls import until
 from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.devstack.slack_sandbox.records import Message
 from threadline.domain import addressing, messages
@@ -102,10 +102,10 @@ class People:
         self.written[first.id] = Written(first.id, first.kind, first.root, text)
 
     async def _answer(self, tale: Tale, act: Act) -> None:
-        until = time.monotonic() + PATIENCE
-        while (summary := self.summary_of(tale.root)) is None and time.monotonic() < until:
-            await asyncio.sleep(0.2)
-        if summary is None:
+        async for _ in until(PATIENCE, every=0.2):
+            if summary := self.summary_of(tale.root):
+                break
+        else:
             return  # nothing was found yet: there is no thread to answer in
         message = self._workspace.post(
             identity.SUMMARIES, identity.DEVELOPER, f"Could it be the quantity, {act.word}?", thread_ts=summary.ts

@@ -8,16 +8,17 @@ import asyncio
 import json
 import os
 import sys
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from tests.chaos.hurry import hurry
+from tests.chaos.plan import dice_of
 from tests.chaos.scripted import scripted_activities
 from threadline.activities.faults import FaultInterceptor
 from threadline.bootstrap import workers
@@ -56,7 +57,7 @@ class _LateAndLost(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         result = await super().execute_activity(input)
         if activity.info().activity_type in options.NEVER_GIVE_UP:
-            suffering, dice = Suffering.now(), Random(os.urandom(8))
+            suffering, dice = Suffering.now(), dice_of(activity.info().activity_id + str(time.time()))
             await asyncio.sleep(dice.uniform(0, suffering.late))
             if dice.random() < suffering.lost:
                 raise Transient("the answer was lost after its commit")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from sqlalchemy import text
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.service import RPCError
@@ -41,6 +41,7 @@ class Outcome:
     """What came of a run; `story` is the timeline of the cases that are at fault."""
 
     plan: Plan
+    evidence: Evidence
     messages: int
     turns: int
     restarts: int
@@ -49,8 +50,8 @@ class Outcome:
     story: str = ""
 
 
-async def play(stage: Stage, plan: Plan) -> Outcome:
-    """Run a plan on a stage where nothing else runs."""
+async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
+    """Run a plan on a stage where nothing else runs; what has no end after `longest` seconds is stuck."""
     since, began, restarts = datetime.now(UTC) - timedelta(seconds=1), time.monotonic(), stage.restarts
     stage.log.clear()
     await stage.set_for(real=plan.real, http=plan.http)
@@ -63,7 +64,7 @@ async def play(stage: Stage, plan: Plan) -> Outcome:
     finally:
         trouble.end()
     calm = _Calm(stage, people, since)
-    faults = await calm.come(LONGEST * (2 if plan.real else 1))
+    faults = await calm.come(longest * (2 if plan.real else 1))
     roots = [tale.root.ts for tale in people.tales]
     evidence = await oracle.gather(stage, {**people.written, **calm.operators}, roots, trouble.terminated)
     runs = await oracle.runs_of(stage, since)
@@ -73,6 +74,7 @@ async def play(stage: Stage, plan: Plan) -> Outcome:
     story = await timeline.told(stage, evidence, runs, faults) if faults else ""
     return Outcome(
         plan,
+        evidence,
         messages=len(people.written),
         turns=len(evidence.turns),
         restarts=stage.restarts - restarts,

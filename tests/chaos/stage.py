@@ -190,9 +190,9 @@ class Stage:
 
     async def _start(self, name: str) -> None:
         gateway = name == "gateway"
-        within = {"ready": logged("gateway_ready" if gateway else "worker_ready"), "within": 60}
+        ready = logged("gateway_ready" if gateway else "worker_ready")
         command = (sys.executable, "-m", *self._arguments(name))
-        await self.family.start(Command(name, command, self._environment(name), folder=ROOT, **within))
+        await self.family.start(Command(name, command, self._environment(name), ready, within=60, folder=ROOT))
 
     def _arguments(self, name: str) -> tuple[str, ...]:
         if name == "gateway":

@@ -1,4 +1,4 @@
-"""What happened to a case, from all sources, in the order of time: people, bot, database, Temporal, and what was done."""
+"""What happened to a case, from all sources in the order of time: people, bot, database, Temporal, what was done."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,13 @@ CASES, LINES = 3, 400
 """Of how many cases a failure tells, and how many lines of each at most."""
 
 _ROWS = text("""
-SELECT created_at AS at, 'stored' AS what, seq || ' ' || message_type || ' by ' || sender_type || ', turn '
-       || coalesce(turn::text, '-') || ', wakes ' || wakes || ': ' || message_id || ' ' || left(message_text, 60) AS words
+SELECT created_at AS at, 'stored' AS what, coalesce(seq, 0) || ' ' || message_type || ' by ' || sender_type || ', turn '
+       || coalesce(turn::text, '-') || ', wakes ' || wakes || ': ' || message_id || ' ' || left(message_text, 60)
+       AS words
 FROM bug_conversations WHERE bug_id = :bug_id
 UNION ALL
-SELECT at, 'status', rev || ': ' || coalesce(from_status, '-') || ' → ' || to_status || ' (' || reason || ', ' || actor || ')'
+SELECT at, 'status', rev || ': ' || coalesce(from_status, '-') || ' → ' || to_status
+       || ' (' || reason || ', ' || actor || ')'
 FROM case_transitions WHERE bug_id = :bug_id
 UNION ALL
 SELECT started_at, 'turn', turn || ', attempt ' || attempt || ' begins: ' || coalesce(first_seq::text, '-') || '…'
@@ -45,22 +47,18 @@ class Moment:
         return f"    {clock} {self.source:8} {self.words}"
 
 
-async def told(
-    stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], faults: Sequence[Fault]
-) -> str:
+async def told(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], faults: Sequence[Fault]) -> str:
     """The timelines of the first cases that are at fault."""
     concerned = list(dict.fromkeys(fault.case for fault in faults if fault.case))[:CASES]
     roots = {bug_id: root for root, bug_id in evidence.bug_ids.items()}
     return "\n".join([await _of_case(stage, evidence, runs, case, roots.get(case, "")) for case in concerned])
 
 
-async def _of_case(
-    stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], case: str, root: str
-) -> str:
+async def _of_case(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], case: str, root: str) -> str:
     moments = [*_slack(stage, evidence, case, root), *(Moment(at, "chaos", words) for at, words in stage.log)]
     async with stage.database.begin() as work:
-        for row in await work.connection.execute(_ROWS, {"bug_id": case}):
-            moments.append(Moment(row.at.timestamp(), row.what, row.words))
+        rows = list(await work.connection.execute(_ROWS, {"bug_id": case}))
+    moments += [Moment(row.at.timestamp(), row.what, str(row.words)) for row in rows]
     for run in runs:
         if root and run.id.endswith(root):
             moments += await _history(stage, run)
@@ -84,10 +82,11 @@ async def _history(stage: Stage, run: WorkflowExecution) -> list[Moment]:
         kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
         if kind == "activity_task_scheduled":
             names[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
-        origin = next((a for a in (_scheduled(event, kind),) if a), 0)
-        what = names.get(origin or event.event_id, "")
+        what = names.get(_scheduled(event, kind) or event.event_id, "")
         at = event.event_time.ToMicroseconds() / 1e6
-        moments.append(Moment(at, "temporal", f"{run.run_id[-4:] if run.run_id else ''} {event.event_id} {kind} {what}"))
+        moments.append(
+            Moment(at, "temporal", f"{run.run_id[-4:] if run.run_id else ''} {event.event_id} {kind} {what}")
+        )
     return moments
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 from tests.chaos.people import People
 from tests.chaos.plan import Blow, Plan, dice_of
 from tests.chaos.stage import CORES, Stage
+from threadline.devstack.controls import until
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.faults import Weather
 from threadline.domain import addressing
@@ -86,7 +87,7 @@ class Trouble:
         self.stage.suffer({"agent": mood, "core": core})
 
     async def _haunt_model(self) -> None:
-        """The same for the real agent: its model fails for some requests, its workspaces cannot be written for a while."""
+        """The same for the real agent: its model fails now and then, its workspaces cannot be written for a while."""
         kinds = set(self.plan.kinds)
         for _ in range(3):
             await asyncio.sleep(2.0)
@@ -195,9 +196,9 @@ class Trouble:
             return False
 
     async def _aim(self, moment: Callable[[], Awaitable[bool]]) -> None:
-        until = time.monotonic() + AIM
-        while time.monotonic() < until and not await moment():
-            await asyncio.sleep(0.03)
+        async for _ in until(AIM, every=0.03):
+            if await moment():
+                return
 
 
 def agents_of(stage: Stage) -> list[psutil.Process]:
