@@ -1,22 +1,17 @@
 """What must be true after a run, read from Postgres, the sandbox and Temporal; each fault is a sentence."""
 
-import base64
-import json
-import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, text
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
-from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, WorkflowHistory
 
+from tests.chaos import histories
+from tests.chaos.histories import Fault
 from tests.chaos.people import Written
 from tests.chaos.stage import Stage
 from tests.chaos.trouble import Terminated
-from threadline.bootstrap import replayer
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message
 from threadline.domain import messages
@@ -53,23 +48,6 @@ WHERE session_id = ANY(:sessions) GROUP BY session_id
 """)
 
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
-_HEALTHY = (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CONTINUED_AS_NEW)
-_EXPECTED_TASK_FAILURES = (
-    WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
-    WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
-)
-"""A signal came in while the run was ending, or too many at once: Temporal has the task done again."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """`case` is the number of the case that it is about, or empty."""
-
-    case: str
-    words: str
-
-    def __str__(self) -> str:
-        return f"{self.case}: {self.words}" if self.case else self.words
 
 
 @dataclass
@@ -109,7 +87,7 @@ async def gather(
         sessions = {"sessions": [turn.session_id for turn in evidence.turns]}
         evidence.sessions = {row.session_id: row.words for row in await work.connection.execute(_SESSIONS, sessions)}
     for run in terminated:
-        evidence.excused |= await _signalled(stage, run)
+        evidence.excused |= await histories.signalled(stage, run)
     return evidence
 
 
@@ -117,64 +95,6 @@ def judge(evidence: Evidence) -> list[Fault]:
     """Everything that is not as it must be in the database and in Slack. Pure."""
     found = [*_storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
     return found + [Fault(row.bug_id, row.what) for row in evidence.held]
-
-
-async def runs_of(stage: Stage, since: datetime) -> list[WorkflowExecution]:
-    """All workflow runs that began since then."""
-    query = f"StartTime >= '{since.isoformat().replace('+00:00', 'Z')}'"
-    return [run async for run in stage.client.list_workflows(query)]
-
-
-async def judge_runs(stage: Stage, runs: Sequence[WorkflowExecution], terminated: Sequence[Terminated]) -> list[Fault]:
-    """Runs that did not end well, tasks that failed, histories that do not replay."""
-    ended = {run.run_id for run in terminated}
-    found, histories = [], []
-    for run in runs:
-        by_hand = run.run_id in ended and run.status is WorkflowExecutionStatus.TERMINATED
-        if run.status not in _HEALTHY and not by_hand:
-            found.append(Fault("", f"{run.id} ({run.run_id}) is {run.status.name if run.status else 'unknown'}"))
-        handle = stage.client.get_workflow_handle(run.id, run_id=run.run_id)
-        history = await handle.fetch_history()
-        histories.append(history)
-        found += [Fault("", f"{run.id} ({run.run_id}) failed a task: {words}") for words in _failed_tasks(history)]
-    async with replayer().workflow_replay_iterator(_each(histories)) as replayed:
-        async for result in replayed:
-            if result.replay_failure is not None:
-                found.append(Fault("", f"{result.history.workflow_id} does not replay: {result.replay_failure}"))
-    return found
-
-
-async def _each(histories: Sequence[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
-    for history in histories:
-        yield history
-
-
-def _failed_tasks(history: WorkflowHistory) -> Iterator[str]:
-    for event in history.events:
-        if event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            continue
-        failed = event.workflow_task_failed_event_attributes
-        if failed.cause not in _EXPECTED_TASK_FAILURES:
-            yield f"{WorkflowTaskFailedCause.Name(failed.cause)}: {failed.failure.message}"
-
-
-async def _signalled(stage: Stage, run: Terminated) -> set[str]:
-    """The ids of what a terminated run had been told or was started with."""
-    handle = stage.client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
-    history = (await handle.fetch_history()).to_json()
-    return set(_ids_in(history))
-
-
-def _ids_in(history: str) -> Iterator[str]:
-    for payload in re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', history):
-        try:
-            told = json.loads(base64.b64decode(payload))
-        except ValueError:
-            continue
-        pending = told.get("pending", []) if isinstance(told, dict) else []
-        for each in [told, *pending]:
-            if isinstance(each, dict) and isinstance(each.get("id"), str):
-                yield each["id"]
 
 
 def _posts_of_the_bot(stage: Stage) -> list[Message]:

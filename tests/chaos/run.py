@@ -11,8 +11,9 @@ from sqlalchemy import text
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.service import RPCError
 
-from tests.chaos import oracle, timeline
-from tests.chaos.oracle import Evidence, Fault
+from tests.chaos import histories, oracle, timeline
+from tests.chaos.histories import Fault
+from tests.chaos.oracle import Evidence
 from tests.chaos.people import People, Written
 from tests.chaos.plan import Plan
 from tests.chaos.stage import Stage
@@ -67,9 +68,9 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     faults = await calm.come(longest * (2 if plan.real else 1))
     roots = [tale.root.ts for tale in people.tales]
     evidence = await oracle.gather(stage, {**people.written, **calm.operators}, roots, trouble.terminated)
-    runs = await oracle.runs_of(stage, since)
+    runs = await histories.runs_of(stage, since)
     faults += oracle.judge(evidence)
-    faults += await oracle.judge_runs(stage, runs, trouble.terminated)
+    faults += await histories.judge_runs(stage, runs, trouble.terminated)
     faults += await _left_behind(stage, list(evidence.bug_ids.values()))
     story = await timeline.told(stage, evidence, runs, faults) if faults else ""
     return Outcome(

@@ -69,8 +69,9 @@ async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
     left.mkdir(parents=True, exist_ok=True)
     begin = "import os, time; print(os.getpid(), flush=True); os.close(1); time.sleep(60)"
     fork = f"import os, sys; os.fork() and os._exit(0); exec({begin!r})"
-    place = {"cwd": stage.home.root, "env": {"PATH": os.defpath}, "stdout": asyncio.subprocess.PIPE}
-    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", fork, **place)
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", fork), cwd=stage.home.root, env={"PATH": os.defpath}, stdout=asyncio.subprocess.PIPE
+    )
     orphan = psutil.Process(int((await parent.communicate())[0]))
     try:
         found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-1"])))

@@ -8,7 +8,8 @@ from sqlalchemy import text
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecution
 
-from tests.chaos.oracle import Evidence, Fault, key_of
+from tests.chaos.histories import Fault
+from tests.chaos.oracle import Evidence, key_of
 from tests.chaos.stage import Stage
 
 CASES, LINES = 3, 400
