@@ -45,10 +45,10 @@ async def sit(seeds: Sequence[int], threads: int, kinds: Sequence[str], console:
                     if not kinds and threads == THREADS:
                         results.add(record)
                     progress.update(task, advance=1, description=f"seed {seed}")
-                    progress.console.print(_line(record), highlight=False)
+                    progress.console.print(_line(record), highlight=False, soft_wrap=True)
                     if not record.clean:
                         bad += 1
-                        progress.console.print(evidence_of(outcome), highlight=False, markup=False)
+                        progress.console.print(evidence_of(outcome), highlight=False, markup=False, soft_wrap=True)
                         break  # what is stuck would be in the way of the next run
             if not bad:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
