@@ -120,9 +120,12 @@ def _kinds(seed: int, real: bool, dice: Random) -> tuple[str, ...]:
 
 def _story(number: int, real: bool, dice: Random) -> Story:
     count = dice.randint(1, REAL_MESSAGES) if real else dice.randint(3, MESSAGES)
-    gaps = (0.0, 0.0, 0.3, 1.0, 2.5, 4.0)
+    gaps = (0.0, 0.0, 0.4, 1.5, 3.0, 4.0)
     deeds = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=count)
-    acts = [Act(dice.choice(gaps) * dice.random(), deed, f"w{number:02d}m{at:02d}") for at, deed in enumerate(deeds)]
+    acts = [
+        Act(dice.choice(gaps) * dice.uniform(0.5, 1.0), deed, f"w{number:02d}m{at:02d}")
+        for at, deed in enumerate(deeds)
+    ]
     if dice.random() < 0.6:
         acts.append(Act(dice.uniform(0.3, 1.5), Deed.CLOSES, f"w{number:02d}z"))
         if dice.random() < 0.6:  # it is taken back, while the case is being closed if the moment is right
@@ -132,4 +135,4 @@ def _story(number: int, real: bool, dice: Random) -> Story:
 
 def _blows(kind: str, dice: Random) -> list[Blow]:
     count = dice.choice((1, 1, 2)) if kind not in ("cancel", "terminate") else dice.randint(2, 5)
-    return [Blow(dice.uniform(1.5, 9.0), kind, dice.randrange(10**6)) for _ in range(count)]
+    return [Blow(dice.uniform(1.5, 11.0), kind, dice.randrange(10**6)) for _ in range(count)]
