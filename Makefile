@@ -46,6 +46,10 @@ test: setup ## everything that CI runs
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PYTEST)
 
+.PHONY: chaos
+chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200, or SEED=7 for one again
+	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
+
 .PHONY: format
 format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .

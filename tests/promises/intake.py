@@ -184,5 +184,19 @@ INTAKE = Area(
                 "is gone with it, until the catch-up finds it in Slack. Use Cancel, or `threadline cases resolve`.",
             ),
         ),
+        Promise(
+            "intake:storing:chaos",
+            "Each accepted message is stored once, as it reads now, whichever process is killed, however "
+            "Slack delivers.",
+            "the order of acknowledgement and unique ids; `make chaos`: seeds of people, deeds and faults on the "
+            "devstack's processes, with an oracle that knows every message (`tests/chaos/oracle.py`).",
+            ("Its waits after a crash are shorter than the product's (`tests/chaos/hurry.py`).",),
+        ),
+        Promise(
+            "intake:reply:thread-not-registered",
+            "A developer's reply under a root whose post was never confirmed reaches its case.",
+            "the post's metadata, which `forward_reply` reads when the database does not know the thread.",
+            ("Whoever deletes the root deletes what would have told.",),
+        ),
     ),
 )

@@ -90,6 +90,6 @@ class LiveIntakeActivities(IntakeActivities):
             return None  # only our own metadata says whose thread it is
         try:
             async with self._database.begin() as work:
-                return (await work.overview.case(str(root.metadata.get("bug_id", "")))).thread
+                return (await work.overview.case(str(root.payload.get("bug_id", "")))).thread
         except CaseNotFound:
             return None

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import errno
+from collections.abc import Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -23,6 +24,8 @@ from threadline.domain.redaction import redact, redact_value
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed; a worker that cannot renew it stops its agent by then."""
 BEAT = 5.0
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Value = TypeVar("Value")
 _log = structlog.get_logger(__name__)
@@ -74,7 +77,8 @@ class LiveAgentActivities(AgentActivities):
         if isinstance(claim, TurnEnded):
             return claim
         _log.info("turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, batch=len(claim.entries))
-        return await self._under_lease(claim, self._work(request, claim))
+        with _full_disk_passes():
+            return await self._under_lease(claim, self._work(request, claim))
 
     async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
@@ -134,6 +138,19 @@ class LiveAgentActivities(AgentActivities):
                 _log.info("claim_lost", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt)
                 raise
             await asyncio.sleep(BEAT)
+
+
+@contextlib.contextmanager
+def _full_disk_passes() -> Iterator[None]:
+    """Without this each case of the hour in which a disk is full would be escalated at its first attempt."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise Transient(
+            "The disk under the agent's workspaces is full: free some space there; the turn is tried again until then."
+        ) from error
 
 
 def _brief(request: TurnRequest, claim: Claim, workspace: Workspace, budget: float) -> TurnBrief:

@@ -99,6 +99,11 @@ class SlackMessage:
     files: tuple[FileRef, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        """What a post of ours carries (`key`, `bug_id`); empty for any other message."""
+        return _payload({"metadata": self.metadata})
+
 
 class Slack:
     """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
@@ -180,7 +185,7 @@ class Slack:
     async def parent_metadata(self, channel: str, thread_ts: str) -> Mapping[str, Any]:
         """What our post at the root of a thread carries (`key`, `bug_id`); empty when the root is not ours, or gone."""
         root = await self.message(channel, thread_ts)
-        return {} if root is None else _payload({"metadata": root.metadata})
+        return {} if root is None else root.payload
 
     async def person(self, user: str) -> Person | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""

@@ -37,6 +37,7 @@ class BugInvestigationWorkflow:
     def __init__(self, state: BugState) -> None:
         self._case = BugCase(state, self._enter)
         self._opened = False
+        self._cancelled = False
         self._step: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
         self._shown: tuple[Any, ...] = ()
@@ -76,10 +77,11 @@ class BugInvestigationWorkflow:
                     return outcome
                 await workflow.wait_condition(self._awake)
             except (asyncio.CancelledError, FailureError) as error:
-                if not is_cancelled_exception(error) or state.stopped:
+                if not is_cancelled_exception(error) or self._cancelled:
                     # Failing the run would take accepted messages with it; a failed task waits for a mended worker.
                     raise RuntimeError("a step failed in a way it has no answer for") from error
-                state.stopped = True
+                # Of this run alone: one that continues a run which was cancelled may be cancelled once more.
+                self._cancelled = state.stopped = True
 
     async def _take_in(self) -> None:
         """Know the case, hear how the step ended, and store what has arrived."""
