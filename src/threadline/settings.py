@@ -53,6 +53,7 @@ def _postgres(value: Any) -> Any:
 PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
 Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Channels = Annotated[tuple[Channel, ...], BeforeValidator(_names)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
 Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
 Keys = Annotated[KeyRing, BeforeValidator(_keys)]
@@ -130,13 +131,17 @@ class SlackSettings(_Section):
 
 
 class ChannelSettings(_Section):
-    """Channel ids, such as `C0123456789`; escalations go to the summaries channel when they have none."""
+    """Channel ids, such as `C0123456789`; escalations go to the summaries channel when they have none.
+
+    In the channels of `external_people`, guests and people of other companies count like others.
+    """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
     reports_channel: Channel
     summaries_channel: Channel
     escalation_channel: Channel | Literal[""] = ""
+    external_people: Channels = ()
 
     @model_validator(mode="after")
     def _reports_are_apart(self) -> Self:
@@ -164,6 +169,12 @@ class CaseSettings(_Section):
     oncall: Tiers = ()
     sla: Targets = DEFAULT_TARGETS
     services: Path | None = None
+
+
+class CatchUpSettings(_Section):
+    """How often Slack's history is compared with what is stored, also when no gateway was away."""
+
+    interval: Seconds = Field(600.0, validation_alias="THREADLINE_CATCH_UP_INTERVAL")
 
 
 class DatabaseSettings(_Section):

@@ -6,6 +6,8 @@ import sys
 
 import structlog
 
+from threadline.domain.redaction import redact_value
+
 _SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -16,6 +18,13 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
+def without_secrets(
+    _logger: structlog.typing.WrappedLogger, _method: str, entry: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """A structlog processor: every text of the entry, nested ones and tracebacks among them, without secrets."""
+    return {name: redact_value(value, field=name) for name, value in entry.items()}
+
+
 def set_up(level: str = "INFO") -> None:
     """Send structlog's and the standard library's records to standard output as JSON lines. Call once a process."""
     handler = logging.StreamHandler(sys.stdout)
@@ -24,6 +33,9 @@ def set_up(level: str = "INFO") -> None:
             foreign_pre_chain=_SHARED,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                # Last but one, so that nothing joins the entry behind it.
+                without_secrets,
                 structlog.processors.JSONRenderer(default=str),
             ],
         )

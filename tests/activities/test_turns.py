@@ -1,14 +1,18 @@
 """One attempt at a turn: what it commits, what stops it, and what it leaves behind."""
 
 import asyncio
+import errno
 import os
+from typing import Any, NoReturn
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.activities.conftest import Bench
 from tests.db.scene import report, said
+from threadline.agents.investigator.workspace import Workspaces
 from threadline.devstack.model_sandbox import Turn
+from threadline.devstack.model_sandbox.investigation import _outcome
 from threadline.domain import messages
 from threadline.domain.bug import Action, CaseStatus, Limits
 from threadline.domain.errors import ClaimLost, Permanent, Transient
@@ -147,3 +151,38 @@ async def test_the_workspace_goes_when_the_case_ends(bench: Bench) -> None:
     assert (bench.root / "cases" / "BUG-1" / "sample-shop" / "shop" / "cart.py").exists()
     await bench.activities.cleanup_workspace("BUG-1")
     assert not (bench.root / "cases" / "BUG-1").exists()
+
+
+@pytest.mark.promise("privacy:redaction:findings")
+async def test_what_the_agent_hands_over_is_stored_without_its_secrets(bench: Bench) -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+
+    async def found_a_token(turn: Turn) -> None:
+        found = _outcome(action="post_findings", title=f"Leak of {token}", summary=f"config.py holds {token}")
+        await turn.finish(**found)
+
+    bench.model.script(found_a_token)
+    await _open(bench)
+    await bench.run()
+    [turn] = await bench.scene.rows("SELECT result FROM agent_turns")
+    assert turn["result"]["summary"] == "config.py holds [redacted: GitHub token]"
+    assert token not in str(turn["result"])
+
+
+class _FullDisk(Workspaces):
+    """A disk cannot be filled without privileges; this raises what one raises."""
+
+    def open(self, *_: Any, **__: Any) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.promise("turn:retried:disk-full")
+async def test_a_full_disk_has_the_turn_tried_again_and_says_what_to_do(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _open(bench)
+    monkeypatch.setattr(bench.activities, "_workspaces", _FullDisk(bench.root, []))
+    with pytest.raises(Transient, match="free some space"):
+        await bench.run()
+    monkeypatch.undo()
+    assert (await bench.run(attempt=2)).action is Action.POST_FINDINGS

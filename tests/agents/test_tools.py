@@ -142,3 +142,25 @@ async def test_port_that_hangs_is_given_up(bench: "Bench") -> None:
     text, is_error = await _use(bench, "search_logs", logs=Hanging(), seconds=0.05, query="x", minutes=1, limit=1)
     assert is_error
     assert "gave no answer within 0.05 s" in text
+
+
+class Leaking:
+    """Logs and rows that hold a secret."""
+
+    names = ("shop",)
+    token = "gh" + "p_" + "a1B2" * 9
+
+    async def query(self, source: str, sql: str, limit: int) -> Table:
+        return Table(["note"], [[f'say "{self.token}"']], truncated=False)
+
+    async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
+        return [f"password={self.token}"]
+
+
+@pytest.mark.promise("privacy:redaction:tools")
+async def test_the_model_is_shown_no_secret_of_a_row_or_a_log_line(bench: "Bench") -> None:
+    source = Leaking()
+    rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
+    lines, _ = await _use(bench, "search_logs", logs=source, query="x", minutes=1, limit=1)
+    assert json.loads(rows)["rows"] == [['say "[redacted: GitHub token]"']]
+    assert source.token not in lines

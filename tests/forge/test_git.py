@@ -87,6 +87,16 @@ async def test_a_host_that_is_away_is_transient_and_one_that_refuses_is_not(
         await Git().run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's disk that is always full")
+async def test_a_full_disk_is_transient(tmp_path: Path) -> None:
+    git, place = Git(), tmp_path / "r.git"
+    await git.init(place)
+    blob = await git.run("hash-object", "-w", "--stdin", git_dir=place, stdin=b"x" * 100_000)
+    tree = await git.run("mktree", git_dir=place, stdin=f"100644 blob {blob.text}\tbig\n".encode())
+    with pytest.raises(Transient, match="No space left on device"):
+        await git.run("archive", "--output=/dev/full", tree.text, git_dir=place)
+
+
 async def test_a_machine_that_does_not_answer_is_transient(tmp_path: Path) -> None:
     await Git().init(tmp_path / "r.git")
     with pytest.raises(Transient):

@@ -20,6 +20,7 @@ from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import Thread
 from threadline.gateway.app import Gateway, GatewayConfig
 from threadline.gateway.dispatch import CASE_CHANNEL, RETRIES, ThreadLookup
+from threadline.gateway.doorkeeper import PeopleLookup
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -126,10 +127,15 @@ class Process:
 
 @asynccontextmanager
 async def _running(
-    config: GatewayConfig, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+    config: GatewayConfig,
+    slack: AsyncWebClient,
+    temporal: Client,
+    threads: ThreadLookup,
+    people: PeopleLookup | None = None,
 ) -> AsyncIterator[Process]:
     stop, ready = asyncio.Event(), asyncio.Event()
-    process = Process(asyncio.create_task(Gateway(config, slack, temporal, threads).run(stop)), stop)
+    gateway = Gateway(config, slack, temporal, threads, people=people)
+    process = Process(asyncio.create_task(gateway.run(stop)), stop)
 
     def notice(_: Any, level: str, entry: Any) -> Any:
         process.log.append({**entry, "level": level})

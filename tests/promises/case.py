@@ -47,5 +47,16 @@ CASE = Area(
             "all of the product on its real parts.",
             ("The model's words are scripted, and Slack is a stand-in that speaks its protocols.",),
         ),
+        Promise(
+            "case:ends:chaos",
+            "Under chaos, too, every case ends, and leaves no claim, no process and no workspace behind.",
+            "one supervised step at a time, leases, children that end with their parent; the oracle of `make chaos`.",
+            ("A case that is with people waits for them.",),
+        ),
+        Promise(
+            "case:cancel:twice",
+            "A second Cancel, of the run that continues a cancelled one, closes the case as the first would have.",
+            "a flag that each run has for itself (`workflows/bug_investigation.py`).",
+        ),
     ),
 )

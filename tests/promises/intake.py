@@ -22,9 +22,8 @@ INTAKE = Area(
             "at all is a refusal (`gateway/dispatch.py`).",
             (
                 "*Slack gives up.* It delivers an event up to four times within some six minutes. If Temporal, or the "
-                "gateway, is away for longer, the message is not delivered again. A report that was missed is found "
-                "when its reporter writes in its thread; other messages are not, since there is no catch-up that reads "
-                "channels yet. Whoever runs it should watch `/readyz`.",
+                "gateway, is away for longer, the catch-up finds the message in Slack's history, one interval after it "
+                "is back at the latest.",
             ),
         ),
         Promise(
@@ -182,9 +181,22 @@ INTAKE = Area(
             "the status and what is due are read from the database by every run (`db/case_row.py`).",
             (
                 "*Terminate.* Temporal's Terminate ends a run where it stands; what was signalled and not yet stored "
-                "is gone with it. What was stored is not. Until a message comes, nothing wakes the case, since nothing "
-                "looks for cases without a run yet. Use Cancel, or `threadline cases resolve`.",
+                "is gone with it, until the catch-up finds it in Slack. Use Cancel, or `threadline cases resolve`.",
             ),
+        ),
+        Promise(
+            "intake:storing:chaos",
+            "Each accepted message is stored once, as it reads now, whichever process is killed, however "
+            "Slack delivers.",
+            "the order of acknowledgement and unique ids; `make chaos`: seeds of people, deeds and faults on the "
+            "devstack's processes, with an oracle that knows every message (`tests/chaos/oracle.py`).",
+            ("Its waits after a crash are shorter than the product's (`tests/chaos/hurry.py`).",),
+        ),
+        Promise(
+            "intake:reply:thread-not-registered",
+            "A developer's reply under a root whose post was never confirmed reaches its case.",
+            "the post's metadata, which `forward_reply` reads when the database does not know the thread.",
+            ("Whoever deletes the root deletes what would have told.",),
         ),
     ),
 )

@@ -2,6 +2,7 @@
 
 from tests.promises.agent import AGENT
 from tests.promises.case import CASE
+from tests.promises.catch_up import CATCH_UP, SWEEP
 from tests.promises.deploy import DEPLOY
 from tests.promises.devstack import DEVSTACK
 from tests.promises.fix import FIX
@@ -10,12 +11,32 @@ from tests.promises.limits import LIMITS
 from tests.promises.operation import OPERATION
 from tests.promises.order import ORDER
 from tests.promises.post import POST
+from tests.promises.privacy import PRIVACY
+from tests.promises.privilege import PRIVILEGE
 from tests.promises.promise import Promise
 from tests.promises.replay import REPLAY
 from tests.promises.silence import SILENCE
 from tests.promises.turn import TURN
 
-AREAS = (INTAKE, LIMITS, ORDER, TURN, POST, FIX, AGENT, SILENCE, CASE, REPLAY, DEPLOY, OPERATION, DEVSTACK)
+AREAS = (
+    INTAKE,
+    CATCH_UP,
+    SWEEP,
+    LIMITS,
+    ORDER,
+    TURN,
+    POST,
+    FIX,
+    AGENT,
+    PRIVILEGE,
+    PRIVACY,
+    SILENCE,
+    CASE,
+    REPLAY,
+    DEPLOY,
+    OPERATION,
+    DEVSTACK,
+)
 
 PROMISES: dict[str, Promise] = {promise.name: promise for area in AREAS for promise in area.promises}
 

@@ -82,5 +82,22 @@ OPERATION = Area(
             "Every path, test and link that a document names exists, and this page follows from its manifest.",
             "`tests/deploy/test_documents.py`, `tests/promises/`.",
         ),
+        Promise(
+            "operation:audit:not-checked",
+            "`make audit` never calls clean what was not looked up.",
+            "`deploy/audit.py`, which fails as not checked when the database of vulnerabilities does not answer.",
+        ),
+        Promise(
+            "operation:doctor:names-what-is-missing",
+            "`threadline doctor` names each thing that a deployment lacks, and what to do about it.",
+            "`bootstrap/doctor.py`, `bootstrap/surroundings.py`.",
+            ("It looks at the machine that it runs on; the model's key is not tried.",),
+        ),
+        Promise(
+            "operation:image:confined",
+            "The product runs as nobody special, and writes to one folder alone.",
+            "`deploy/Dockerfile` and `deploy/compose.yaml`: a numbered user, a read-only file system, no capability.",
+            ("The image was not built here; the trial plays the whole story where only one folder can be written to.",),
+        ),
     ),
 )

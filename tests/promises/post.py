@@ -77,5 +77,11 @@ POST = Area(
             "findings are for and the people on call.",
             "`slack/formatting.py`.",
         ),
+        Promise(
+            "post:once:chaos",
+            "Under chaos, too, each question, finding, escalation and last closing is seen once.",
+            "the ledger and the metadata of posts; the oracle of `make chaos` counts in the sandbox.",
+            ("What tells developers that somebody wrote is cosmetic, and may be left out.",),
+        ),
     ),
 )

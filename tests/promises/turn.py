@@ -136,5 +136,17 @@ TURN = Area(
             "A result of the conversation's tool that arrived with the agent's last word counts as unread.",
             "`agents/investigator/reading.py`.",
         ),
+        Promise(
+            "turn:batch:chaos",
+            "Under chaos, too, each message is shown in one batch, is read by a tool, or is answered by a closing.",
+            "claims under the case row's lock; the oracle of `make chaos`.",
+            ("With the real CLI that is read from the database alone, and not from what the model was sent.",),
+        ),
+        Promise(
+            "turn:retried:disk-full",
+            "A full disk under the workspaces delays a turn, and says what to do.",
+            "`Transient`, for the workspace and for git.",
+            ("After an hour people take over.",),
+        ),
     ),
 )

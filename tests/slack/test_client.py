@@ -14,8 +14,11 @@ from threadline.devstack.slack_sandbox.identity import (
     REPORTER,
     REPORTS,
     SUMMARIES,
+    TEAM,
 )
+from threadline.devstack.slack_sandbox.records import User
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.people import Person
 from threadline.slack.client import POST_EVENT, Slack, make_client
 from threadline.slack.errors import Refused
 
@@ -156,3 +159,24 @@ async def test_a_thread_of_ours_says_which_case_it_belongs_to(sandbox: SlackSand
     assert await slack.parent_metadata(SUMMARIES, ours) == {"key": "BUG-1:root", "bug_id": "BUG-1"}
     assert await slack.parent_metadata(SUMMARIES, theirs) == {}
     assert await slack.parent_metadata(SUMMARIES, "1.000000") == {}
+
+
+async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, slack: Slack) -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+    block = {"type": "section", "text": {"type": "mrkdwn", "text": f"see {token}"}}
+    ts = await slack.post(REPORTS, f"hello {token}", [block])
+    said = sandbox.workspace.message(REPORTS, ts)
+    assert said.text == "hello [redacted: GitHub token]"
+    assert said.blocks[0]["text"]["text"] == "see [redacted: GitHub token]"
+
+
+async def test_who_somebody_is(sandbox: SlackSandbox, slack: Slack) -> None:
+    sandbox.workspace.add_user(User("U0GUEST", "guest", "guest", is_restricted=True))
+    sandbox.workspace.add_user(User("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
+    assert await slack.person(REPORTER) == Person(TEAM)
+    assert await slack.person("U0GUEST") == Person(TEAM, guest=True)
+    assert await slack.person("U0ELSE") == Person("T0ELSE", stranger=True)
+    assert await slack.person("U0NOBODY") is None
+    sandbox.faults.fail_before("users.info")
+    with pytest.raises(Transient):
+        await slack.person(REPORTER)

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadline.domain.bug import Severity
@@ -151,6 +151,7 @@ def test_findings_hold_all_that_was_found_and_call_the_reporter_alone() -> None:
 
 
 @pytest.mark.promise("post:parts:whole")
+@settings(deadline=None)  # a clock on the wall, and the machine may be busy
 @given(st.integers(1, 40_000), st.sampled_from(["x", "& ", "<!channel> ", "```\n", "a\n\n"]))
 def test_every_part_of_findings_is_within_slacks_limits(length: int, filling: str) -> None:
     text = filling * (length // len(filling))
@@ -197,3 +198,12 @@ def _check(part: Rendered) -> None:
     assert all(0 < len(text) <= 3_000 for text in others)
     assert sum(map(len, markdown)) + sum(map(len, others)) < 13_000
     assert not re.search(r"<!|<@(?!U1>)", part.text + "".join(markdown) + "".join(others))
+
+
+def test_a_key_that_is_longer_than_a_message_is_recognised_before_the_text_is_cut() -> None:
+    key = "-----BEGIN " + "PRIVATE KEY-----\n" + ("aB3d" * 16 + "\n") * 250 + "-----END PRIVATE KEY-----"
+    [said] = formatting.notice(f"the key is\n{key}\nreally")
+    assert "aB3d" not in f"{said.text} {said.blocks}"
+    assert "[redacted: private key]" in said.text
+    found = formatting.findings(replace(FOUND, title=f"x {key}", root_cause=f"see {key}"))
+    assert "aB3d" not in str(found)

@@ -76,7 +76,7 @@ def _hurry() -> None:
     """Shorten what is waited for after a crash; a lease still outlives the longest call to Slack, which takes 10 s."""
     shorter = {name: replace(each, start_to_close=min(each.start_to_close, 5.0)) for name, each in options.FOR.items()}
     options.FOR.update(shorter)
-    posts.GRACE, posts.LEASE = 0.0, 11.0
+    posts.GRACE, posts.ROOT_GRACE, posts.LEASE = 0.0, 0.0, 11.0
 
 
 async def _work(place: Place) -> None:

@@ -18,9 +18,12 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import activities_of, skipping_time, worker
 from threadline.activities.cases import LiveCaseActivities
+from threadline.activities.catch_up import LiveCatchUpActivities
 from threadline.activities.fixes import LiveFixActivities
 from threadline.activities.intake import LiveIntakeActivities
+from threadline.activities.sweeping import LiveSweepActivities
 from threadline.activities.threads import LiveSlackActivities, Places
+from threadline.bootstrap.catch_up import LiveWorkflows
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
 from threadline.contracts.bug import (
@@ -32,6 +35,7 @@ from threadline.contracts.bug import (
     TurnEnded,
     TurnRequest,
 )
+from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord, Transition
@@ -43,8 +47,10 @@ from threadline.domain.bug import Action, BugState, Limits
 from threadline.domain.messages import IncomingMessage
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import Message
+from threadline.gateway.events import Message, RoutingConfig
+from threadline.gateway.handover import Handover
 from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
 from threadline.slack.posts import Claim as PostClaim
 from threadline.slack.posts import Posts
 
@@ -212,7 +218,29 @@ def core_activities(
         *activities_of(LiveIntakeActivities(database, slack, places.bot_user, deliver), IntakeActivities),
         *activities_of(LiveSlackActivities(database, slack, posts, places), SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
+        *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
+        *activities_of(
+            LiveSweepActivities(database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers)),
+            SweepActivities,
+        ),
     ]
+
+
+FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
+
+
+QUIET = 0.0
+"""Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
+
+
+def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCatchUpActivities:
+    routing = RoutingConfig(
+        identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
+    )
+    hand_over = Handover(routing, dispatcher).signals
+    return LiveCatchUpActivities(
+        database, History(slack), hand_over, FOLLOWED, team=identity.TEAM, bot_user=identity.BOT_USER, quiet=QUIET
+    )
 
 
 @asynccontextmanager

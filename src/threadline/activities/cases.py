@@ -1,6 +1,7 @@
 """The case in the database, as its workflow asks for it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 from temporalio import activity
@@ -19,6 +20,8 @@ from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Limits, Marks
 from threadline.domain.errors import IllegalTransition
+from threadline.domain.messages import IncomingMessage, clean
+from threadline.domain.redaction import redact, redact_files
 
 _log = structlog.get_logger(__name__)
 
@@ -45,12 +48,14 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
         async with self._database.begin() as work:
-            return Opened(await work.cases.marks(thread), self._limits)
+            marks = await work.cases.marks(thread)
+            unanswered = bool(marks.bug_id) and await work.cases.goes_on_unanswered(marks.bug_id)
+            return Opened(marks, self._limits, unanswered)
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
         async with self._database.begin() as work:
-            marks = await work.conversation.flush(request.thread, request.messages)
+            marks = await work.conversation.flush(request.thread, [without_secrets(each) for each in request.messages])
             quarantined = work.conversation.quarantined
         tell_quarantined(request.thread, quarantined, case=marks.bug_id)
         return marks
@@ -93,3 +98,8 @@ class LiveCaseActivities(CaseActivities):
             marks = await work.cases.end(request.bug_id, request.reason, actor=request.actor)
         _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
         return marks
+
+
+def without_secrets(message: IncomingMessage) -> IncomingMessage:
+    """Not every signal is from a gateway of today: an older one, or what cannot be read, may hold a secret."""
+    return replace(message, text=clean(redact(message.text)), files=redact_files(message.files))

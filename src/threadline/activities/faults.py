@@ -10,6 +10,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED
 from threadline.domain.errors import ClaimLost, Permanent, Transient
+from threadline.domain.redaction import redact
 
 _log = structlog.get_logger(__name__)
 
@@ -36,14 +37,14 @@ class _Faults(ActivityInboundInterceptor):
                 delay = timedelta(seconds=error.retry_after) if error.retry_after else None
                 _log.warning("activity_failed_for_now", reason=str(error))
                 raise ApplicationError(
-                    str(error), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
+                    redact(str(error)), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
                 ) from None
             except ClaimLost as error:
-                raise ApplicationError(str(error), type="ClaimLost", non_retryable=True) from None
+                raise ApplicationError(redact(str(error)), type="ClaimLost", non_retryable=True) from None
             except Permanent as error:
                 _log.error("activity_failed_for_good", reason=str(error))
                 last = info.activity_type not in NEVER_GIVE_UP
-                raise ApplicationError(str(error), type="Permanent", non_retryable=last) from None
+                raise ApplicationError(redact(str(error)), type="Permanent", non_retryable=last) from None
             except ApplicationError:
                 raise
             except Exception as error:  # noqa: BLE001 - raised again as Temporal's, its cause told in the log alone

@@ -11,6 +11,7 @@ from threadline.db.pull_requests import PullRequestRecord
 from threadline.db.turns import TurnRecord
 from threadline.domain.bug import CaseStatus, Marks, Reason
 from threadline.domain.errors import Permanent
+from threadline.domain.redaction import redact
 from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
 from threadline.slack import formatting
 from threadline.slack.posts import Post, Posts
@@ -103,7 +104,7 @@ def _request(case: CaseRecord, record: TurnRecord) -> PullRequest:
         repository=repository,
         base=record.base.get(repository, ""),
         diff=diff,
-        title=f"{case.bug_id}: {case.title}",
-        body=body,
+        title=redact(f"{case.bug_id}: {case.title}"),
+        body=redact(body),
         key=record.fix_asked_by,
     )

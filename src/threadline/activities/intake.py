@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from temporalio import activity
 
-from threadline.activities.cases import tell_quarantined
+from threadline.activities.cases import tell_quarantined, without_secrets
 from threadline.contracts.bug import Forward, IntakeActivities
 from threadline.contracts.options import FETCH_ATTEMPTS
 from threadline.db.attachments import PendingFile
@@ -14,6 +14,7 @@ from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import CaseNotFound, Permanent, Transient
 from threadline.domain.messages import IncomingMessage
+from threadline.domain.redaction import redact, redact_files
 from threadline.slack.client import Slack
 from threadline.slack.files import download
 
@@ -41,10 +42,10 @@ class LiveIntakeActivities(IntakeActivities):
             kind=messages.REPORT,
             sender_type=messages.REPORTER,
             sender_id=root.user,
-            text=messages.clean(root.text),
+            text=messages.clean(redact(root.text)),
             channel=thread.channel,
             ts=thread.ts,
-            files=root.files,
+            files=redact_files(root.files),
         )
 
     @activity.defn
@@ -77,7 +78,7 @@ class LiveIntakeActivities(IntakeActivities):
         report = await self._report_of(forward.thread)
         if report is None:
             async with self._database.begin() as work:
-                quarantined = await work.quarantine.keep(forward.thread, [forward.message])
+                quarantined = await work.quarantine.keep(forward.thread, [without_secrets(forward.message)])
             tell_quarantined(forward.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="no case has this thread")
             return False
@@ -93,6 +94,6 @@ class LiveIntakeActivities(IntakeActivities):
             return None  # only our own metadata says whose thread it is
         try:
             async with self._database.begin() as work:
-                return (await work.overview.case(str(root.metadata.get("bug_id", "")))).thread
+                return (await work.overview.case(str(root.payload.get("bug_id", "")))).thread
         except CaseNotFound:
             return None

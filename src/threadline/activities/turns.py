@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import errno
+from collections.abc import Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -18,10 +19,13 @@ from threadline.contracts.bug import AgentActivities, TurnEnded, TurnRequest
 from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
 from threadline.domain.errors import ClaimLost, Permanent, Transient
 from threadline.domain.records import Entry
+from threadline.domain.redaction import redact, redact_value
 
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed; a worker that cannot renew it stops its agent by then."""
 BEAT = 5.0
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Value = TypeVar("Value")
 _log = structlog.get_logger(__name__)
@@ -73,7 +77,8 @@ class LiveAgentActivities(AgentActivities):
         if isinstance(claim, TurnEnded):
             return claim
         _log.info("turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, batch=len(claim.entries))
-        return await self._under_lease(claim, self._work(request, claim))
+        with _full_disk_passes():
+            return await self._under_lease(claim, self._work(request, claim))
 
     async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
@@ -135,6 +140,19 @@ class LiveAgentActivities(AgentActivities):
             await asyncio.sleep(BEAT)
 
 
+@contextlib.contextmanager
+def _full_disk_passes() -> Iterator[None]:
+    """Without this each case of the hour in which a disk is full would be escalated at its first attempt."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise Transient(
+            "The disk under the agent's workspaces is full: free some space there; the turn is tried again until then."
+        ) from error
+
+
 def _brief(request: TurnRequest, claim: Claim, workspace: Workspace, budget: float) -> TurnBrief:
     return TurnBrief(
         bug_id=claim.bug_id,
@@ -157,7 +175,7 @@ def _outcome(claim: Claim, workspace: Workspace, result: TurnResult, diffs: dict
     outcome: Outcome = result.outcome
     return TurnOutcome(
         action=outcome.action,
-        result=outcome.model_dump(mode="json"),
+        result=redact_value(outcome.model_dump(mode="json")),
         diffs=diffs,
         base=workspace.base,
         has_fix=diffs != dict(claim.diffs),
@@ -176,5 +194,5 @@ def _failure(error: TurnRefused | TurnBroken) -> TurnOutcome:
         cost_usd=spend.cost_usd,
         input_tokens=spend.input_tokens,
         output_tokens=spend.output_tokens,
-        failure=str(error),
+        failure=redact(str(error)),
     )

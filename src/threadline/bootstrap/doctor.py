@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from threadline.bootstrap import queues, surroundings
+from threadline.bootstrap.catch_up import check_catch_up
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
 from threadline.db import migrate
@@ -24,6 +25,7 @@ SCOPES = frozenset(
         "groups:history",
         "groups:read",
         "reactions:write",
+        "users:read",
     }
 )
 
@@ -49,6 +51,7 @@ async def examine() -> list[Check]:
         "quarantine": _quarantine,
         "slack": _slack,
         "channels": _channels,
+        "catch-up": check_catch_up,
         "repositories": surroundings.repositories,
         "model": surroundings.model,
         "history": surroundings.retention,
@@ -126,8 +129,9 @@ async def _channels() -> str:
                 about = (await web.conversations_info(channel=channel))["channel"]
             if not about.get("is_member"):
                 raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
-            if about.get("is_ext_shared"):
+            if about.get("is_ext_shared") and channel not in channels.external_people:
                 raise Permanent(
-                    f"#{about.get('name')} ({variable}) is shared with another company: take one that is not."
+                    f"#{about.get('name')} ({variable}) is shared with another company: take one that is not, "
+                    "or name it in THREADLINE_EXTERNAL_PEOPLE if those people may take part."
                 )
     return "the bot is in all of them"

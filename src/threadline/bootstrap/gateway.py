@@ -8,14 +8,16 @@ import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline import telemetry
+from threadline.bootstrap.catch_up import mark_installation
 from threadline.bootstrap.temporal import temporal_client
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent
 from threadline.gateway.app import Gateway, GatewayConfig
+from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatch import RETRIES
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import make_client
+from threadline.slack.client import Slack, make_client
 
 
 class CaseThreads:
@@ -49,7 +51,9 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     temporal = await temporal_client(retry_config=RETRIES, stop=stop)
     try:
         async with slack_client(slack) as client:
-            await Gateway(config, client, temporal, CaseThreads(database)).run(stop)
+            await mark_installation(database, channels)
+            threads, requests = CaseThreads(database), CatchUpRequests(temporal)
+            await Gateway(config, client, temporal, threads, requests, people=Slack(client)).run(stop)
     finally:
         await database.dispose()
         await telemetry.settle()
@@ -69,6 +73,7 @@ def _config(http: str | None, slack: SlackSettings, channels: ChannelSettings) -
         reports_channel=channels.reports_channel,
         summaries_channel=channels.summaries_channel,
         escalation_channel=channels.escalation_channel,
+        external_people=channels.external_people,
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
         app_token=slack.app_token.get_secret_value() if slack.app_token else "",
         host=host,

@@ -10,11 +10,16 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.bootstrap.temporal import temporal_client
-from threadline.domain.addressing import AGENTS_QUEUE, BUG_WORKFLOW, CORE_QUEUE, ROUTE_REPLY_WORKFLOW, SLA_WORKFLOW
+from threadline.domain import addressing
+from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE
 from threadline.domain.errors import Permanent
 
 _SILENT = 90.0
 """Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
+WORKFLOW_TYPES = (
+    *(addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW, addressing.SLA_WORKFLOW),
+    *(addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_TICK_WORKFLOW),
+)
 _NAMED = 5
 """Workflows that are told by id."""
 _VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
@@ -41,7 +46,8 @@ async def served() -> str:
 async def nobody_forgotten() -> str:
     """Raises `Permanent` for open workflows of ours on a queue that is none of ours, where they wait for ever."""
     client = await temporal_client(tries=1)
-    query = f"ExecutionStatus = 'Running' AND WorkflowType IN ({_quoted(*_TYPES)})"
+    types = ", ".join(f"'{name}'" for name in WORKFLOW_TYPES)
+    query = f"ExecutionStatus = 'Running' AND WorkflowType IN ({types})"
     elsewhere = f"{query} AND TaskQueue != '{CORE_QUEUE}'"
     try:
         lost = (await client.count_workflows(elsewhere)).count
@@ -57,13 +63,6 @@ async def nobody_forgotten() -> str:
         f"Nobody serves what these wait on: {', '.join(named)}{more}. Messages for them are kept and not answered: "
         f"reset or restart them on the queue {CORE_QUEUE!r}, or run a worker on theirs."
     )
-
-
-_TYPES = (BUG_WORKFLOW, ROUTE_REPLY_WORKFLOW, SLA_WORKFLOW)
-
-
-def _quoted(*names: str) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 async def _describe(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> DescribeTaskQueueResponse:

@@ -19,10 +19,17 @@ from threadline.domain.errors import Permanent
 from threadline.payloads import encryption
 from threadline.settings import PayloadSettings
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.workflows.catch_up import CatchUpTickWorkflow, CatchUpWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
 
-WORKFLOWS = (BugInvestigationWorkflow, RouteReplyWorkflow, SLATrackingWorkflow)
+WORKFLOWS = (
+    BugInvestigationWorkflow,
+    RouteReplyWorkflow,
+    SLATrackingWorkflow,
+    CatchUpWorkflow,
+    CatchUpTickWorkflow,
+)
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
@@ -22,9 +22,11 @@ from threadline.activities.fixes import LiveFixActivities
 from threadline.activities.intake import LiveIntakeActivities
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.agents import agent_activities, refuse_powers
+from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
 from threadline.bootstrap.gateway import CaseThreads, slack_client
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
 from threadline.contracts.bug import AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities
+from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.db import migrate
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
@@ -36,10 +38,12 @@ from threadline.domain.records import Service
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import Message
 from threadline.settings import (
     AgentSettings,
     CaseSettings,
+    CatchUpSettings,
     ChannelSettings,
     DatabaseSettings,
     DeploymentSettings,
@@ -95,6 +99,8 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             workers.append(_core_worker(client, served, core.deployment))
         for worker in workers:
             await opened.enter_async_context(worker)
+        if queue in ("core", "all"):
+            await ensure_schedule(client, core.catch_up.interval)
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
@@ -155,6 +161,7 @@ class _CoreSettings:
     slack: SlackSettings = field(default_factory=SlackSettings.read)
     channels: ChannelSettings = field(default_factory=ChannelSettings.read)
     case: CaseSettings = field(default_factory=CaseSettings.read)
+    catch_up: CatchUpSettings = field(default_factory=CatchUpSettings.read)
     repository: RepositorySettings = field(default_factory=RepositorySettings.read)
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
@@ -171,26 +178,32 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
         async with slack_client(settings.slack) as web:
             slack = Slack(web)
             posts = Posts(slack, PostLedger(database, Claim))
-            places = await _places(web, settings.channels, case)
-            dispatcher = Dispatcher(client, CaseThreads(database))
+            async with calling("auth.test"):
+                identity = await web.auth_test()
+            places = _places(identity, settings.channels, case)
+            await mark_installation(database, settings.channels)
+            door = Doorkeeper(slack, settings.channels.external_people)
+            dispatcher = Dispatcher(client, CaseThreads(database), door)
 
             async def deliver(thread: Thread, message: IncomingMessage) -> None:
                 await dispatcher.dispatch(Message(thread, message))
 
+            catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
+            sweep = live_sweep(database, client, dispatcher, case)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             yield [
                 *_methods(LiveCaseActivities(database, _limits(case)), CaseActivities),
                 *_methods(LiveIntakeActivities(database, slack, places.bot_user, deliver), IntakeActivities),
                 *_methods(LiveSlackActivities(database, slack, posts, places), SlackActivities),
                 *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
+                *_methods(catch_up, CatchUpActivities),
+                *_methods(sweep, SweepActivities),
             ]
     finally:
         await database.dispose()
 
 
-async def _places(web: AsyncWebClient, channels: ChannelSettings, case: CaseSettings) -> Places:
-    async with calling("auth.test"):
-        identity = await web.auth_test()
+def _places(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> Places:
     return Places(
         team=str(identity["team_id"]),
         bot_user=str(identity["user_id"]),

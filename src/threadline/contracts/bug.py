@@ -23,6 +23,8 @@ class Opened:
 
     marks: Marks
     limits: Limits
+    unanswered: bool = False
+    """The question of the last turn was not answered in time, and no turn has gone on from there yet."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ _REVOKE = text("""
 UPDATE agent_turns SET token = token + 1, status = 'revoked', finished_at = coalesce(finished_at, clock_timestamp())
 WHERE bug_id = :bug_id AND turn > :settled RETURNING turn, cost_usd
 """)
+_UNANSWERED = text("""
+SELECT c.status = 'investigating' AND c.last_action = 'ask_reporter' AND t.reason = 'question_unanswered'
+FROM cases c JOIN case_transitions t USING (bug_id) WHERE c.bug_id = :bug_id ORDER BY t.rev DESC LIMIT 1
+""")
+"""A turn that goes on without an answer may not ask, so the last action is no question any more once it is settled."""
 _RELEASE = text("UPDATE bug_conversations SET turn = NULL WHERE bug_id = :bug_id AND turn > :settled")
 
 
@@ -53,6 +58,10 @@ class Cases:
     async def marks_of(self, bug_id: str) -> Marks:
         """Raises `CaseNotFound`."""
         return await case_row.marks(self._connection, bug_id)
+
+    async def goes_on_unanswered(self, bug_id: str) -> bool:
+        """Whether the case is under investigation since its question ran out of time, and no turn has ended since."""
+        return bool((await self._connection.execute(_UNANSWERED, {"bug_id": bug_id})).scalar_one_or_none())
 
     async def describe(self, bug_id: str, *, title: str, severity: Severity, components: list[str]) -> Marks:
         """What the rules read out of the report, until the agent knows better: a title that is set is kept."""

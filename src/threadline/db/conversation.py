@@ -1,6 +1,8 @@
 """What people wrote in a case's threads, and what the bot answered: read in the order in which it was said."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
@@ -24,6 +26,33 @@ SELECT * FROM agent_conversations
 WHERE bug_id = :bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
 ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1
 """)
+
+
+_STORED = text("""
+SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts
+FROM bug_conversations
+WHERE bug_id = :bug_id AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
+""")
+_THERE = text("""
+SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts
+FROM bug_conversations
+WHERE bug_id = :bug_id AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
+  AND message_type IN ('report', 'message', 'close')
+  AND message_id = CAST(:prefix AS text) || slack_ts AND said_at > :oldest AND said_at < :latest
+""")
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """What is kept of a message; a deletion's and an edit's ids are their own."""
+
+    message_id: str
+    message_type: str
+    sender_id: str
+    sender_type: str
+    message_text: str
+    channel: str
+    slack_ts: str
 
 
 class Conversation:
@@ -90,6 +119,19 @@ class Conversation:
             message.said_at > moment,
         )
         return (await self._connection.execute(query.limit(1))).first() is not None
+
+    async def stored(self, bug_id: str, ids: Collection[str]) -> dict[str, StoredMessage]:
+        """Which of these messages are stored, by id, with whatever corrects them."""
+        rows = await self._connection.execute(_STORED, {"bug_id": bug_id, "ids": list(ids)})
+        return {row["message_id"]: StoredMessage(**row) for row in rows.mappings()}
+
+    async def said_in(
+        self, bug_id: str, team: str, channel: str, oldest: Decimal, latest: Decimal
+    ) -> list[StoredMessage]:
+        """What people are stored to have said in a channel between two moments and not to have deleted."""
+        where = {"bug_id": bug_id, "channel": channel, "prefix": addressing.message_id(team, channel, "")}
+        rows = await self._connection.execute(_THERE, {**where, "oldest": oldest, "latest": latest})
+        return [StoredMessage(**row) for row in rows.mappings()]
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, channel: str, ts: str) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It wakes nothing and has no `seq`."""

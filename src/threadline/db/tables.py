@@ -261,3 +261,33 @@ threads = Table(
     *(_must(name, Text()) for name in ("workflow_id", "kind")),
     _case(),
 )
+
+channel_marks = Table(
+    "channel_marks",
+    metadata,
+    Column("channel", Text, primary_key=True),
+    _must("installed_at", _SLACK_TIME),
+    *(Column(name, _MOMENT) for name in ("looked_at", "deep_at")),
+    _must("error", Text()),
+)
+
+followed_threads = Table(
+    "followed_threads",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("channel", "thread_ts")),
+    *(_must(name, _SLACK_TIME) for name in ("said_at", "active_at")),
+    *(_must(name, Text()) for name in ("shown", "compared")),
+    *(_must(name, Double()) for name in ("seen_at", "compared_at")),
+    _must("due", Boolean()),
+    _must("error", Text()),
+    Index("followed_threads_due_idx", "active_at", postgresql_where=text("due")),
+    Index("followed_threads_active_idx", "active_at", "compared_at"),
+)
+
+resent_messages = Table(
+    "resent_messages",
+    metadata,
+    Column("message_id", Text, primary_key=True),
+    _must("times", Integer()),
+    _must("last_at", _MOMENT),
+)

@@ -44,6 +44,12 @@ class Threads:
         row = (await self._connection.execute(query)).one_or_none()
         return Thread(*row) if row else None
 
+    async def others(self, bug_id: str, channel: str, ts: str) -> list[str]:
+        """The roots of the case's other threads in a channel."""
+        place = threads.c
+        query = select(place.thread_ts).where(place.bug_id == bug_id, place.channel == channel, place.thread_ts != ts)
+        return list((await self._connection.execute(query.order_by(place.thread_ts))).scalars())
+
     async def register(self, bug_id: str, kind: str, channel: str, ts: str) -> None:
         """Remember a thread that the bot opened for a case; the summary's is the case's own. Safe to repeat."""
         case = await case_row.lock(self._connection, bug_id)

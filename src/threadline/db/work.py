@@ -7,12 +7,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.db.attachments import Attachments
 from threadline.db.cases import Cases
 from threadline.db.conversation import Conversation
+from threadline.db.followed import Followed
 from threadline.db.overview import Overview
 from threadline.db.posts import Posts
 from threadline.db.pull_requests import PullRequests
 from threadline.db.quarantine import Quarantine
 from threadline.db.services import Services
 from threadline.db.sla import SlaEvents
+from threadline.db.sweep import Sweep
 from threadline.db.threads import Threads
 from threadline.db.turns import Turns
 
@@ -64,3 +66,11 @@ class Work:
     @cached_property
     def overview(self) -> Overview:
         return Overview(self.connection)
+
+    @cached_property
+    def followed(self) -> Followed:
+        return Followed(self.connection)
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        return Sweep(self.connection)

@@ -160,6 +160,10 @@ class Family:
     def pid(self, name: str) -> int:
         return self._child(name).pid
 
+    def names(self) -> list[str]:
+        """Who was started and not taken out again, whether alive or not."""
+        return list(self._children)
+
     async def until_one_ends(self) -> Child:
         """Wait until a child is no longer there, and say which."""
         while True:

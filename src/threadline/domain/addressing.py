@@ -9,9 +9,14 @@ AGENTS_QUEUE = "threadline-agents"
 BUG_WORKFLOW = "BugInvestigationWorkflow"
 ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
 SLA_WORKFLOW = "SLATrackingWorkflow"
+CATCH_UP_WORKFLOW = "CatchUpWorkflow"
+CATCH_UP_TICK_WORKFLOW = "CatchUpTickWorkflow"
+CATCH_UP_ID = "catch-up"
+"""Of the one catch-up that runs at a time, and of the schedule that starts it."""
 
 INCOMING_MESSAGE = "incoming_message"
 CLOSE_REQUESTED = "close_requested"
+LOOK = "look"
 
 _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 

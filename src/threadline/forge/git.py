@@ -55,6 +55,7 @@ _PASSING = re.compile(
     r"could not resolve host|name resolution|timed out|connection (?:refused|reset|closed)|failed to connect"
     r"|remote end hung up|early eof|rpc failed|ssl_(?:error|connect)|tls connection|returned error: (?:429|5\d\d)"
     r"|network is unreachable|no route to host|unable to create '.*\.lock'"
+    r"|no space left on device|disk quota exceeded"
     r"|cannot lock ref|stale info|incorrect old value|reference already exists",
     re.IGNORECASE,
 )

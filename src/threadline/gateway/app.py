@@ -16,7 +16,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.domain.errors import Permanent, Transient
+from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.intake import Intake, bolt_app
 from threadline.gateway.socket_mode import SocketModeLink
@@ -49,7 +51,7 @@ class GatewayConfig:
     """How Slack reaches the gateway, and which channels count.
 
     `mode` is `socket` (needs `app_token`) or `http` (needs `signing_secret`); the probes are served in both. Port 0
-    takes any that is free.
+    takes any that is free. `external_people` are the channels in which people of other companies and guests count.
     """
 
     mode: Literal["socket", "http"]
@@ -60,6 +62,7 @@ class GatewayConfig:
     app_token: str = ""
     host: str = "127.0.0.1"
     port: int = 3000
+    external_people: tuple[str, ...] = ()
 
 
 class Gateway:
@@ -70,9 +73,22 @@ class Gateway:
         slack: a client with the bot token, and the base URL where Slack is.
         temporal: see `Dispatcher`.
         threads: see `Dispatcher`.
+        catch_up: told of each connection to Slack; None for a gateway that asks for no catch-up.
+        people: tells who somebody is; None for a gateway in whose channels everybody counts.
     """
 
-    def __init__(self, config: GatewayConfig, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        slack: AsyncWebClient,
+        temporal: Client,
+        threads: ThreadLookup,
+        catch_up: CatchUpRequests | None = None,
+        *,
+        people: PeopleLookup | None = None,
+    ) -> None:
+        self._catch_up = catch_up
+        self._people = people
         self._config = config
         self._slack = slack
         self._temporal = temporal
@@ -82,17 +98,19 @@ class Gateway:
         """Serve until `stop` is set, then take nothing new and finish what is on its way within five seconds.
 
         Raises:
-            Permanent: a token or secret is missing or refused.
+            Permanent: a token or secret is missing or refused, or does not permit to ask who somebody is.
             Transient: Slack cannot be reached to ask who the bot is.
         """
         self._check()
         identity = await _identify(self._slack)
-        intake = Intake(self._routing(identity), Dispatcher(self._temporal, self._threads))
+        intake = Intake(self._routing(identity), Dispatcher(self._temporal, self._threads, await self._door(identity)))
         bolt = bolt_app(intake, identity, self._slack)
         async with AsyncExitStack() as opened:
+            if self._catch_up:
+                opened.push_async_callback(self._catch_up.close)
             link, requests = None, None
             if self._config.mode == "socket":
-                link = SocketModeLink(bolt, intake, self._config.app_token, self._slack)
+                link = SocketModeLink(bolt, intake, self._config.app_token, self._slack, catch_up=self._catch_up)
                 opened.push_async_callback(link.close_async)
             else:
                 requests = SlackRequests(bolt, intake, SignatureVerifier(self._config.signing_secret))
@@ -100,6 +118,8 @@ class Gateway:
             port = await opened.enter_async_context(_listening(served, self._config.host, self._config.port))
             if link:
                 await _unless(stop, link.connect_async())
+            elif self._catch_up:
+                self._catch_up.connected()
             if not stop.is_set():
                 _log.info("gateway_ready", mode=self._config.mode, port=port)
             await stop.wait()
@@ -112,6 +132,16 @@ class Gateway:
         if self._config.mode == "http" and not self._config.signing_secret.strip():
             raise Permanent("Events by HTTP are verified: set SLACK_SIGNING_SECRET, or use Socket Mode")
 
+    async def _door(self, identity: AuthorizeResult) -> Doorkeeper | None:
+        """Asked about the bot first: without the right to ask, every event would be refused, one by one."""
+        if self._people is None:
+            return None
+        try:
+            await self._people.person(identity.bot_user_id or "")
+        except Transient as error:
+            _log.warning("people_unknown_for_now", reason=str(error), next="each event asks again")
+        return Doorkeeper(self._people, self._config.external_people)
+
     def _routing(self, identity: AuthorizeResult) -> RoutingConfig:
         return RoutingConfig(
             reports_channel=self._config.reports_channel,
@@ -119,6 +149,7 @@ class Gateway:
             escalation_channel=self._config.escalation_channel,
             bot_user_id=identity.bot_user_id or "",
             bot_id=identity.bot_id or "",
+            external_people=frozenset(self._config.external_people),
         )
 
     def _probe(self, link: SocketModeLink | None) -> Probe:

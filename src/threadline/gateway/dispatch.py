@@ -18,8 +18,9 @@ from temporalio.service import RetryConfig
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import BugState
-from threadline.domain.errors import Transient
+from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import IncomingMessage
+from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import Close, Ignored, Lookup, Message, Route, Start
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
@@ -37,7 +38,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class NotAccepted(Transient):
-    """Temporal did not take the event, so it must not be acknowledged: Slack will deliver it again."""
+    """The event is not safe, or nobody knows whose it is; it is not acknowledged, so that Slack delivers it again."""
 
 
 class ThreadLookup(Protocol):
@@ -62,28 +63,45 @@ class Dispatcher:
     Args:
         client: connected with the data converter of the workers and `retry_config=RETRIES`.
         threads: where the case of a developers' thread is looked up.
+        door: says whose events count; None where nobody has to be asked any more.
     """
 
-    def __init__(self, client: Client, threads: ThreadLookup) -> None:
+    def __init__(self, client: Client, threads: ThreadLookup, door: Doorkeeper | None = None) -> None:
         self._client = client
         self._threads = threads
+        self._door = door
 
     async def dispatch(self, route: Route) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:
-            NotAccepted: whatever went wrong, within 2.2 seconds.
+            NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it.
         """
         if isinstance(route, Ignored):
             return route.reason
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                return await self._hand_over(route)
+                admitted = await self._door.admit(route) if self._door else route
+                return admitted.reason if isinstance(admitted, Ignored) else await self._hand_over(admitted)
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
         except Exception as exc:
             raise NotAccepted(
                 f"Temporal did not accept {route.message.id}, so Slack will deliver it again; "
                 "if this goes on, see whether Temporal is up and has the search attribute CaseChannel"
             ) from exc
+
+    async def revive(self, thread: Thread) -> None:
+        """Start the workflow of a case without a message: it carries on from the database."""
+        await self._client.start_workflow(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=thread),
+            id=addressing.bug_workflow_id(thread),
+            task_queue=addressing.CORE_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=_in_channel(thread),
+        )
 
     async def _hand_over(self, route: Start | Message | Close | Lookup) -> Outcome:
         match route:
@@ -128,7 +146,7 @@ class Dispatcher:
             workflow_id=addressing.bug_workflow_id(thread),
             signal=signal,
             message=message,
-            search_attributes=TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, thread.channel)]),
+            search_attributes=_in_channel(thread),
         )
 
     async def _signal_with_start(
@@ -152,3 +170,7 @@ class Dispatcher:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=search_attributes,
         )
+
+
+def _in_channel(thread: Thread) -> TypedSearchAttributes:
+    return TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, thread.channel)])

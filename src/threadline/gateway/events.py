@@ -11,6 +11,7 @@ from typing import Any
 from threadline.domain import addressing, messages, phrases
 from threadline.domain.addressing import Thread
 from threadline.domain.messages import FileRef, IncomingMessage
+from threadline.domain.redaction import redact, redact_files
 from threadline.domain.rich_text import mappings, string, text_of, words_of
 
 _SLACKBOT = "USLACKBOT"
@@ -33,6 +34,9 @@ class IgnoreReason(StrEnum):
     NOT_A_CASE_THREAD = "not_a_case_thread"
     OTHER_COMPANY = "other_company"
     """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
+    STRANGER = "stranger"
+    """Somebody whom Slack does not show to the workspace."""
+    GUEST = "guest"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class RoutingConfig:
     escalation_channel: str
     bot_user_id: str
     bot_id: str
+    external_people: frozenset[str] = frozenset()
+    """Channels in which people of other companies count like others."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,7 @@ def _size(item: Mapping[str, Any]) -> int:
 
 
 def _envelope(post: _Post, kind: str, sender_type: str) -> IncomingMessage:
+    """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised."""
     identity = original = addressing.message_id(post.team, post.channel, post.ts)
     if post.kind == messages.EDIT:
         identity = addressing.edit_id(post.team, post.channel, post.ts, post.version)
@@ -199,12 +206,12 @@ def _envelope(post: _Post, kind: str, sender_type: str) -> IncomingMessage:
         kind=post.kind or kind,
         sender_type=sender_type,
         sender_id=post.user,
-        text=post.text,
+        text=redact(post.text)[: messages.MAX_TEXT],
         channel=post.channel,
         ts=post.ts,
         correction_of=original if post.kind else "",
         version=post.version,
-        files=post.files,
+        files=redact_files(post.files),
     )
 
 
@@ -257,7 +264,10 @@ _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Ro
     ),
     (lambda post, _: post.subtype not in _SUBTYPES, _ignore(IgnoreReason.SUBTYPE)),
     (lambda post, _: not _complete(post), _ignore(IgnoreReason.MISSING_FIELDS)),
-    (lambda post, _: post.home not in ("", post.team), _ignore(IgnoreReason.OTHER_COMPANY)),
+    (
+        lambda post, at: post.home not in ("", post.team) and post.channel not in at.external_people,
+        _ignore(IgnoreReason.OTHER_COMPANY),
+    ),
     (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
     # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
     (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),

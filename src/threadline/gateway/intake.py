@@ -17,7 +17,8 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.gateway.dispatch import Dispatcher, NotAccepted
-from threadline.gateway.events import RoutingConfig, route
+from threadline.gateway.events import RoutingConfig
+from threadline.gateway.handover import Handover
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -26,8 +27,7 @@ class Intake:
     """Takes events until it is drained, counts what becomes of them, and knows how many are on their way."""
 
     def __init__(self, config: RoutingConfig, dispatcher: Dispatcher) -> None:
-        self._config = config
-        self._dispatcher = dispatcher
+        self._handover = Handover(config, dispatcher)
         self.in_flight = 0
         self._landed = asyncio.Event()
         self._landed.set()
@@ -38,9 +38,8 @@ class Intake:
         """Hand an event over; only `OK` is an acknowledgement, anything else makes Slack deliver it again."""
         if self.draining:
             return HTTPStatus.SERVICE_UNAVAILABLE
-        found = route(body, self._config)
         try:
-            outcome = await self._dispatcher.dispatch(found)
+            outcome = await self._handover.take(body)
         except NotAccepted as refused:
             self.counts["not_accepted"] += 1
             _log.error("event_not_accepted", why=str(refused), cause=repr(refused.__cause__))

@@ -13,6 +13,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.domain.errors import Permanent
+from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.intake import Intake
 
 _ALARMS = ("link_disabled", "too_many_websockets")
@@ -34,13 +35,21 @@ class SocketModeLink(AsyncSocketModeHandler):
     """
 
     def __init__(
-        self, bolt: AsyncApp, intake: Intake, app_token: str, web: AsyncWebClient, *, heartbeat: float = HEARTBEAT
+        self,
+        bolt: AsyncApp,
+        intake: Intake,
+        app_token: str,
+        web: AsyncWebClient,
+        *,
+        heartbeat: float = HEARTBEAT,
+        catch_up: CatchUpRequests | None = None,
     ) -> None:
         super().__init__(bolt, app_token, web_client=web, ping_interval=heartbeat)
         self._intake = intake
         self._heartbeat = heartbeat
         self._renewal: asyncio.Task[None] | None = None
-        self.client.on_message_listeners.append(_tell_why)
+        self._catch_up = catch_up
+        self.client.on_message_listeners += [_tell_why, self._greet]
 
     async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
         with self._intake.flight():
@@ -75,11 +84,20 @@ class SocketModeLink(AsyncSocketModeHandler):
     async def is_connected(self) -> bool:
         return bool(await self.client.is_connected())
 
+    async def _greet(self, message: WSMessage) -> None:
+        """Slack says hello over each new connection; what it gave up on before nobody will deliver."""
+        text = message.data
+        if self._catch_up and isinstance(text, str) and '"hello"' in text and json.loads(text).get("type") == "hello":
+            self._catch_up.connected()
+
     async def _renew_stale_address(self) -> None:
         """An address is good for one use, but after a failed connection the client would try the same one for ever."""
         while True:
             await asyncio.sleep(self._heartbeat)
-            if not await self.client.is_connected():
+            if await self.client.is_connected():
+                if self._catch_up:
+                    self._catch_up.in_touch()
+            else:
                 _log.error("socket_disconnected", next="asking Slack for a new address")
                 self.client.wss_uri = None
 

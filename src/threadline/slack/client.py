@@ -18,6 +18,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.domain import rich_text
 from threadline.domain.messages import FileRef
+from threadline.domain.people import Person
+from threadline.domain.redaction import redact, redact_value
 from threadline.slack.errors import calling, error_name
 
 HTTP_TOTAL = 10.0
@@ -28,6 +30,7 @@ POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
 
 _PAGE = 200
+_NOBODY = frozenset({"user_not_found", "user_not_visible"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
 
 
@@ -96,6 +99,11 @@ class SlackMessage:
     files: tuple[FileRef, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        """What a post of ours carries (`key`, `bug_id`); empty for any other message."""
+        return _payload({"metadata": self.metadata})
+
 
 class Slack:
     """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
@@ -111,12 +119,15 @@ class Slack:
         thread_ts: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Send a message and return its `ts`. Not idempotent: `slack.posts` makes it so."""
+        """Send a message, without what looks like a secret, and return its `ts`.
+
+        Not idempotent: `slack.posts` makes it so.
+        """
         async with calling(f"channel {channel}"):
             answer = await self.client.chat_postMessage(
                 channel=channel,
-                text=text,
-                blocks=[dict(block) for block in blocks] or None,
+                text=redact(text),
+                blocks=[redact_value(block) for block in blocks] or None,
                 thread_ts=thread_ts,
                 metadata=None if metadata is None else dict(metadata),
                 unfurl_links=False,
@@ -146,7 +157,7 @@ class Slack:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
         cursor: str | None = None
         while True:
-            page = await _page(fetch, channel, oldest=f"{max(oldest, 0):.6f}", limit=_PAGE, cursor=cursor)
+            page = await messages_page(fetch, channel, oldest=f"{max(oldest, 0):.6f}", limit=_PAGE, cursor=cursor)
             for message in page.get("messages") or ():
                 if _payload(message).get("key") == key:
                     return str(message["ts"])
@@ -165,14 +176,32 @@ class Slack:
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts and thread_ts != ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
-        page = await _page(fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2)  # the root comes in any case
+        page = await messages_page(
+            fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2
+        )  # the root comes in any case
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
         return next((_message(channel, raw) for raw in found), None)
 
     async def parent_metadata(self, channel: str, thread_ts: str) -> Mapping[str, Any]:
         """What our post at the root of a thread carries (`key`, `bug_id`); empty when the root is not ours, or gone."""
         root = await self.message(channel, thread_ts)
-        return {} if root is None else _payload({"metadata": root.metadata})
+        return {} if root is None else root.payload
+
+    async def person(self, user: str) -> Person | None:
+        """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
+        async with calling(f"user {user}"):
+            try:
+                answer = await self.client.users_info(user=user)
+            except SlackApiError as exc:
+                if error_name(exc) in _NOBODY:
+                    return None
+                raise
+        told: Mapping[str, Any] = answer.get("user") or {}
+        return Person(
+            team=str(told.get("team_id") or ""),
+            guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
+            stranger=bool(told.get("is_stranger")),
+        )
 
     async def _reaction(self, call: Callable[..., Any], channel: str, ts: str, name: str) -> None:
         async with calling(f"channel {channel}"):
@@ -183,7 +212,7 @@ class Slack:
                     raise
 
 
-async def _page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:
+async def messages_page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:
     """One page of messages; empty for a thread that is gone."""
     async with calling(f"channel {channel}"):
         try:

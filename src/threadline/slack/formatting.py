@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadline.domain.bug import Severity
+from threadline.domain.redaction import redact
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -121,16 +122,17 @@ def findings(found: Findings, mentions: Collection[str] = ()) -> tuple[Rendered,
     It mentions the reporter; the agent's text may call those of `mentions` (user ids) besides.
     """
     parts = split_markdown(_body(found, mentions))
-    title = _line(found.title, TITLE_LIMIT)
+    told = redact(found.title)
+    title = _line(told, TITLE_LIMIT)
     facts = [f"Severity {found.severity}", f"confidence {found.confidence:.0%}"]
     if found.components:
-        facts.append("components " + _line(", ".join(found.components), TITLE_LIMIT))
+        facts.append("components " + _line(redact(", ".join(found.components)), TITLE_LIMIT))
     head = _section(
         f"*{escape(found.bug_id)}: {title}*\n{' · '.join(facts)} · reported by {mention(found.reported_by)}"
     )
     return tuple(
         Rendered(
-            text=_fallback(f"{found.bug_id}: {found.title}{_of(number, len(parts))}", part),
+            text=_fallback(f"{found.bug_id}: {told}{_of(number, len(parts))}", part),
             blocks=(
                 *((head,) if number == 1 else ()),
                 _markdown(part),
@@ -154,7 +156,9 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         mentions: ids of users and user groups that are called, at the head of the first part.
         headline: plain text, set in bold before the text.
     """
-    parts = split_markdown(neutralise(text, mentions)) or [""]
+    # Before it is cut: a key that is spread over two messages would be recognised in neither.
+    parts = split_markdown(neutralise(redact(text), mentions)) or [""]
+    headline = redact(headline)
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{_line(headline, TITLE_LIMIT)}*" if headline else ""
     first = " ".join(filter(None, (called, bold)))
@@ -180,7 +184,8 @@ def _body(found: Findings, mentions: Collection[str]) -> str:
         ("Recommended actions", "\n".join(actions)),
     )
     written = [f"## {name}\n\n{text.strip() + _open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
-    return neutralise("\n\n".join(written) or "The turn ended without a text.", (found.reported_by, *mentions))
+    body = redact("\n\n".join(written)) or "The turn ended without a text."
+    return neutralise(body, (found.reported_by, *mentions))
 
 
 def _foot(found: Findings) -> Block:

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain import addressing, messages
     from threadline.domain.bug import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
 
-from threadline.workflows import signals
+from threadline.workflows import patches, signals
 from threadline.workflows.bug_case import BugCase
 from threadline.workflows.calls import call
 
@@ -38,6 +38,7 @@ class BugInvestigationWorkflow:
     def __init__(self, state: BugState) -> None:
         self._case = BugCase(state, self._enter)
         self._opened = False
+        self._cancelled = False
         self._step: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
         self._shown: tuple[Any, ...] = ()
@@ -74,10 +75,11 @@ class BugInvestigationWorkflow:
                     return outcome
                 await workflow.wait_condition(self._awake)
             except (asyncio.CancelledError, FailureError) as error:
-                if not is_cancelled_exception(error) or state.stopped:
+                if not is_cancelled_exception(error) or self._cancelled:
                     # Failing the run would take accepted messages with it; a failed task waits for a mended worker.
                     raise RuntimeError("a step failed in a way it has no answer for") from error
-                state.stopped = True
+                # Of this run alone: one that continues a run which was cancelled may be cancelled once more.
+                self._cancelled = state.stopped = True
 
     async def _take_in(self) -> None:
         """Know the case, hear how the step ended, and store what has arrived."""
@@ -100,7 +102,10 @@ class BugInvestigationWorkflow:
             self._case.interrupt_turn()
             return None
         if self._must_continue_as_new():
-            workflow.continue_as_new(state, memo=self._memo())
+            if self._case.inbox.fits_one_batch():
+                workflow.continue_as_new(state, memo=self._memo())
+            if patches.DRAIN_FIRST.passed():
+                return None  # in a flood, step after step would keep the run until the server refuses its signals
         if due := self._due():
             self._disarm()
             self._step = asyncio.create_task(due)
@@ -113,6 +118,8 @@ class BugInvestigationWorkflow:
         opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
         state.limits = opened.limits
         self._case.merge(opened.marks)
+        if opened.unanswered and not state.unanswered:  # a run that was terminated took the word with it
+            state.unanswered, state.acted = True, opened.marks.turn
         if opened.marks.bug_id or self._case.inbox.holds_report():
             return
         # What is said here may have overtaken the report. It opens nothing when the thread is old and not its writer's.
@@ -198,7 +205,7 @@ class BugInvestigationWorkflow:
         due = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
         # What is cosmetic would be dropped with the run; at the end of a case that is the workspace's removal.
         leaving = self._ended() and not self._case.idle
-        return due and self._case.inbox.fits_one_batch() and not (leaving or self._case.telling)
+        return due and not (leaving or self._case.telling)
 
     def _awake(self) -> bool:
         if self._case.inbox:

@@ -2,8 +2,8 @@
 
 A case under way goes on as it began; only what is decided after the deploy goes the new way:
 
-    if patches.LOOK_TWICE.passed():
-        await call(...)
+    if patches.DRAIN_FIRST.passed():
+        return None
 
 A gate may go when no run is open that began before its deploy: `threadline replay` with the code that lacks it says so.
 """
@@ -26,5 +26,8 @@ class Gate:
         return workflow.patched(self.name)
 
 
-GATES: tuple[Gate, ...] = ()
-"""All that there are; none so far."""
+DRAIN_FIRST = Gate("drain-before-continuing", date(2027, 6, 1))
+"""A run that is to continue as new stores what is pending before it begins another step."""
+
+GATES = (DRAIN_FIRST,)
+"""All that there are."""

@@ -14,6 +14,7 @@ from threadline.agents.investigator.ports import CaseRecords, LogSearch, QuerySo
 from threadline.domain.bug import Severity
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.records import Finding
+from threadline.domain.redaction import redact, redact_value
 
 SERVER = "bug"
 LARGEST_RESULT = 19_000
@@ -110,7 +111,7 @@ def _tool(
 
 
 def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": _fitting(text)}], "is_error": is_error}
+    return {"content": [{"type": "text", "text": _fitting(redact(text))}], "is_error": is_error}
 
 
 def _fitting(text: str) -> str:
@@ -158,7 +159,7 @@ class _CaseTools:
         return _json(asdict(service))
 
     async def record(self, given: Arguments) -> str:
-        await self._records.record_finding(Finding(**given))
+        await self._records.record_finding(Finding(**redact_value(given)))
         return "Recorded."
 
     def _check_case(self, given: Arguments) -> None:

@@ -144,8 +144,12 @@ class Control:
         return {"channel": self._workspace.leave(given["channel"], given["user"]).as_slack()}
 
     async def create_user(self, given: Json) -> Json:
-        """`{id, name, real_name?, is_bot?}`."""
-        user = User(given["id"], given["name"], given.get("real_name") or given["name"], bool(given.get("is_bot")))
+        """`{id, name, real_name?, is_bot?, is_restricted?, is_ultra_restricted?, is_stranger?, team?}`."""
+        flags = ("is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
+        kind = {name: bool(given.get(name)) for name in flags}
+        user = User(
+            given["id"], given["name"], given.get("real_name") or given["name"], **kind, team=given.get("team", TEAM)
+        )
         return {"user": self._workspace.add_user(user).as_slack()}
 
     async def order_fault(self, given: Json) -> Json:

@@ -1,7 +1,8 @@
-"""The sandbox's misbehaviour, ordered in advance: what happens to the next deliveries and to the next calls."""
+"""The sandbox's misbehaviour: ordered in advance for the next deliveries and calls, or thrown with a seeded dice."""
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random
 from typing import Literal
 
 CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow"]
@@ -27,10 +28,61 @@ class DeliveryPlan:
     hold: bool = False
 
 
+@dataclass(frozen=True)
+class Weather:
+    """What happens by chance, as shares between 0 and 1 of all deliveries and of all calls of `methods`.
+
+    `dice` throws the same again for the same seed. `seconds` is the longest delay of a delivery (which is also how
+    deliveries come out of order), `silence` the delay of an answer that is `slow`.
+    """
+
+    dice: Random
+    duplicated: float = 0.0
+    delayed: float = 0.0
+    seconds: float = 1.5
+    rate_limited: float = 0.0
+    error_before: float = 0.0
+    error_after: float = 0.0
+    slow: float = 0.0
+    silence: float = 4.0
+    methods: frozenset[str] = field(
+        default=frozenset({"chat.postMessage", "reactions.add", "conversations.replies", "conversations.history"})
+    )
+
+    def call(self, method: str) -> CallFault | None:
+        """What happens to one call."""
+        if method not in self.methods:
+            return None
+        thrown = self.dice.random()
+        for kind, share, seconds in self._kinds():
+            if thrown < share:
+                return CallFault(kind, seconds)
+            thrown -= share
+        return None
+
+    def delivery(self) -> DeliveryPlan:
+        """What happens to one event."""
+        copies = 2 if self.dice.random() < self.duplicated else 1
+        late = self.dice.random() < self.delayed
+        return DeliveryPlan(copies, self.dice.uniform(0, self.seconds) if late else 0.0)
+
+    def _kinds(self) -> tuple[tuple[CallFaultKind, float, float], ...]:
+        return (
+            ("rate_limited", self.rate_limited, 1.0),
+            ("error_before", self.error_before, 0.0),
+            ("error_after", self.error_after, 0.0),
+            ("slow", self.slow, self.silence),
+        )
+
+
 class Faults:
-    """Orders are used up one by one. Deliveries are those of what people did: the bot's own posts are not counted."""
+    """Orders are used up one by one; where none is left, `weather` decides, if there is any.
+
+    Deliveries are those of what people did: the bot's own posts are not counted.
+    """
 
     def __init__(self) -> None:
+        self.weather: Weather | None = None
         self._duplicates: deque[int] = deque()
         self._drops = 0
         self._holds = 0
@@ -68,20 +120,28 @@ class Faults:
         """The next `count` calls of `method` are carried out at once, and answer after `seconds`."""
         self._order(method, CallFault("slow", seconds), count)
 
+    def ordered(self, method: str) -> int:
+        """How many orders for calls of `method` are not used up yet."""
+        return len(self._calls.get(method, ()))
+
     def clear(self) -> None:
         self._duplicates.clear()
         self._drops = self._holds = 0
         self._delays.clear()
         self._calls.clear()
+        self.weather = None
 
     def next_call(self, method: str) -> CallFault | None:
-        waiting = self._calls.get(method)
-        return waiting.popleft() if waiting else None
+        if waiting := self._calls.get(method):
+            return waiting.popleft()
+        return self.weather.call(method) if self.weather else None
 
     def next_delivery(self) -> DeliveryPlan:
         if self._drops:
             self._drops -= 1
             return DeliveryPlan(copies=0)
+        if self.weather and not (self._duplicates or self._holds or self._delays):
+            return self.weather.delivery()
         copies, hold = 1, False
         if self._duplicates:
             copies = self._duplicates.popleft()

@@ -16,11 +16,15 @@ class User:
     real_name: str
     is_bot: bool = False
     deleted: bool = False
+    is_restricted: bool = False
+    is_ultra_restricted: bool = False
+    is_stranger: bool = False
+    team: str = TEAM
 
     def as_slack(self) -> Json:
         return {
             "id": self.id,
-            "team_id": TEAM,
+            "team_id": self.team,
             "name": self.name,
             "real_name": self.real_name,
             "deleted": self.deleted,
@@ -28,8 +32,9 @@ class User:
             "is_app_user": False,
             "is_admin": False,
             "is_owner": False,
-            "is_restricted": False,
-            "is_ultra_restricted": False,
+            "is_restricted": self.is_restricted,
+            "is_ultra_restricted": self.is_ultra_restricted,
+            **({"is_stranger": True} if self.is_stranger else {}),
             "tz": "Etc/UTC",
             "tz_offset": 0,
             "profile": {
@@ -95,6 +100,8 @@ class Message:
     edited_ts: str = ""
     reactions: dict[str, list[str]] = field(default_factory=dict)
     client_msg_id: str = ""
+    user_team: str = ""
+    """The author's workspace when it is another one."""
     root: "Message | None" = field(default=None, repr=False)
     replies: list["Message"] = field(default_factory=list, repr=False)
 
@@ -118,6 +125,7 @@ class Message:
             ],
             "metadata": self.metadata if include_metadata else None,
             "username": self.username,
+            "user_team": self.user_team,
         }
         shown |= {name: value for name, value in optional.items() if value}
         return shown | self._bot() | self._thread()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from threadline.devstack.slack_sandbox import events
-from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_USER, SLACKBOT
+from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
 from threadline.devstack.slack_sandbox.records import Channel, File, Json, Message, User
 from threadline.devstack.slack_sandbox.refusal import Refused
 from threadline.devstack.slack_sandbox.text import rich_text
@@ -125,7 +125,7 @@ class Workspace:
             more: `broadcast` (bool), and fields of `Message`: blocks, attachments, metadata, bot_id, username, subtype.
         """
         place = self.open_channel(channel)
-        self.user(user)
+        home = self.user(user).team
         broadcast = bool(more.pop("broadcast", False)) and bool(thread_ts)
         root = self._root(place, thread_ts) if thread_ts else None
         attached = [self.file(file) for file in files]
@@ -133,6 +133,7 @@ class Workspace:
         message = Message(
             place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more
         )
+        message.user_team = home if home != TEAM else ""
         message.subtype = message.subtype or ("file_share" if files else "thread_broadcast" if broadcast else "")
         if not message.bot_id and message.subtype in ("", "file_share", "thread_broadcast"):
             message.client_msg_id = self._id("msg-")

@@ -1,4 +1,4 @@
-"""A place for what could not be read and belongs to no case."""
+"""What the catch-up remembers: how far each channel and thread was compared, and what it sent again."""
 
 from pathlib import Path
 
@@ -13,4 +13,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("DROP TABLE quarantine")
+    op.execute("DROP TABLE resent_messages, followed_threads, channel_marks")

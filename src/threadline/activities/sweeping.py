@@ -1,0 +1,97 @@
+"""The sweeper: every case that must have a workflow has one, every open escalation its clock, every turn its answer."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import structlog
+from temporalio import activity
+
+from threadline.contracts.bug import Escalation
+from threadline.contracts.catch_up import Repair, RepairKind, SweepActivities, Swept
+from threadline.db.engine import Database
+from threadline.db.sweep import OpenEscalation
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Severity
+from threadline.domain.sla import Target
+
+PAGE = 100
+"""Cases that one activity asks Temporal about."""
+GRACE = 900.0
+"""Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Workflows(Protocol):
+    """What the sweeper asks of Temporal."""
+
+    async def is_running(self, workflow_id: str) -> bool: ...
+
+    async def was_cut_off(self, workflow_id: str) -> bool:
+        """Whether it is not there, or was ended from outside."""
+        ...
+
+    async def start_case(self, thread: Thread) -> None:
+        """Start the workflow of a case without a message; nothing happens when it runs."""
+        ...
+
+    async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
+        """Start an escalation's clock; nothing happens when it runs."""
+        ...
+
+
+class LiveSweepActivities(SweepActivities):
+    """Args: `targets` and `tiers` are what an escalation's clock is started with."""
+
+    def __init__(
+        self, database: Database, workflows: Workflows, targets: Mapping[Severity, Target], tiers: int
+    ) -> None:
+        self._database = database
+        self._workflows = workflows
+        self._targets = targets
+        self._tiers = tiers
+
+    @activity.defn
+    async def sweep_cases(self, after: int) -> Swept:
+        async with self._database.begin() as work:
+            cases = await work.sweep.open_cases(after, PAGE)
+        revived = 0
+        for case in cases:
+            activity.heartbeat()
+            if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
+                continue
+            await self._workflows.start_case(case.thread)
+            _log.warning("case_revived", case=case.bug_id, reason="it was open, and its workflow did not run")
+            revived += 1
+        return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
+
+    @activity.defn
+    async def sweep_clocks(self, limit: int) -> int:
+        async with self._database.begin() as work:
+            escalations = await work.sweep.open_escalations(limit)
+        started = 0
+        for each in escalations:
+            activity.heartbeat()
+            if not await self._workflows.was_cut_off(addressing.sla_workflow_id(each.bug_id, each.number)):
+                continue
+            await self._start_clock(each)
+            started += 1
+        return started
+
+    async def _start_clock(self, each: OpenEscalation) -> None:
+        """From the moment when people were called: what was said since is not said again, since its keys are taken."""
+        async with self._database.begin() as work:
+            acknowledged = await work.conversation.developer_spoke_since(each.bug_id, each.started)
+        target = self._targets[each.severity]
+        escalation = Escalation(each.bug_id, each.number, target, self._tiers, each.started)
+        await self._workflows.start_clock(escalation, acknowledged=acknowledged)
+        _log.warning("sla_clock_revived", case=each.bug_id, escalation=each.number)
+
+    @activity.defn
+    async def find_missing_answers(self, limit: int) -> list[Repair]:
+        async with self._database.begin() as work:
+            missing = await work.sweep.missing_answers(GRACE, limit)
+        for answer in missing:
+            _log.error("answer_missing", case=answer.bug_id, turn=answer.turn, kind=answer.kind, owed=answer.owed)
+        return [Repair(each.bug_id, each.turn, RepairKind(each.kind)) for each in missing if not each.owed]

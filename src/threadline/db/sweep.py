@@ -1,0 +1,96 @@
+"""What the sweeper looks for: cases that must have a workflow, turns without their answer, clocks that must run."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Severity
+
+_OPEN = text("""
+SELECT c.id, c.bug_id, c.team, c.channel, c.thread_ts FROM cases c
+WHERE c.id > :after AND (c.status <> 'resolved' OR c.resolved_at > now() - interval '60 days' AND EXISTS (
+    SELECT FROM bug_conversations m
+    WHERE m.bug_id = c.bug_id AND m.wakes AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn)))
+ORDER BY c.id LIMIT :limit
+""")
+_CLOCKS = text("""
+SELECT c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
+JOIN slack_posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
+WHERE c.escalated AND c.status <> 'resolved' ORDER BY c.id DESC LIMIT :limit
+""")
+_UNANSWERED = text("""
+SELECT c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question' ELSE 'findings' END AS kind,
+       c.status = 'investigating' AND t.turn = c.turn AS owed
+FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
+WHERE t.finished_at < now() - make_interval(secs => :grace) AND t.finished_at > now() - interval '30 days'
+  AND (t.action <> 'ask_reporter' OR t.turn = c.turn AND c.status = 'awaiting_reporter')
+  AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL AND p.key IN (
+          c.bug_id || ':turn:' || t.turn || '\\:findings', c.bug_id || ':turn:' || t.turn || '\\:question',
+          c.bug_id || ':undeliverable:' || t.turn))
+  AND NOT EXISTS (SELECT FROM case_transitions s
+                  WHERE s.bug_id = c.bug_id AND s.at >= t.finished_at
+                    AND s.reason IN ('reporter_closed', 'operator_cancelled', 'operator_resolved'))
+UNION ALL
+SELECT c.bug_id, c.turn, 'closing', false
+FROM cases c CROSS JOIN LATERAL (VALUES (c.channel), (c.summary_channel)) AS place (channel)
+WHERE c.status = 'resolved' AND c.resolved_at < now() - make_interval(secs => :grace)
+  AND c.resolved_at > now() - interval '30 days' AND place.channel IS NOT NULL
+  AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL
+                  AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel)
+ORDER BY 1, 2 LIMIT :limit
+""")
+"""A question may go unsaid when the reporter wrote meanwhile, and an outcome when the case was closed; findings that
+could not be posted are made good by the notice that says so."""
+
+
+@dataclass(frozen=True)
+class OpenCase:
+    """A case whose workflow must be running; `id` is its place in the order of the sweep."""
+
+    id: int
+    bug_id: str
+    thread: Thread
+
+
+@dataclass(frozen=True)
+class OpenEscalation:
+    """`started`: when people were called, in seconds since 1970."""
+
+    bug_id: str
+    number: int
+    severity: Severity
+    started: float
+
+
+@dataclass(frozen=True)
+class MissingAnswer:
+    """`kind`: the `question` or the `findings` of a turn, or how the case ended (`closing`).
+
+    `owed`: the case's workflow has it before it, and says it as soon as it can.
+    """
+
+    bug_id: str
+    turn: int
+    kind: str
+    owed: bool
+
+
+class Sweep:
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def open_cases(self, after: int, limit: int) -> list[OpenCase]:
+        """Cases that are not resolved, or were written in since, in order."""
+        rows = await self._connection.execute(_OPEN, {"after": after, "limit": limit})
+        return [OpenCase(row.id, row.bug_id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
+
+    async def open_escalations(self, limit: int) -> list[OpenEscalation]:
+        rows = await self._connection.execute(_CLOCKS, {"limit": limit})
+        return [OpenEscalation(row.bug_id, row.escalations, Severity(row.severity), row.claimed_at) for row in rows]
+
+    async def missing_answers(self, grace: float, limit: int) -> list[MissingAnswer]:
+        """What finished longer than `grace` seconds ago and was not said."""
+        rows = await self._connection.execute(_UNANSWERED, {"grace": grace, "limit": limit})
+        return [MissingAnswer(**row) for row in rows.mappings()]

@@ -1,0 +1,71 @@
+"""A gateway that comes back asks for a look at what Slack could not deliver meanwhile."""
+
+import asyncio
+import math
+import time
+
+import structlog
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+
+from threadline.domain import addressing
+from threadline.domain.catch_up import CatchUpState
+
+_TRIES, _PAUSE = 30, 10.0
+"""Temporal may come up after the gateway. What is given up then, the schedule does."""
+
+_GAP = 60.0
+"""Seconds without a connection after which edits may have been missed in any thread: Slack's second retry."""
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class CatchUpRequests:
+    """Asks in the background: nobody's event waits for it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._asking: set[asyncio.Task[None]] = set()
+        self._lost_at = -math.inf
+
+    def connected(self) -> None:
+        """A connection stands: the first of this process, or a new one."""
+        deep = time.monotonic() - self._lost_at > _GAP
+        self.in_touch()
+        task = asyncio.create_task(self._ask(deep=deep))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    def in_touch(self) -> None:
+        """Slack was heard of: a gap begins here at the earliest."""
+        self._lost_at = time.monotonic()
+
+    async def close(self) -> None:
+        for task in tuple(self._asking):
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
+
+    async def _ask(self, *, deep: bool) -> None:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await self._signal(deep=deep)
+            except Exception as exc:  # noqa: BLE001 - whatever is wrong with Temporal, events come first
+                if attempt == _TRIES:
+                    _log.error("catch_up_not_asked_for", cause=type(exc).__name__, next="the schedule will start it")
+                    return
+                await asyncio.sleep(_PAUSE)
+            else:
+                _log.info("catch_up_asked_for", deep=deep)
+                return
+
+    async def _signal(self, *, deep: bool) -> None:
+        await self._client.start_workflow(
+            addressing.CATCH_UP_WORKFLOW,
+            CatchUpState(),
+            id=addressing.CATCH_UP_ID,
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=addressing.LOOK,
+            start_signal_args=[{"deep": deep}],
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )

@@ -1,0 +1,66 @@
+"""What Slack shows of a channel and of a thread, as raw JSON: for whoever must tell what it would have delivered."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from threadline.slack.client import Slack, messages_page
+
+PAGE = 200
+BURST, PER_SECOND = 30.0, 50 / 60
+"""Slack allows fifty calls a minute of either method, and a few at once: https://docs.slack.dev/apis/web-api/rate-limits.
+
+What it refuses all the same comes back as `Transient` with the pause that Slack names.
+"""
+
+Raw = Mapping[str, Any]
+
+
+@dataclass
+class Pace:
+    """Calls that may be made: `BURST` at once, then `PER_SECOND`."""
+
+    clock: Callable[[], float] = time.monotonic
+    _left: float = BURST
+    _since: float = field(default=0.0)
+
+    async def turn(self) -> None:
+        """Wait until a call may be made."""
+        now = self.clock()
+        self._left = min(BURST, self._left + (now - self._since) * PER_SECOND) - 1
+        self._since = now
+        if self._left < 0:
+            await asyncio.sleep(-self._left / PER_SECOND)
+
+
+class History:
+    """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
+
+    def __init__(self, slack: Slack, pace: Pace | None = None) -> None:
+        self._slack = slack
+        self._pace = pace or Pace()
+
+    async def page(self, channel: str, oldest: str, latest: str) -> list[Raw]:
+        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first."""
+        await self._pace.turn()
+        fetch = partial(self._slack.client.conversations_history, channel=channel)
+        page = await messages_page(fetch, channel, oldest=oldest, latest=latest, limit=PAGE)
+        return list(page.get("messages") or ())
+
+    async def thread(self, channel: str, root: str, oldest: str) -> AsyncIterator[Raw]:
+        """A thread's root, whatever its age, and its replies since `oldest`; nothing when the thread is gone."""
+        fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
+        seen, cursor = set[str](), None
+        while True:
+            await self._pace.turn()
+            page = await messages_page(fetch, channel, oldest=oldest, limit=PAGE, cursor=cursor)
+            for message in page.get("messages") or ():
+                if message["ts"] not in seen:  # the root comes with every page
+                    seen.add(message["ts"])
+                    yield message
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                return

@@ -1,0 +1,99 @@
+"""`python -m tests.chaos`: many runs, each with a seed of its own, told while they go; `make chaos` calls it."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tests.chaos import results
+from tests.chaos.plan import THREADS, plan_of
+from tests.chaos.results import Record
+from tests.chaos.run import evidence_of, play
+from tests.chaos.stage import ROOT, Stage
+from threadline.cli.main import leave
+
+A_STAGE = 10
+"""Runs that share their servers: then everything is put away, and built anew."""
+
+
+async def sit(seeds: Sequence[int], threads: int, kinds: Sequence[str], console: Console) -> int:
+    """Run the seeds and keep what they come to; returns how many were not clean."""
+    bar = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    bad, code = 0, _code()
+    with Progress(*bar, console=console) as progress:
+        task = progress.add_task("chaos", total=len(seeds))
+        for first in range(0, len(seeds), A_STAGE):
+            folder = Path(tempfile.mkdtemp(prefix="threadline-chaos-"))
+            async with Stage.running(folder) as stage:
+                for seed in seeds[first : first + A_STAGE]:
+                    outcome = await play(stage, plan_of(seed, threads, kinds))
+                    record = results.record_of(outcome, code)
+                    if not kinds and threads == THREADS:
+                        results.add(record)
+                    progress.update(task, advance=1, description=f"seed {seed}")
+                    progress.console.print(_line(record), highlight=False, soft_wrap=True)
+                    if not record.clean:
+                        bad += 1
+                        progress.console.print(evidence_of(outcome), highlight=False, markup=False, soft_wrap=True)
+                        break  # what is stuck would be in the way of the next run
+            if not bad:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            else:
+                progress.console.print(f"Logs and data are in {folder}.")
+    return bad
+
+
+def _line(record: Record) -> str:
+    verdict = "[green]clean[/]" if record.clean else f"[red]{len(record.faults)} faults[/]"
+    return (
+        f"{record.seed:5} {verdict:14} {record.agent:8} {record.way:6} {record.messages:4} messages "
+        f"{record.turns:3} turns {record.restarts:2} restarts {record.seconds:5.0f} s  {', '.join(record.kinds)}"
+    )
+
+
+def _code() -> str:
+    """The commit, with a mark when the files differ from it."""
+    path = {"PATH": os.environ.get("PATH", os.defpath)}
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    said = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, check=False)
+    return said.stdout.strip() or "unknown"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--runs", type=int, default=10, help="new seeds to run")
+    parser.add_argument("--seed", type=int, action="append", help="run this one, again; may be given several times")
+    parser.add_argument("--threads", type=int, default=THREADS, help="Slack threads in a run")
+    parser.add_argument("--kind", action="append", default=[], help="let this go wrong, whatever the seed says")
+    parser.add_argument("--table", action="store_true", help="write docs/chaos.md from what is known, and run nothing")
+    given = parser.parse_args()
+    console = Console()
+    bad = 0
+    if not given.table:
+        seeds = given.seed or list(results.fresh_seeds(given.runs, results.read()))
+        bad = asyncio.run(sit(seeds, given.threads, given.kind, console))
+    known = results.read()
+    results.PAGE.write_text(results.page([known[seed] for seed in sorted(known)]), encoding="utf-8")
+    console.print(
+        f"{len(known)} seeds are in {results.FILE.relative_to(ROOT)}; {results.PAGE.relative_to(ROOT)} has the table."
+    )
+    sys.stdout.flush()
+    leave(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""What must be true after a run, read from Postgres, the sandbox and Temporal; each fault is a sentence."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Row, text
+
+from tests.chaos import histories
+from tests.chaos.histories import Fault
+from tests.chaos.people import Written
+from tests.chaos.stage import Stage
+from tests.chaos.trouble import Terminated
+from threadline.devstack.slack_sandbox import identity
+from threadline.devstack.slack_sandbox.records import Message
+from threadline.domain import messages
+
+_CASES = text("""
+SELECT bug_id, thread_ts, status, closings, close_reason, summary_channel, summary_ts FROM cases
+WHERE channel = :channel AND thread_ts = ANY(:roots)
+""")
+_MESSAGES = text("""
+SELECT bug_id, seq, message_id, message_type, message_text, said_at, turn, wakes FROM bug_conversations
+WHERE sender_type <> 'bot' AND bug_id = ANY(:cases) ORDER BY bug_id, seq
+""")
+_SETTLED = text("""
+SELECT t.bug_id, t.turn, t.action, t.result, t.read_seqs, t.attempt, t.failure, t.session_id,
+       (SELECT s.to_status || ': ' || s.reason FROM case_transitions s
+        WHERE s.bug_id = t.bug_id AND s.at > t.finished_at
+          AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
+                          AND n.started_at < s.at)
+        ORDER BY s.rev LIMIT 1) AS next_step
+FROM agent_turns t JOIN cases c USING (bug_id)
+WHERE t.status = 'done' AND t.turn <= c.turn AND t.bug_id = ANY(:cases) ORDER BY t.bug_id, t.turn
+""")
+_HELD = text("""
+SELECT bug_id, 'turn ' || turn || ' is still claimed' AS what FROM agent_turns
+WHERE status = 'running' AND bug_id = ANY(:cases)
+UNION ALL
+SELECT bug_id, 'the post ' || key || ' is claimed and was never sent' FROM slack_posts
+WHERE ts IS NULL AND bug_id = ANY(:cases) AND key NOT LIKE '%:forwarded:%'
+""")
+"""A notice that a message was forwarded is cosmetic: it is tried twice and left out."""
+_SESSIONS = text("""
+SELECT session_id, string_agg(entry, ' ') AS words FROM agent_session_entries
+WHERE session_id = ANY(:sessions) GROUP BY session_id
+""")
+
+_CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
+
+
+@dataclass
+class Evidence:
+    """What a run leaves behind: what people wrote by id, and the rows of the queries above."""
+
+    written: Mapping[str, Written]
+    posts: Sequence[Message]
+    cases: list[Any] = field(default_factory=list)
+    stored: list[Any] = field(default_factory=list)
+    turns: list[Any] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
+    sessions: dict[str, str] = field(default_factory=dict)
+    """The transcripts of the real agent, by session."""
+    excused: set[str] = field(default_factory=set)
+    """Ids of messages that went with a terminated run."""
+
+    @property
+    def bug_ids(self) -> dict[str, str]:
+        """Case numbers by the timestamp of their report."""
+        return {row.thread_ts: row.bug_id for row in self.cases}
+
+
+async def gather(
+    stage: Stage, written: Mapping[str, Written], roots: Iterable[str], terminated: Sequence[Terminated] = ()
+) -> Evidence:
+    """Look everything up, once nothing moves any more."""
+    channel = stage.settings["THREADLINE_REPORTS_CHANNEL"]
+    evidence = Evidence(written, _posts_of_the_bot(stage))
+    async with stage.database.begin() as work:
+        found = await work.connection.execute(_CASES, {"channel": channel, "roots": list(roots)})
+        evidence.cases = list(found)
+        which = {"cases": [row.bug_id for row in evidence.cases]}
+        evidence.stored = list(await work.connection.execute(_MESSAGES, which))
+        evidence.turns = list(await work.connection.execute(_SETTLED, which))
+        evidence.held = list(await work.connection.execute(_HELD, which))
+        sessions = {"sessions": [turn.session_id for turn in evidence.turns]}
+        evidence.sessions = {row.session_id: row.words for row in await work.connection.execute(_SESSIONS, sessions)}
+    for run in terminated:
+        evidence.excused |= await histories.signalled(stage, run)
+    return evidence
+
+
+def judge(evidence: Evidence) -> list[Fault]:
+    """Everything that is not as it must be in the database and in Slack. Pure."""
+    found = [*_storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
+    return found + [Fault(row.bug_id, row.what) for row in evidence.held]
+
+
+def _posts_of_the_bot(stage: Stage) -> list[Message]:
+    places = stage.slack.workspace.channels.values()
+    return [message for place in places for message in place.messages.values() if message.metadata]
+
+
+def key_of(post: Message) -> str:
+    return str((post.metadata or {})["event_payload"]["key"])
+
+
+def _storage(evidence: Evidence) -> Iterator[Fault]:
+    """Each message once, in the case of its thread, as it reads now and when it was said."""
+    rows = defaultdict(list)
+    for row in evidence.stored:
+        rows[row.message_id].append(row)
+    for each, written in evidence.written.items():
+        case = evidence.bug_ids.get(written.root, "")
+        if each not in rows:
+            if each not in evidence.excused:
+                yield Fault(case, f"{each} ({written.kind}, “{written.text}”) was never stored")
+        elif len(rows[each]) > 1:
+            yield Fault(case, f"{each} was stored {len(rows[each])} times")
+        else:
+            yield from _as_written(rows[each][0], written, case)
+    for each, found in rows.items():
+        if each not in evidence.written:
+            yield Fault(found[0].bug_id, f"{each} was stored, and is nobody's")
+
+
+def _as_written(row: Row[Any], written: Written, case: str) -> Iterator[Fault]:
+    if row.bug_id != case:
+        yield Fault(case, f"{written.id} is stored with {row.bug_id}")
+    if row.message_type != written.kind:
+        yield Fault(case, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
+    if written.kind != messages.CLOSE and written.text and row.message_text != written.text:
+        yield Fault(case, f"{written.id} reads “{row.message_text}”, and was “{written.text}”")
+
+
+def _ends(evidence: Evidence) -> Iterator[Fault]:
+    known = evidence.bug_ids
+    for root in {written.root for written in evidence.written.values()}:
+        if root not in known:
+            yield Fault("", f"the report {root} opened no case")
+    for row in evidence.cases:
+        if row.status != "resolved":
+            yield Fault(row.bug_id, f"was left {row.status}")
+
+
+def _use(evidence: Evidence) -> Iterator[Fault]:
+    """A message is used by the one turn whose agent saw it, or by the closing that answered it."""
+    seen = Counter(_seen(evidence))
+    read = {(turn.bug_id, turn.turn, seq) for turn in evidence.turns for seq in turn.read_seqs}
+    handed_over = {(turn.bug_id, turn.turn) for turn in evidence.turns if turn.failure}
+    said_at = {(row.bug_id, row.seq): row.said_at for row in evidence.stored}
+    for row in evidence.stored:
+        times = seen[row.bug_id, row.seq] + (row.turn == 0) + ((row.bug_id, row.turn, row.seq) in read)
+        times += (row.bug_id, row.turn) in handed_over  # people took over what this turn was to look at
+        must = row.wakes or row.message_type in (messages.REPORT, messages.MESSAGE)
+        if times > 1 or (must and not times):
+            yield Fault(row.bug_id, f"{row.message_id} ({row.message_type}) was used {times} times")
+    for turn in evidence.turns:
+        order = [said_at[turn.bug_id, seq] for seq in turn.result.get("seen", ()) if (turn.bug_id, seq) in said_at]
+        if order != sorted(order):
+            yield Fault(turn.bug_id, f"turn {turn.turn} was shown its batch in another order than it was said in")
+
+
+def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
+    """Which messages each settled turn's agent has seen: by its own word, or by the transcript of the real one."""
+    for turn in evidence.turns:
+        if "seen" in turn.result:
+            yield from ((turn.bug_id, seq) for seq in turn.result["seen"])
+            continue
+        if turn.failure:
+            continue
+        words = " ".join(
+            evidence.sessions.get(head.session_id, "") for head in evidence.turns if head.bug_id == turn.bug_id
+        )
+        for row in evidence.stored:
+            mine = (row.bug_id, row.turn) == (turn.bug_id, turn.turn) and row.seq not in turn.read_seqs
+            if mine and (row.message_type == messages.CLOSE or _word(row.message_text) in words):
+                yield turn.bug_id, row.seq
+
+
+def _word(said: str) -> str:
+    """The word that is in this message alone."""
+    return next((word.strip(".,?()") for word in reversed(said.split()) if word.lstrip("(")[:1] == "w"), said)
+
+
+def _posts(evidence: Evidence) -> Iterator[Fault]:
+    """Nothing twice; and once what each settled turn asks for, but for what was closed as the turn was settled."""
+    posted = Counter(key_of(post) for post in evidence.posts)
+    mine = set(evidence.bug_ids.values())
+    for key, times in posted.items():
+        if times > 1 and key.partition(":")[0] in mine:
+            yield Fault(key.partition(":")[0], f"{key} was posted {times} times")
+    escalations = Counter[str]()
+    for turn in evidence.turns:
+        asks_again = not (turn.failure and escalations[turn.bug_id])
+        escalations[turn.bug_id] += turn.action == "escalate" and asks_again
+        due = {
+            "ask_reporter": (f"turn:{turn.turn}:question",) if _asked(turn) else (),
+            "escalate": (f"turn:{turn.turn}:findings", f"escalation:{escalations[turn.bug_id]}"),
+        }.get(turn.action, (f"turn:{turn.turn}:findings",))
+        missing = [key for key in due if not posted[f"{turn.bug_id}:{key}"]]
+        if missing and turn.next_step not in _CLOSED:
+            yield Fault(turn.bug_id, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
+
+
+def _asked(turn: Row[Any]) -> bool:
+    """A question is left unsaid when its answer may have just come."""
+    return bool(turn.next_step == "awaiting_reporter: question_asked")
+
+
+def _closings(evidence: Evidence) -> Iterator[Fault]:
+    """The last end of a case is told in its threads, once."""
+    posted = Counter(key_of(post) for post in evidence.posts)
+    for row in evidence.cases:
+        if row.status != "resolved":
+            continue
+        for channel in filter(None, (identity.REPORTS, row.summary_channel)):
+            key = f"{row.bug_id}:closing:{row.closings}:{channel}"
+            if posted[key] != 1:
+                yield Fault(row.bug_id, f"{key} was posted {posted[key]} times")

@@ -1,0 +1,126 @@
+"""What the runs came to, one line a seed in a file that adds up over sittings, and the tables that are made of it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.chaos.plan import KINDS, REAL_ONLY
+from tests.chaos.run import Outcome
+
+FILE = Path(__file__).with_name("results.jsonl")
+PAGE = Path(__file__).parents[2] / "docs" / "chaos.md"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One seed. `code` is the commit that was run; `faults` are the oracle's sentences, none when it was clean."""
+
+    seed: int
+    agent: str
+    way: str
+    kinds: tuple[str, ...]
+    threads: int
+    messages: int
+    turns: int
+    restarts: int
+    seconds: float
+    code: str
+    faults: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not self.faults
+
+
+def record_of(outcome: Outcome, code: str) -> Record:
+    plan = outcome.plan
+    return Record(
+        seed=plan.seed,
+        agent="claude" if plan.real else "scripted",
+        way="http" if plan.http else "socket",
+        kinds=plan.kinds,
+        threads=len(plan.stories),
+        messages=outcome.messages,
+        turns=outcome.turns,
+        restarts=outcome.restarts,
+        seconds=outcome.seconds,
+        code=code,
+        faults=tuple(map(str, outcome.faults)),
+    )
+
+
+def read(path: Path = FILE) -> dict[int, Record]:
+    """The newest record of each seed."""
+    if not path.exists():
+        return {}
+    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line)
+    return {
+        line["seed"]: Record(**{**line, "kinds": tuple(line["kinds"]), "faults": tuple(line["faults"])})
+        for line in lines
+    }
+
+
+def add(record: Record, path: Path = FILE) -> None:
+    """Keep a record; it takes the place of an earlier one of the same seed."""
+    known = {**read(path), record.seed: record}
+    lines = (json.dumps(asdict(known[seed]), ensure_ascii=False) for seed in sorted(known))
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def fresh_seeds(count: int, known: Mapping[int, Record]) -> Iterable[int]:
+    """The next seeds that were not run yet."""
+    seed = 0
+    while count:
+        if seed not in known:
+            count -= 1
+            yield seed
+        seed += 1
+
+
+def page(records: Sequence[Record]) -> str:
+    """The page of the documentation."""
+    clean = sum(record.clean for record in records)
+    real = [record for record in records if record.agent == "claude"]
+    total = {
+        "runs": len(records),
+        "of them clean": clean,
+        "with the real Claude CLI": len(real),
+        "by signed HTTP": sum(record.way == "http" for record in records),
+        "threads": sum(record.threads for record in records),
+        "messages that people wrote": sum(record.messages for record in records),
+        "turns of the agent": sum(record.turns for record in records),
+        "processes killed or stopped, and started again": sum(record.restarts for record in records),
+    }
+    return "\n".join(
+        [
+            "# Chaos, by the figures",
+            "",
+            "Made by `python -m tests.chaos --table` from `tests/chaos/results.jsonl`, to which `make chaos` adds.",
+            "",
+            "| | |",
+            "|---|--:|",
+            *(f"| {what} | {number:,} |" for what, number in total.items()),
+            "",
+            "| what went wrong | runs | alone | clean |",
+            "|---|--:|--:|--:|",
+            *(_row(kind, records) for kind in (*KINDS, *REAL_ONLY)),
+            "",
+            *_faults(records),
+        ]
+    )
+
+
+def _row(kind: str, records: Sequence[Record]) -> str:
+    mine = [record for record in records if kind in record.kinds]
+    alone = sum(len(record.kinds) == 1 for record in mine)
+    return f"| {kind} | {len(mine)} | {alone} | {sum(record.clean for record in mine)} |"
+
+
+def _faults(records: Sequence[Record]) -> Iterable[str]:
+    failed = [record for record in records if not record.clean]
+    if failed:
+        yield "Runs that were not clean:"
+        yield ""
+        yield from (f"- seed {record.seed} ({record.code}): {'; '.join(record.faults[:3])}" for record in failed)
+        yield ""

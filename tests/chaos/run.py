@@ -1,0 +1,195 @@
+"""One run: people write, things go wrong, calm returns, the oracle judges; and what came of it, in one record."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import psutil  # type: ignore[import-untyped]
+from sqlalchemy import text
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.service import RPCError
+
+from tests.chaos import histories, oracle, timeline
+from tests.chaos.histories import Fault
+from tests.chaos.oracle import Evidence
+from tests.chaos.people import People, Written
+from tests.chaos.plan import Plan
+from tests.chaos.stage import Stage
+from tests.chaos.trouble import Trouble, agents_of
+from threadline.bootstrap.gateway import CaseThreads
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import messages
+from threadline.domain.addressing import Thread
+from threadline.domain.messages import IncomingMessage
+from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.events import Close
+
+LONGEST = 75.0
+"""Seconds after the last word and the last blow within which every case must have come to its end."""
+TIDY = 20.0
+"""Seconds after that for workspaces and processes to go."""
+
+_OPEN = text("""
+SELECT bug_id, status, thread_ts, escalated FROM cases
+WHERE status <> 'resolved' AND channel = :channel AND thread_ts = ANY(:roots)
+""")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run; `story` is the timeline of the cases that are at fault."""
+
+    plan: Plan
+    evidence: Evidence
+    messages: int
+    turns: int
+    restarts: int
+    seconds: float
+    faults: tuple[Fault, ...]
+    story: str = ""
+
+
+async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
+    """Run a plan on a stage where nothing else runs; what has no end after `longest` seconds is stuck."""
+    since, began, restarts = datetime.now(UTC) - timedelta(seconds=1), time.monotonic(), stage.restarts
+    stage.log.clear()
+    await stage.set_for(real=plan.real, http=plan.http)
+    people = People(plan, stage.slack)
+    trouble = Trouble(stage, plan, people)
+    try:
+        async with asyncio.TaskGroup() as together:
+            together.create_task(people.play())
+            together.create_task(trouble.rage())
+    finally:
+        trouble.end()
+    calm = _Calm(stage, people, since)
+    faults = await calm.come(longest * (2 if plan.real else 1))
+    roots = [tale.root.ts for tale in people.tales]
+    evidence = await oracle.gather(stage, {**people.written, **calm.operators}, roots, trouble.terminated)
+    runs = await histories.runs_of(stage, since)
+    faults += oracle.judge(evidence)
+    faults += await histories.judge_runs(stage, runs, trouble.terminated)
+    faults += await _left_behind(stage, list(evidence.bug_ids.values()))
+    story = await timeline.told(stage, evidence, runs, faults) if faults else ""
+    return Outcome(
+        plan,
+        evidence,
+        messages=len(people.written),
+        turns=len(evidence.turns),
+        restarts=stage.restarts - restarts,
+        seconds=round(time.monotonic() - began, 1),
+        faults=tuple(faults),
+        story=story,
+    )
+
+
+class _Calm:
+    """Waits for the end of everything, and resolves what silence never resolves as an operator would."""
+
+    def __init__(self, stage: Stage, people: People, since: datetime) -> None:
+        self._stage, self._people, self._since = stage, people, since
+        self._dispatcher = Dispatcher(stage.client, CaseThreads(stage.database))
+        self.operators: dict[str, Written] = {}
+        """What operators said, which is stored like everything else."""
+
+    async def come(self, longest: float) -> list[Fault]:
+        """Returns what is stuck after `longest` seconds, and nothing when all is at its end before."""
+        until = time.monotonic() + longest
+        while True:
+            on_the_way = sum(delivery.outcome == "pending" for delivery in self._stage.slack.deliveries.log)
+            running = await self._running()
+            unfinished = await self._unfinished()
+            if not (on_the_way or running or unfinished):
+                return []
+            if time.monotonic() > until:
+                return await self._stuck(running, on_the_way)
+            await asyncio.sleep(0.4)
+
+    async def _running(self) -> list[str]:
+        query = "ExecutionStatus = 'Running'"
+        return [run.id async for run in self._stage.client.list_workflows(query)]
+
+    async def _unfinished(self) -> int:
+        """Cases that are open, or not there yet; those that are with people are resolved at their word."""
+        roots = [tale.root.ts for tale in self._people.tales]
+        channel = {"channel": identity.REPORTS, "roots": roots}
+        async with self._stage.database.begin() as work:
+            rows = list(await work.connection.execute(_OPEN, channel))
+            known = len(list(await work.connection.execute(oracle._CASES, channel)))
+        for row in rows:
+            if row.escalated and row.status in ("escalated", "pending_verification"):
+                await self._resolve(row.bug_id, row.thread_ts)
+        return len(rows) + len(roots) - known
+
+    async def _resolve(self, bug_id: str, root: str) -> None:
+        now = f"{time.time():.6f}"
+        told = f"ops:{bug_id}:{now}"
+        close = IncomingMessage(told, messages.CLOSE, messages.OPERATOR, "ops", "done", identity.REPORTS, now)
+        thread = Thread(identity.TEAM, identity.REPORTS, root)
+        await self._dispatcher.dispatch(Close(thread, close))
+        self.operators[told] = Written(told, messages.CLOSE, root, "done")
+
+    async def _stuck(self, running: Sequence[str], on_the_way: int) -> list[Fault]:
+        told = [Fault(self._case_of(each), f"{each} has no end: {await self._details(each)}") for each in running]
+        return [*told, *([Fault("", f"{on_the_way} events were never acknowledged")] if on_the_way else [])]
+
+    def _case_of(self, workflow_id: str) -> str:
+        roots = (tale.root for tale in self._people.tales if workflow_id.endswith(tale.root.ts))
+        return next((self._people.bug_id(root) for root in roots), "")
+
+    async def _details(self, workflow_id: str) -> str:
+        """What Temporal's UI shows of a workflow."""
+        handle = self._stage.client.get_workflow_handle(workflow_id)
+        try:
+            answer = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        except RPCError as error:
+            return f"(it does not say: {error.message})"
+        return " ".join(str(answer.current_details).split())
+
+
+async def _left_behind(stage: Stage, cases: Sequence[str]) -> list[Fault]:
+    """Workspaces of ended cases, agents of ended turns, and processes whose parent was killed."""
+    until = time.monotonic() + TIDY
+    while found := [*_workspaces(stage, cases), *_processes(stage)]:
+        if time.monotonic() > until:
+            return found
+        await asyncio.sleep(0.3)
+    return []
+
+
+def _workspaces(stage: Stage, cases: Sequence[str]) -> list[Fault]:
+    folders = [stage.workspaces / "cases" / case for case in cases]
+    return [Fault(folder.name, f"the workspace {folder} is left") for folder in folders if folder.exists()]
+
+
+def _processes(stage: Stage) -> list[Fault]:
+    idle = [Fault("", f"the agent {each.pid} runs, and no case is open") for each in agents_of(stage)]
+    return idle + [Fault("", f"process {pid} ({words}) is nobody's") for pid, words in strays(stage)]
+
+
+def strays(stage: Stage) -> list[tuple[int, str]]:
+    """Processes that work in the stage's folder and do not descend from the harness."""
+    own = {each.pid for each in psutil.Process().children(recursive=True)} | {psutil.Process().pid}
+    home, found = str(stage.home.root), []
+    for each in psutil.process_iter():
+        try:
+            words = " ".join(each.cmdline())
+            mine = home in words or each.cwd().startswith(home)
+            postgres = "postgres" in each.name()
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        if mine and not postgres and each.pid not in own:  # a killed server's children end when they notice
+            found.append((each.pid, words[:80]))
+    return found
+
+
+def evidence_of(outcome: Outcome) -> str:
+    """A failed run in words: its seed, its faults, and the timeline."""
+    faults = "\n".join(f"  {fault}" for fault in outcome.faults)
+    again = f"make chaos SEED={outcome.plan.seed}"
+    return f"seed {outcome.plan.seed} ({', '.join(outcome.plan.kinds)}); again with: {again}\n{faults}\n{outcome.story}"
+
+
+__all__ = ["Evidence", "Outcome", "evidence_of", "play", "strays"]

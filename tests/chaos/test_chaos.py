@@ -1,0 +1,23 @@
+"""A few seeds of the chaos; `make chaos RUNS=200` runs many, and docs/chaos.md has their figures."""
+
+import pytest
+
+from tests.chaos.plan import plan_of
+from tests.chaos.run import evidence_of, play
+from tests.chaos.stage import Stage
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+
+@pytest.mark.promise("intake:storing:chaos", "turn:batch:chaos", "post:once:chaos", "case:ends:chaos")
+@pytest.mark.parametrize(
+    ("seed", "kinds"),
+    [
+        pytest.param(1, ("kill core in a post", "duplicates", "results late and lost", "terminate"), id="core"),
+        pytest.param(2, ("kill agents in a turn", "kill gateway", "answers lost after storing", "cancel"), id="edges"),
+        pytest.param(3, ("kill postgres", "kill temporal", "late and out of order", "socket cut"), id="servers"),
+    ],
+)
+async def test_nothing_is_lost_and_nothing_is_answered_twice(stage: Stage, seed: int, kinds: tuple[str, ...]) -> None:
+    outcome = await play(stage, plan_of(seed, kinds=kinds))
+    assert not outcome.faults, evidence_of(outcome)

@@ -1,0 +1,95 @@
+"""The oracle sees what is planted: a loss, a doubling, a stuck case, an orphan. A clean run shows none of them."""
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.chaos import run as chaos
+from tests.chaos.oracle import Evidence, judge
+from tests.chaos.people import Written
+from tests.chaos.plan import plan_of
+from tests.chaos.stage import Stage
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+
+def _changed(row: Any, **values: Any) -> Any:
+    return SimpleNamespace(**{**row._mapping, **values})
+
+
+def _seen(evidence: Evidence) -> str:
+    return "\n".join(map(str, judge(evidence)))
+
+
+async def test_the_oracle_sees_a_loss_a_doubling_and_what_was_never_posted(stage: Stage) -> None:
+    outcome = await chaos.play(stage, plan_of(4, threads=6, kinds=("duplicates",)))
+    assert not outcome.faults, chaos.evidence_of(outcome)
+    whole = outcome.evidence
+    assert judge(whole) == []
+
+    ghost = Written("T:C:1", "message", whole.cases[0].thread_ts, "who has seen me?")
+    assert "T:C:1 (message, “who has seen me?”) was never stored" in _seen(
+        replace(whole, written={**whole.written, ghost.id: ghost})
+    )
+    first = whole.stored[0]
+    assert f"{first.message_id} was stored 2 times" in _seen(replace(whole, stored=[first, *whole.stored]))
+    other = _changed(first, message_text="something else")
+    assert "reads “something else”" in _seen(replace(whole, stored=[other, *whole.stored[1:]]))
+    fewer = dict(whole.written)
+    del fewer[first.message_id]
+    assert f"{first.message_id} was stored, and is nobody's" in _seen(replace(whole, written=fewer))
+
+    turn = next(turn for turn in whole.turns if turn.result["seen"])
+    blind = [_changed(each, result={"seen": []}) if each is turn else each for each in whole.turns]
+    assert "was used 0 times" in _seen(replace(whole, turns=blind))
+    twice = [_changed(turn, result={"seen": turn.result["seen"] * 2}) if each is turn else each for each in whole.turns]
+    assert "was used 2 times" in _seen(replace(whole, turns=twice))
+
+    assert "posted 2 times" in _seen(replace(whole, posts=[*whole.posts, *whole.posts]))
+    assert "was not posted" in _seen(replace(whole, posts=[]))
+    assert ":closing:" in _seen(replace(whole, posts=[]))
+    open_case = _changed(whole.cases[0], status="investigating")
+    assert "was left investigating" in _seen(replace(whole, cases=[open_case, *whole.cases[1:]]))
+    assert "opened no case" in _seen(replace(whole, cases=[]))
+    held = SimpleNamespace(bug_id="BUG-1", what="turn 3 is still claimed")
+    assert "turn 3 is still claimed" in _seen(replace(whole, held=[held]))
+
+
+async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chaos, "TIDY", 0.5)
+    left = stage.workspaces / "cases" / "BUG-1"
+    left.mkdir(parents=True, exist_ok=True)
+    begin = "import os, time; print(os.getpid(), flush=True); os.close(1); time.sleep(60)"
+    fork = f"import os, sys; os.fork() and os._exit(0); exec({begin!r})"
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", fork), cwd=stage.home.root, env={"PATH": os.defpath}, stdout=asyncio.subprocess.PIPE
+    )
+    orphan = psutil.Process(int((await parent.communicate())[0]))
+    try:
+        found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-1"])))
+        assert str(left) in found
+        assert f"process {orphan.pid}" in found
+    finally:
+        orphan.kill()
+        left.rmdir()
+    assert await chaos._left_behind(stage, ["BUG-1"]) == []
+
+
+async def test_the_oracle_sees_a_case_that_is_stuck_and_tells_its_story(stage: Stage) -> None:
+    async with stage._hold("agents"):
+        await stage.family.stop("agents")
+        outcome = await chaos.play(stage, plan_of(6, threads=2, kinds=("equal timestamps",)), longest=3.0)
+    told = chaos.evidence_of(outcome)
+    assert "has no end" in told
+    assert "was left investigating" in told
+    for source in ("slack", "stored", "status", "temporal", "chaos"):
+        assert f" {source} " in told
+    assert "make chaos SEED=6" in told

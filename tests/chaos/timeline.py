@@ -1,0 +1,96 @@
+"""What happened to a case, from all sources in the order of time: people, bot, database, Temporal, what was done."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowExecution
+
+from tests.chaos.histories import Fault
+from tests.chaos.oracle import Evidence, key_of
+from tests.chaos.stage import Stage
+
+CASES, LINES = 3, 400
+"""Of how many cases a failure tells, and how many lines of each at most."""
+
+_ROWS = text("""
+SELECT created_at AS at, 'stored' AS what, coalesce(seq, 0) || ' ' || message_type || ' by ' || sender_type || ', turn '
+       || coalesce(turn::text, '-') || ', wakes ' || wakes || ': ' || message_id || ' ' || left(message_text, 60)
+       AS words
+FROM bug_conversations WHERE bug_id = :bug_id
+UNION ALL
+SELECT at, 'status', rev || ': ' || coalesce(from_status, '-') || ' → ' || to_status
+       || ' (' || reason || ', ' || actor || ')'
+FROM case_transitions WHERE bug_id = :bug_id
+UNION ALL
+SELECT started_at, 'turn', turn || ', attempt ' || attempt || ' begins: ' || coalesce(first_seq::text, '-') || '…'
+       || coalesce(last_seq::text, '-') FROM agent_turns WHERE bug_id = :bug_id
+UNION ALL
+SELECT finished_at, 'turn', turn || ' is ' || status || ': ' || coalesce(action, '-') || ' ' || left(failure, 80)
+       || ' ' || left(result::text, 80)
+FROM agent_turns WHERE bug_id = :bug_id AND finished_at IS NOT NULL
+UNION ALL
+SELECT to_timestamp(claimed_at), 'ledger', key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
+FROM slack_posts WHERE bug_id = :bug_id
+""")
+
+
+@dataclass(frozen=True, order=True)
+class Moment:
+    at: float
+    source: str
+    words: str
+
+    def __str__(self) -> str:
+        clock = datetime.fromtimestamp(self.at, UTC).strftime("%H:%M:%S.%f")[:-3]
+        return f"    {clock} {self.source:8} {self.words}"
+
+
+async def told(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], faults: Sequence[Fault]) -> str:
+    """The timelines of the first cases that are at fault."""
+    concerned = list(dict.fromkeys(fault.case for fault in faults if fault.case))[:CASES]
+    roots = {bug_id: root for root, bug_id in evidence.bug_ids.items()}
+    return "\n".join([await _of_case(stage, evidence, runs, case, roots.get(case, "")) for case in concerned])
+
+
+async def _of_case(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], case: str, root: str) -> str:
+    moments = [*_slack(stage, evidence, case, root), *(Moment(at, "chaos", words) for at, words in stage.log)]
+    async with stage.database.begin() as work:
+        rows = list(await work.connection.execute(_ROWS, {"bug_id": case}))
+    moments += [Moment(row.at.timestamp(), row.what, str(row.words)) for row in rows]
+    for run in runs:
+        if root and run.id.endswith(root):
+            moments += await _history(stage, run)
+    return "\n".join([f"  {case}, reported as {root}:", *map(str, sorted(moments)[:LINES])])
+
+
+def _slack(stage: Stage, evidence: Evidence, case: str, root: str) -> Iterator[Moment]:
+    for place in stage.slack.workspace.channels.values():
+        for message in place.messages.values():
+            key = key_of(message) if message.metadata else ""
+            if key.startswith(f"{case}:") or root in (message.ts, message.thread_ts):
+                who = key or message.user
+                yield Moment(float(message.ts), "slack", f"{place.id} {message.ts} {who}: {message.text[:60]!r}")
+
+
+async def _history(stage: Stage, run: WorkflowExecution) -> list[Moment]:
+    handle = stage.client.get_workflow_handle(run.id, run_id=run.run_id)
+    names: dict[int, str] = {}
+    moments = []
+    async for event in handle.fetch_history_events():
+        kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
+        if kind == "activity_task_scheduled":
+            names[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+        what = names.get(_scheduled(event, kind) or event.event_id, "")
+        at = event.event_time.ToMicroseconds() / 1e6
+        moments.append(
+            Moment(at, "temporal", f"{run.run_id[-4:] if run.run_id else ''} {event.event_id} {kind} {what}")
+        )
+    return moments
+
+
+def _scheduled(event: object, kind: str) -> int:
+    attributes = getattr(event, f"{kind}_event_attributes", None)
+    return int(getattr(attributes, "scheduled_event_id", 0))

@@ -1,0 +1,214 @@
+"""What goes wrong in a run: what lasts while people write, and the blows that fall amid it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from tests.chaos.people import People
+from tests.chaos.plan import Blow, Plan, dice_of
+from tests.chaos.stage import CORES, Stage
+from threadline.devstack.controls import until
+from threadline.devstack.slack_sandbox import identity
+from threadline.devstack.slack_sandbox.faults import Weather
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
+from threadline.domain.errors import Permanent, Transient
+
+AIM = 3.0
+"""Seconds for which a blow waits for the moment that it wants, such as a turn that runs."""
+
+_RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
+
+
+@dataclass(frozen=True)
+class Terminated:
+    """A run that was ended where it stood: with it went what had been signalled and was not stored yet."""
+
+    workflow_id: str
+    run_id: str
+
+
+@dataclass
+class Trouble:
+    """Args: `plan` says what goes wrong, `people` are asked to write again where nothing else would wake a case."""
+
+    stage: Stage
+    plan: Plan
+    people: People
+    terminated: list[Terminated] = field(default_factory=list)
+
+    async def rage(self) -> None:
+        """Do all that the plan has; returns when the last blow has fallen and what it hit is back."""
+        self._begin()
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as together:
+            for blow in self.plan.blows:
+                together.create_task(self._strike(blow, began))
+            if self.plan.real:
+                together.create_task(self._haunt_model())
+
+    def end(self) -> None:
+        """From now on nothing goes wrong any more."""
+        self.stage.slack.faults.clear()
+        self.stage.clock.coarse = False
+        self.stage.suffer({})
+        self.stage.say("nothing goes wrong any more")
+
+    # -- what lasts --------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        kinds = set(self.plan.kinds)
+        shares: dict[str, float] = {
+            **({"duplicated": 0.3} if "duplicates" in kinds else {}),
+            **({"delayed": 0.5} if "late and out of order" in kinds else {}),
+            **({"error_after": 0.15} if "answers lost after storing" in kinds else {}),
+            **({"slow": 0.08} if "slow answers" in kinds else {}),
+            **({"rate_limited": 0.2} if "rate limits" in kinds else {}),
+            **({"error_before": 0.2} if "errors before storing" in kinds else {}),
+        }
+        self.stage.slack.faults.weather = Weather(dice_of(f"weather:{self.plan.seed}"), **shares)  # type: ignore[arg-type]  # all shares are floats
+        self.stage.clock.coarse = "equal timestamps" in kinds
+        mood: dict[str, Any] = {
+            "seed": str(self.plan.seed),
+            **({"overloaded": 0.25} if "model overloaded" in kinds else {}),
+            **({"longest": 3.0} if "model slow" in kinds else {}),
+            **({"broken_off": 0.15, "lost_before": 0.1, "lost_after": 0.1} if "model breaks off" in kinds else {}),
+            **({"disk_full": 0.15} if "disk full" in kinds else {}),
+        }
+        core = {"late": 0.5, "lost": 0.05} if "results late and lost" in kinds else {}
+        self.stage.suffer({"agent": mood, "core": core})
+
+    async def _haunt_model(self) -> None:
+        """The same for the real agent: its model fails now and then, its workspaces cannot be written for a while."""
+        kinds = set(self.plan.kinds)
+        for _ in range(3):
+            await asyncio.sleep(2.0)
+            if "model overloaded" in kinds:
+                await self.stage.model.fail(status=529, count=4)
+            if "model breaks off" in kinds:
+                await self.stage.model.fail(status=500, count=2)
+            if "disk full" in kinds:
+                await self._refuse_writes(1.0)
+
+    async def _refuse_writes(self, seconds: float) -> None:
+        """A full disk cannot be had without privileges: the workspaces' folder is no folder for a while."""
+        cases = self.stage.workspaces / "cases"
+        if not cases.is_dir():
+            return
+        self.stage.say("no workspace can be written")
+        away = cases.rename(cases.with_name("cases.away"))
+        cases.write_text("")
+        await asyncio.sleep(seconds)
+        cases.unlink()
+        away.rename(cases)
+        self.stage.say("workspaces can be written again")
+
+    # -- blows -------------------------------------------------------------------------------------------------------
+
+    async def _strike(self, blow: Blow, began: float) -> None:
+        await asyncio.sleep(max(0.0, began + blow.at - time.monotonic()))
+        dice = dice_of(str(blow.dice))
+        verb, _, rest = blow.kind.partition(" ")
+        special: dict[str, Callable[[Random], Awaitable[None]]] = {
+            "kill core in a post": self._kill_core_in_a_post,
+            "kill agents in a turn": self._kill_agents_in_a_turn,
+            "kill cli": self._kill_cli,
+            "socket refreshed": self._refresh_socket,
+            "socket cut": self._cut_socket,
+            "cancel": self._cancel,
+            "terminate": self._terminate,
+        }
+        if blow.kind in special:
+            await special[blow.kind](dice)
+            return
+        name = dice.choice(CORES) if rest == "core" else rest
+        await (self.stage.kill(name) if verb == "kill" else self.stage.stop(name))
+
+    async def _kill_core_in_a_post(self, dice: Random) -> None:
+        """Both workers: only one of them is at the post that Slack is slow to answer."""
+        faults = self.stage.slack.faults
+        faults.slow("chat.postMessage", 2.0)
+        await self._aim(lambda: _now(not faults.ordered("chat.postMessage")))
+        async with asyncio.TaskGroup() as together:
+            for name in CORES:
+                together.create_task(self.stage.kill(name))
+
+    async def _kill_agents_in_a_turn(self, dice: Random) -> None:
+        await self._aim(self._a_turn_runs)
+        await self.stage.kill("agents")
+
+    async def _kill_cli(self, dice: Random) -> None:
+        await self._aim(lambda: _now(bool(agents_of(self.stage))))
+        if found := agents_of(self.stage):
+            self.stage.say("kill -9 the CLI")
+            dice.choice(found).kill()
+
+    async def _refresh_socket(self, dice: Random) -> None:
+        self.stage.say(f"{await self.stage.slack.sockets.disconnect()} sockets are to be renewed")
+
+    async def _cut_socket(self, dice: Random) -> None:
+        self.stage.say(f"{await self.stage.slack.sockets.cut()} sockets are cut")
+
+    async def _cancel(self, dice: Random) -> None:
+        if root := self._any_case(dice):
+            await self._to_a_case(root, "cancel")
+
+    async def _terminate(self, dice: Random) -> None:
+        if (root := self._any_case(dice)) and (ended := await self._to_a_case(root, "terminate")):
+            self.terminated.append(ended)
+            await asyncio.sleep(dice.uniform(0.2, 1.5))
+            self._find_what_was_terminated(root)
+
+    def _find_what_was_terminated(self, root: str) -> None:
+        """A terminated case is found when somebody writes; a sweeper that looks for such cases belongs here."""
+        self.people.poke(root)
+
+    async def _to_a_case(self, root: str, deed: str) -> Terminated | None:
+        workflow_id = addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root))
+        handle = self.stage.client.get_workflow_handle(workflow_id)
+        try:
+            run = await handle.describe()
+            if run.status is not WorkflowExecutionStatus.RUNNING or not run.run_id:
+                return None
+            exact = self.stage.client.get_workflow_handle(workflow_id, run_id=run.run_id)
+            await (exact.cancel() if deed == "cancel" else exact.terminate("chaos"))
+        except RPCError:  # it has ended meanwhile, or Temporal is away
+            return None
+        self.stage.say(f"{deed} {workflow_id}")
+        return Terminated(workflow_id, run.run_id)
+
+    def _any_case(self, dice: Random) -> str:
+        return dice.choice(self.people.tales).root.ts if self.people.tales else ""
+
+    async def _a_turn_runs(self) -> bool:
+        try:
+            async with self.stage.database.begin() as work:
+                return bool(await work.connection.scalar(_RUNNING))
+        except (Permanent, Transient):  # Postgres may be away by another blow
+            return False
+
+    async def _aim(self, moment: Callable[[], Awaitable[bool]]) -> None:
+        async for _ in until(AIM, every=0.03):
+            if await moment():
+                return
+
+
+def agents_of(stage: Stage) -> list[psutil.Process]:
+    """The CLI's processes under the agent worker."""
+    try:
+        children = psutil.Process(stage.family.pid("agents")).children(recursive=True)
+        return [child for child in children if "claude" in " ".join(child.cmdline())]
+    except psutil.NoSuchProcess:
+        return []
+
+
+async def _now(truth: bool) -> bool:
+    return truth

@@ -1,0 +1,276 @@
+"""Guests, strangers and people of other companies: refused, let in by channel, and never guessed about."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from threadline import telemetry
+from threadline.bootstrap.gateway import run_gateway
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.devstack.slack_sandbox.records import User
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread, bug_workflow_id
+from threadline.domain.errors import Permanent, Transient
+from threadline.domain.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
+from threadline.domain.people import Person
+from threadline.gateway.app import Gateway, GatewayConfig
+from threadline.gateway.dispatch import Dispatcher, NotAccepted, ThreadLookup
+from threadline.gateway.doorkeeper import KEPT, Doorkeeper, PeopleLookup
+from threadline.gateway.events import Ignored, IgnoreReason, Message
+from threadline.slack.client import Slack
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CONFIG = GatewayConfig(
+    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
+)
+OPEN = replace(CONFIG, external_people=(identity.REPORTS,))
+EXTERNAL = {
+    "guest": User("U0GUEST", "guest", "guest", is_restricted=True),
+    "single-channel guest": User("U0GUEST1", "guest1", "guest", is_restricted=True, is_ultra_restricted=True),
+    "stranger": User("U0STRANGER", "stranger", "stranger", is_stranger=True),
+    "other company": User("U0ELSEWHERE", "elsewhere", "elsewhere", team="T0ELSEWHERE"),
+}
+REASONS = {
+    "guest": "guest",
+    "single-channel guest": "guest",
+    "stranger": "stranger",
+    "other company": "other_company",
+}
+
+
+@dataclass
+class Served:
+    """A gateway that runs over the Slack sandbox, and what it has counted."""
+
+    sandbox: SlackSandbox
+    temporal: Client
+    port: int
+
+    async def counts(self) -> dict[str, int]:
+        async with ClientSession() as http, http.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
+            return dict((await answer.json())["counts"])
+
+    async def reported(self, user: str, text: str = "it breaks") -> bool:
+        """Whether a report by this user, delivered as often as Slack wants, has a workflow."""
+        ts = self.sandbox.workspace.post(identity.REPORTS, user, text).ts
+        await self.sandbox.deliveries.settled()
+        return await exists(self.temporal, ts)
+
+
+async def exists(temporal: Client, ts: str) -> bool:
+    handle = temporal.get_workflow_handle(bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, ts)))
+    try:
+        await handle.describe()
+    except RPCError:
+        return False
+    return True
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Served]]
+
+
+@pytest.fixture
+def serve(
+    serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> Serve:
+    """Runs a gateway that asks the sandbox who people are."""
+    for user in EXTERNAL.values():
+        sandbox.workspace.add_user(user)
+
+    @asynccontextmanager
+    async def served(config: GatewayConfig = CONFIG) -> AsyncIterator[Served]:
+        async with serving(config, slack, temporal, threads, Slack(slack)) as process:
+            yield Served(sandbox, temporal, process.port)
+
+    return served
+
+
+@pytest.mark.promise("privacy:external-people:refused")
+@pytest.mark.parametrize("kind", EXTERNAL)
+async def test_what_an_external_person_writes_reaches_no_case_and_is_counted(serve: Serve, kind: str) -> None:
+    async with serve() as gateway:
+        assert not await gateway.reported(EXTERNAL[kind].id)
+        assert await gateway.reported(identity.REPORTER)
+        counts = await gateway.counts()
+
+    assert (counts[REASONS[kind]], counts["report"]) == (1, 1)
+    assert "not_accepted" not in counts
+
+
+@pytest.mark.promise("privacy:external-people:allowed-by-channel")
+@pytest.mark.parametrize("kind", EXTERNAL)
+async def test_in_a_channel_that_is_open_to_them_they_count_like_others(serve: Serve, kind: str) -> None:
+    async with serve(OPEN) as gateway:
+        assert await gateway.reported(EXTERNAL[kind].id)
+
+
+@pytest.mark.promise("privacy:external-people:never-guessed")
+async def test_while_slack_does_not_say_who_it_is_the_event_is_not_acknowledged(
+    serve: Serve, sandbox: SlackSandbox
+) -> None:
+    async with serve() as gateway:
+        sandbox.faults.fail_before("users.info", count=2)
+        assert await gateway.reported(identity.REPORTER)
+        counts = await gateway.counts()
+
+    assert (counts["not_accepted"], counts["report"]) == (2, 1)
+    assert [each.attempts for each in sandbox.deliveries.log] == [3]
+
+
+async def test_a_bot_that_may_not_ask_says_so_at_its_start(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> None:
+    class MayNot(PeopleLookup):
+        async def person(self, user: str) -> Person | None:
+            raise Permanent(f"The bot token lacks the scope users:read for user {user}.")
+
+    with pytest.raises(Permanent, match="users:read"):
+        await Gateway(CONFIG, slack, temporal, threads, people=MayNot()).run(asyncio.Event())
+
+
+class Directory(PeopleLookup):
+    """Answers when it is told to, and knows who was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.called = asyncio.Event()
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.fails = False
+        self.guests: set[str] = set()
+
+    async def person(self, user: str) -> Person | None:
+        self.asked.append(user)
+        self.called.set()
+        await self.answering.wait()
+        if self.fails:
+            raise Transient("Slack is away")
+        return None if user == "U0NOBODY" else Person(team="T1", guest=user in self.guests)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def said(user: str, kind: str = MESSAGE, channel: str = "C1") -> Message:
+    return Message(Thread("T1", "C1", "1.0"), IncomingMessage("id", kind, DEVELOPER, user, "x", channel, "2.0"))
+
+
+async def test_a_known_person_costs_no_call_until_an_hour_has_passed() -> None:
+    directory, clock = Directory(), Clock()
+    door = Doorkeeper(directory, clock=clock)
+
+    for _ in range(3):
+        assert await door.admit(said("U1")) == said("U1")
+    clock.now = KEPT - 1
+    await door.admit(said("U1"))
+    assert directory.asked == ["U1"]
+
+    directory.guests.add("U1")
+    clock.now = KEPT + 1
+    assert await door.admit(said("U1")) == Ignored(IgnoreReason.GUEST)
+    assert directory.asked == ["U1", "U1"]
+
+
+async def test_a_burst_of_one_person_asks_once() -> None:
+    directory = Directory()
+    directory.answering.clear()
+    door = Doorkeeper(directory)
+    burst = asyncio.gather(*(door.admit(said("U1")) for _ in range(50)))
+    await directory.called.wait()
+    directory.answering.set()
+
+    assert await burst == [said("U1")] * 50
+    assert directory.asked == ["U1"]
+
+
+async def test_an_answer_that_came_too_late_for_one_delivery_serves_the_next(
+    temporal: Client, threads: ThreadLookup
+) -> None:
+    directory = Directory()
+    directory.answering.clear()
+    dispatcher = Dispatcher(temporal, threads, Doorkeeper(directory))
+    thread = Thread("T1", "C1", f"{addressing.CORE_QUEUE}-late")
+    message = replace(said("U1"), thread=thread)
+
+    async with asyncio.timeout(2.5):
+        with pytest.raises(NotAccepted, match="who U1 is"):
+            await dispatcher.dispatch(message)
+    directory.answering.set()
+
+    assert await dispatcher.dispatch(message) == "message"
+    assert directory.asked == ["U1"]
+
+
+async def test_a_failed_answer_is_asked_for_again() -> None:
+    directory = Directory()
+    directory.fails = True
+    door = Doorkeeper(directory)
+    with pytest.raises(Transient):
+        await door.admit(said("U1"))
+    directory.fails = False
+
+    assert await door.admit(said("U1")) == said("U1")
+    assert directory.asked == ["U1", "U1"]
+
+
+async def test_somebody_whom_slack_does_not_know_is_a_stranger() -> None:
+    assert await Doorkeeper(Directory()).admit(said("U0NOBODY")) == Ignored(IgnoreReason.STRANGER)
+
+
+async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels() -> None:
+    directory = Directory()
+    directory.guests.add("U1")
+    door = Doorkeeper(directory, {"C_OPEN"})
+    unfurl = Ignored(IgnoreReason.UNFURL)
+
+    assert await door.admit(said("U1", DELETION)) == said("U1", DELETION)
+    assert await door.admit(unfurl) is unfurl
+    assert await door.admit(said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
+    assert directory.asked == []
+
+
+async def test_the_process_as_it_is_put_together_asks_who_people_are(
+    sandbox: SlackSandbox, temporal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is away, which costs such a gateway nothing but the look-up of developers' replies."""
+    sandbox.workspace.add_user(EXTERNAL["guest"])
+    variables = {
+        "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
+        "SLACK_APP_TOKEN": identity.APP_TOKEN,
+        "SLACK_API_URL": sandbox.api_url,
+        "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
+        "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "TEMPORAL_ADDRESS": temporal.service_client.config.target_host,
+        "TEMPORAL_NAMESPACE": temporal.namespace,
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(telemetry, "set_up", lambda _: None)  # the test process keeps its own logs
+    stop, connected = asyncio.Event(), sandbox.sockets.count
+    process = asyncio.create_task(run_gateway(None, stop))
+    async with asyncio.timeout(30):
+        while sandbox.sockets.count == connected and not process.done():  # noqa: ASYNC110 - the other side is Slack
+            await asyncio.sleep(0.02)
+    refused = sandbox.workspace.post(identity.REPORTS, "U0GUEST", "it breaks").ts
+    taken = sandbox.workspace.post(identity.REPORTS, identity.REPORTER, "it breaks").ts
+    await sandbox.deliveries.settled()
+    found = [await exists(temporal, ts) for ts in (refused, taken)]
+    stop.set()
+    await process
+
+    assert found == [False, True]

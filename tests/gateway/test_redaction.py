@@ -1,0 +1,87 @@
+"""What Temporal keeps of a message that holds secrets: everything but those."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from threadline.domain.addressing import Thread, bug_workflow_id
+from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.events import RoutingConfig, Start, route
+
+CONFIG = RoutingConfig("C_REPORTS", "C_SUMMARIES", "", "U_BOT", "B_BOT")
+TOKEN = "gh" + "p_" + "a1B2" * 9
+KEY = "-----BEGIN " + "PRIVATE KEY-----\n" + "aB3d" * 16 + "\n-----END PRIVATE KEY-----"
+WORD = "swordfish"
+_serial = count(1)
+
+Json = dict[str, Any]
+
+
+def event(text: str, **fields: Any) -> Json:
+    ts = f"77{next(_serial)}.000001"
+    return {"type": "message", "channel": "C_REPORTS", "user": "U1", "text": text, "ts": ts, **fields}
+
+
+def body(event: Json) -> Json:
+    return {"type": "event_callback", "team_id": "T1", "event": event}
+
+
+async def kept(temporal: Client, ts: str) -> bytes:
+    """The whole history of a case, as Temporal sends it."""
+    handle = temporal.get_workflow_handle(bug_workflow_id(Thread("T1", "C_REPORTS", ts)))
+    return b"".join(each.SerializeToString() for each in (await handle.fetch_history()).events)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.promise("privacy:redaction:before-the-signal")
+async def test_temporal_never_holds_a_recognised_secret(temporal: Client, threads: ThreadLookup) -> None:
+    report = event(
+        f"clone with {TOKEN}, DB_PASSWORD={WORD}\n{KEY}\nand the canary sings",
+        files=[{"id": "F1", "name": f"log {TOKEN}.txt"}],
+        subtype="file_share",
+    )
+    reply = event(f"I meant {TOKEN}", thread_ts=report["ts"], parent_user_id="U1")
+    edited = {
+        **event(""),
+        "subtype": "message_changed",
+        "message": {**reply, "text": f"no, password is {WORD}2", "edited": {"ts": "778.0"}},
+        "previous_message": reply,
+    }
+    rich = event("", thread_ts=report["ts"], parent_user_id="U1")
+    pieces = [{"type": "text", "text": f"it is {TOKEN}"}]
+    rich["blocks"] = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": pieces}]}]
+
+    dispatcher = Dispatcher(temporal, threads)
+    outcomes = [await dispatcher.dispatch(route(body(each), CONFIG)) for each in (report, reply, edited, rich)]
+
+    assert outcomes == ["report", "message", "message", "message"]
+    whole = await kept(temporal, report["ts"])
+    assert b"and the canary sings" in whole
+    for secret in (TOKEN, WORD, "aB3d" * 4):
+        assert secret.encode() not in whole
+
+
+def test_ids_and_edits_do_not_depend_on_what_was_redacted() -> None:
+    plain, secret = event("x"), event("x")
+    secret["ts"] = plain["ts"]
+    secret["text"] = f"x {TOKEN}"
+    found, other = route(body(plain), CONFIG), route(body(secret), CONFIG)
+    assert isinstance(found, Start)
+    assert isinstance(other, Start)
+    assert (found.message.id, found.thread) == (other.message.id, other.thread)
+
+    # One token replaced by another reads the same when it is redacted, and is an edit all the same.
+    again = {**secret, "text": f"x {TOKEN[:-4]}zzZ9", "edited": {"ts": "9.0"}}
+    changed = {**event(""), "subtype": "message_changed", "message": again, "previous_message": secret}
+    corrected = route(body(changed), CONFIG)
+    assert getattr(corrected, "message", None) is not None, corrected
+
+
+def test_a_text_of_the_largest_size_stays_within_it() -> None:
+    long = event("pw=a1b2 " * 5_000)
+    found = route(body(long), CONFIG)
+    assert isinstance(found, Start)
+    assert len(found.message.text) <= 40_000
+    assert "a1b2" not in found.message.text

@@ -1,0 +1,174 @@
+"""The gateway is away, Slack gives up, and people go on writing: everything is found, and handled once."""
+
+from collections import Counter
+from contextlib import AsyncExitStack
+from functools import partial
+
+import pytest
+from sqlalchemy import text
+
+from threadline.db.engine import Database
+from threadline.devstack.scene import Scene
+from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
+from threadline.devstack.stack import Stack
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import CaseStatus, Reason
+from threadline.domain.messages import BOT
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+
+CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
+VAGUE = "Something is broken."
+
+
+class Outage:
+    """What people do while nobody listens, and what must come of it."""
+
+    def __init__(self, scene: Scene, database: Database) -> None:
+        self.scene, self.slack, self._database = scene, scene.slack, database
+        self.done = 0
+        self.stored: Counter[str] = Counter()
+        self.unheard: list[str] = []
+
+    async def say(self, user: str, channel: str, thread: str, words: str, *, heard: bool = True) -> str:
+        self.done += 1
+        if heard:
+            self.stored[words] += 1
+        else:
+            self.unheard.append(words)
+        return await self.slack.say(user, channel, words, thread=thread)
+
+    async def edit(self, ts: str, before: str, after: str) -> None:
+        self.done += 1
+        self.stored[after] += 1
+        self.unheard.append(before)
+        await self.slack.post("messages/edit", channel=REPORTS, ts=ts, text=after)
+
+    async def delete(self, ts: str, words: str) -> None:
+        self.done += 1
+        self.unheard.append(words)
+        await self.slack.post("messages/delete", channel=REPORTS, ts=ts)
+
+    async def people_said(self) -> Counter[str]:
+        """Every wording that is stored as a person's, as it reads now."""
+        query = text(
+            "SELECT message_text FROM bug_conversations WHERE sender_type <> :bot"
+            " AND message_type IN ('report', 'message', 'close')"
+        )
+        async with self._database.begin() as work:
+            return Counter((await work.connection.execute(query, {"bot": BOT})).scalars())
+
+    async def found(self) -> bool:
+        said = await self.people_said()
+        return all(said[words] == times for words, times in self.stored.items()) and not any(
+            said[words] for words in self.unheard
+        )
+
+    async def resent(self) -> Counter[str]:
+        async with self._database.begin() as work:
+            rows = await work.connection.execute(text("SELECT message_id, times FROM resent_messages"))
+            return Counter({row.message_id: row.times for row in rows})
+
+    async def is_answered(self, scene: Scene) -> bool:
+        """Whether every message of a case was used by a turn, or by the case's end."""
+        async with self._database.begin() as work:
+            marks = await work.cases.marks_of(scene.bug_id)
+        return not marks.message_due and marks.status is not CaseStatus.INVESTIGATING
+
+    async def case_of(self, report: str) -> str:
+        async with self._database.begin() as work:
+            found = await work.threads.find(Thread(TEAM, REPORTS, report))
+        return found.bug_id if found else ""
+
+
+@pytest.mark.promise("catch-up:outage:fifty")
+async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(stack: Stack) -> None:
+    async with AsyncExitStack() as opened:
+        asked, waiting, closed, ended = [await opened.enter_async_context(Scene.on(stack)) for _ in range(4)]
+        database = Database(stack.database_url, pool_size=2)
+        opened.push_async_callback(database.dispose)
+        for scene, report in ((asked, VAGUE), (waiting, CLEAR), (closed, VAGUE), (ended, VAGUE)):
+            await scene.write_report(report)
+        await waiting.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+        for scene in (asked, closed, ended):
+            await scene.until_status(CaseStatus.AWAITING_REPORTER, seconds=90)
+        await ended.reply(REPORTER, "never mind")
+        await ended.until_status(CaseStatus.RESOLVED)
+        typo = await waiting.reply(REPORTER, "I use Frefox, by the way")
+        secret = await waiting.reply(REPORTER, "My password is swordfish, in case you need it")
+        await waiting.until_stored("My password is swordfish, in case you need it", "reporter")
+        outage = Outage(asked, database)
+        await waiting.until("nothing is left to be answered", lambda: outage.is_answered(waiting), seconds=90)
+        await waiting.until_delivered()
+
+        await stack.stop("gateway")
+        await asked.slack.fault("drop", count=1000)
+        reports = await _write(outage, asked, waiting, closed, ended, typo, secret)
+        assert outage.done == 50
+        await asked.slack.fault("slow", method="conversations.replies", seconds=0.5, count=40)
+        await stack.restart("gateway")
+
+        async def begun() -> bool:
+            return len(await outage.resent()) >= 3
+
+        await asked.until("the catch-up has begun", begun, seconds=150)
+        await stack.kill("core")
+        await stack.restart("core")
+        await asked.until("all of it is stored as it reads now", outage.found, seconds=200)
+        await asked.slack.post("faults/clear")
+
+        await closed.until("the reporter's word closes the case", lambda: _went(closed, Reason.REPORTER_CLOSED))
+        await ended.until("a message reopens the case", lambda: _went(ended, Reason.REOPENED))
+        for scene in (asked, waiting, ended):
+            await scene.until("every message is answered", partial(outage.is_answered, scene), seconds=120)
+        for report in reports:
+            assert await outage.case_of(report)
+        assert await outage.found()
+        assert max((await outage.resent()).values()) <= 2, "once, and once more where the worker was killed"
+        await _assert_said_once(database)
+
+
+async def _write(
+    outage: Outage, asked: Scene, waiting: Scene, closed: Scene, ended: Scene, typo: str, secret: str
+) -> list[str]:
+    """Fifty deeds; returns the reports among them."""
+    reports = []
+    for number in range(6):
+        report = await outage.say(REPORTER, REPORTS, "", f"Report {number}: {CLEAR}")
+        reports.append(report)
+        await outage.say(REPORTER, REPORTS, report, f"Detail {number}: only with twelve or more")
+        await outage.say(BYSTANDER, REPORTS, report, f"Works for me {number}", heard=False)
+    for number in range(4):
+        await outage.say(REPORTER, REPORTS, asked.report, f"Answer {number}: {CLEAR}")
+        await outage.say(BYSTANDER, REPORTS, asked.report, f"Same here {number}", heard=False)
+        await outage.say(DEVELOPER, SUMMARIES, waiting.summary, f"I think it is the cart ({number})")
+        await outage.say(DEVELOPER, SUMMARIES, "", f"Who is for lunch? {number}", heard=False)
+    await outage.edit(typo, "I use Frefox, by the way", "I use Firefox, by the way")
+    await outage.delete(secret, "My password is swordfish, in case you need it")
+    gone = await outage.say(REPORTER, REPORTS, asked.report, "Wrong thread, sorry", heard=False)
+    await outage.delete(gone, "Wrong thread, sorry")
+    again = await outage.say(REPORTER, REPORTS, asked.report, "Numbr five")
+    outage.stored["Numbr five"] -= 1
+    await outage.edit(again, "Numbr five", "Number five")
+    await outage.say(REPORTER, REPORTS, closed.report, "It went away")
+    await outage.say(REPORTER, REPORTS, closed.report, "close this please")
+    await outage.say(REPORTER, REPORTS, ended.report, f"It is back. {CLEAR}")
+    await outage.say(BYSTANDER, REPORTS, ended.report, "Told you", heard=False)
+    for number in range(6):
+        await outage.say(REPORTER, REPORTS, reports[number], f"Postscript {number}")
+    return reports
+
+
+async def _went(scene: Scene, reason: Reason) -> bool:
+    return any(step.reason == reason for step in await scene.transitions())
+
+
+async def _assert_said_once(database: Database) -> None:
+    """No two posts of the ledger are one message, and no message is stored twice."""
+    async with database.begin() as work:
+        twice = await work.connection.execute(
+            text("SELECT message_id FROM bug_conversations GROUP BY message_id HAVING count(*) > 1")
+        )
+        assert twice.scalars().all() == []
+        shown = await work.connection.execute(text("SELECT key FROM slack_posts WHERE ts IS NULL AND kind <> 'notice'"))
+        assert shown.scalars().all() == []

@@ -1,0 +1,122 @@
+"""What is promised of messages that were not delivered, and of cases that have stopped."""
+
+from tests.promises.promise import Area, Promise
+
+_KEYS = "message ids from (team, channel, ts) and the unique key in the database"
+
+CATCH_UP = Area(
+    "catch-up",
+    "What Slack gave up delivering is found",
+    "A message that Slack gave up delivering is found in its history, and handled once.",
+    (
+        Promise(
+            "catch-up:outage:fifty",
+            "What is written while no gateway listens is found when one comes back, and handled once; also when the "
+            "worker that looks is killed meanwhile.",
+            f"{_KEYS}; how far a look came is noted in the database (`activities/catch_up.py`, `db/followed.py`).",
+            (
+                "Messages that are older than 30 days are not looked for.",
+                "Oldest first holds among ten threads and the others of their cases, not over the whole workspace.",
+            ),
+        ),
+        Promise(
+            "catch-up:report:missed",
+            "A report that was missed opens its case, once, with what was said in its thread.",
+            f"{_KEYS}; what the history shows becomes the event that Slack would have sent "
+            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/handover.py`).",
+        ),
+        Promise(
+            "catch-up:correction:missed",
+            "A missed edit or deletion is applied.",
+            "`edited.ts`, compared with the newest edit that is stored, and the absence of a stored message from its "
+            "thread (`activities/comparison.py`).",
+            (
+                "Of several edits the last is seen.",
+                "An edited reply leaves no sign on its thread's root: it is found by a deep look (when a gateway was "
+                "away for over a minute, and daily), or when its thread's turn comes, 20 threads a look.",
+                "A deletion is inferred for messages of the last 30 days.",
+            ),
+        ),
+        Promise(
+            "catch-up:developer:missed",
+            "A developer's reply that was missed reaches its case.",
+            "the threads that the bot opened, which the database knows (`db/threads.py`).",
+        ),
+        Promise(
+            "catch-up:installation:nothing-older",
+            "Nothing that was written before the installation starts a case.",
+            "a mark for each channel, made when a gateway or a core worker first follows it (`db/followed.py`).",
+            ("Who wrote an old root opens a case by writing in its thread now, as without a catch-up.",),
+        ),
+        Promise(
+            "catch-up:fresh:left-alone",
+            "The last minute is left to ordinary delivery, and found by a later look.",
+            "a thread with fresh messages stays due (`activities/catch_up.py`).",
+        ),
+        Promise(
+            "catch-up:rate-limit:waits",
+            "A rate limit delays the catch-up and loses nothing.",
+            "at most 50 calls a minute after the first 30, and `Transient` with the pause that Slack asks for "
+            "(`slack/history.py`).",
+        ),
+        Promise(
+            "catch-up:gateway:asks",
+            "A gateway asks for a look whenever it has connected.",
+            "one signal-with-start under a fixed id (`gateway/catch_up.py`).",
+            ("After five minutes without Temporal it stops asking; then the schedule takes over.",),
+        ),
+        Promise(
+            "catch-up:schedule:one-run",
+            "A schedule looks as often as THREADLINE_CATCH_UP_INTERVAL says, and two looks never run at once.",
+            "a Temporal Schedule that starts the one workflow with a fixed id (`bootstrap/catch_up.py`).",
+            (
+                "A message that was sent three times and never stored is told by `threadline doctor`, and not sent "
+                "again.",
+            ),
+        ),
+    ),
+)
+
+SWEEP = Area(
+    "sweep",
+    "What has stopped goes on",
+    "A case whose workflow was terminated goes on from the database, and what finished and was not said is said.",
+    (
+        Promise(
+            "sweep:terminated:carries-on",
+            "An open case whose run was terminated carries on without a message, at most one interval later.",
+            "the case's row, from which a new run decides as the old one would have (`activities/sweeping.py`).",
+        ),
+        Promise(
+            "sweep:terminated:accepted-message",
+            "A message that Temporal had accepted and Terminate took away is found in Slack.",
+            "the catch-up, which compares with what is stored and not with what was signalled.",
+            ("A close by `threadline cases resolve` is not in Slack.",),
+        ),
+        Promise(
+            "sweep:terminated:closed-message",
+            "A message of a resolved case that is stored and unused is answered.",
+            "the due flags of the case's row, looked at for 60 days after its end (`db/sweep.py`).",
+        ),
+        Promise(
+            "sweep:terminated:unanswered",
+            "A case that went on without the reporter's answer still does after a Terminate.",
+            "the reason of its last transition, which the next run reads (`open_case`).",
+        ),
+        Promise(
+            "sweep:answer:said",
+            "A turn that finished, or a case that ended, and was never said is said.",
+            "the ledger of posts, compared with turns and closings (`db/sweep.py`); each post has its key.",
+            (
+                "Not before 15 minutes have passed, and not after 30 days.",
+                "Of a post in several parts only the first is looked for.",
+            ),
+        ),
+        Promise(
+            "sweep:clock:restarted",
+            "The clock of an open escalation runs again after it was terminated, from its first start, and repeats no "
+            "post.",
+            "the escalation's row and the keys of its posts (`activities/sweeping.py`).",
+        ),
+    ),
+)

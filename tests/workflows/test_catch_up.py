@@ -1,0 +1,199 @@
+"""What Slack gave up delivering is found in its history; what a workflow lost is made good: on the real parts."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
+
+from tests.workflows.house import FOLLOWED, House, house, outcome
+from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import addressing, messages
+from threadline.domain.bug import Action, CaseStatus
+from threadline.domain.catch_up import CatchUpState
+
+REPORTER, DEVELOPER, BYSTANDER = identity.REPORTER, identity.DEVELOPER, identity.BYSTANDER
+
+
+async def look(home: House, *, deep: bool = True) -> None:
+    """One look from beginning to end, in real time: a result that is waited for would let Temporal skip time."""
+    client = home.environment.client
+    await client.start_workflow(
+        addressing.CATCH_UP_WORKFLOW,
+        CatchUpState(deep=deep),
+        id=addressing.CATCH_UP_ID,
+        task_queue=addressing.CORE_QUEUE,
+    )
+    await until_looked(home)
+
+
+async def until_looked(home: House) -> None:
+    handle = home.environment.client.get_workflow_handle(addressing.CATCH_UP_ID)
+
+    async def ended() -> bool:
+        return (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+
+    await home.until(ended, "the look ends", 60)
+
+
+async def install(home: House, at: float = 0.0) -> None:
+    async with home.database.begin() as work:
+        await work.followed.install(list(FOLLOWED), at or time.time())
+
+
+async def entries(home: House, bug_id: str = "BUG-1") -> list[tuple[str, str]]:
+    """What people are stored to have said, as it reads now."""
+    async with home.database.begin() as work:
+        page = await work.conversation.entries(bug_id, limit=500)
+    return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != messages.BOT]
+
+
+async def resent(home: House) -> int:
+    async with home.database.begin() as work:
+        found = await work.connection.execute(text("SELECT coalesce(sum(times), 0) FROM resent_messages"))
+        return int(found.scalar_one())
+
+
+async def signals(home: House) -> int:
+    """How many messages the case's workflow was sent in its present run."""
+    history = await home.handle.fetch_history()
+    return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in history.events)
+
+
+@pytest.fixture
+async def home(database: Database, pool: asyncpg.Pool) -> AsyncIterator[House]:
+    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        yield home
+
+
+@pytest.mark.promise("catch-up:report:missed")
+async def test_a_report_and_what_follows_it_are_found_once(home: House) -> None:
+    await install(home, float(home.thread.ts) - 60)
+    say = home.slack.workspace.post
+    say(identity.REPORTS, REPORTER, "It is the discount code", thread_ts=home.thread.ts)
+    say(identity.REPORTS, BYSTANDER, "Works for me", thread_ts=home.thread.ts)
+    await look(home)
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    assert await entries(home) == [("reporter", "The cart total is wrong"), ("reporter", "It is the discount code")]
+    assert await resent(home) == 2
+    await look(home)
+    assert await resent(home) == 2
+    assert await signals(home) == 2
+
+
+@pytest.mark.promise("catch-up:correction:missed")
+async def test_edits_and_deletions_are_found(home: House) -> None:
+    await install(home)
+    await home.report()
+    await home.reporter("My card number is 1234")
+    await home.reporter("It fails in Frefox")
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    replies = home.slack.workspace.message(identity.REPORTS, home.thread.ts).replies
+    secret, typo = (reply for reply in replies if reply.user == REPORTER)
+    home.slack.workspace.delete(identity.REPORTS, secret.ts)
+    home.slack.workspace.edit(identity.REPORTS, typo.ts, "It fails in Firefox")
+    await look(home)
+
+    async def corrected() -> bool:
+        return ("reporter", "It fails in Firefox") in await entries(home)
+
+    await home.until(corrected, "the edit is stored")
+    said = await entries(home)
+    assert "1234" not in str(said)
+    assert "Frefox" not in str(said)
+    assert await resent(home) == 2
+    await look(home)
+    assert await resent(home) == 2
+
+
+@pytest.mark.promise("catch-up:developer:missed")
+async def test_a_developers_reply_is_found(home: House) -> None:
+    await install(home)
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    case = await home.case()
+    assert case.summary
+    home.slack.workspace.post(identity.SUMMARIES, DEVELOPER, "Look at the cart", thread_ts=case.summary.ts)
+    home.slack.workspace.post(identity.SUMMARIES, DEVELOPER, "Lunch?")
+    await look(home, deep=False)
+    await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
+    assert await entries(home) == [("reporter", "The cart total is wrong"), ("developer", "Look at the cart")]
+
+
+@pytest.mark.promise("catch-up:installation:nothing-older")
+async def test_nothing_older_than_the_installation_starts_a_case(home: House) -> None:
+    home.slack.workspace.post(identity.REPORTS, REPORTER, "An old story", thread_ts=home.thread.ts)
+    await install(home)
+    fresh = home.slack.workspace.post(identity.REPORTS, REPORTER, "A new report")
+    await look(home)
+
+    async def opened() -> bool:
+        async with home.database.begin() as work:
+            return bool(await work.overview.cases(open_only=False))
+
+    await home.until(opened, "the new report becomes a case")
+    async with home.database.begin() as work:
+        assert [case.thread.ts for case in await work.overview.cases(open_only=False)] == [fresh.ts]
+    assert await resent(home) == 1
+
+
+@pytest.mark.promise("catch-up:fresh:left-alone")
+async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_look(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.workflows.house.QUIET", 4.0)
+    monkeypatch.setattr("threadline.activities.catch_up.ROTATION", 0)  # which would find it by chance
+    async with house(database, pool) as home:
+        await install(home, float(home.thread.ts) - 60)
+
+        async def old_enough() -> bool:
+            return time.time() > float(home.thread.ts) + 4
+
+        await home.until(old_enough, "the report is old enough to be judged")
+        home.slack.workspace.post(identity.REPORTS, REPORTER, "Just now", thread_ts=home.thread.ts)
+        await look(home)
+        assert await resent(home) == 1
+        await home.until_status(CaseStatus.PENDING_VERIFICATION)
+        assert await entries(home) == [("reporter", "The cart total is wrong")]
+
+        async def found() -> bool:
+            await look(home, deep=False)
+            return len(await entries(home)) == 2
+
+        await home.until(found, "a shallow look finds what was too fresh", 30)
+        assert await resent(home) == 2
+
+
+@pytest.mark.promise("catch-up:rate-limit:waits")
+async def test_a_rate_limit_in_the_middle_is_waited_for(home: House) -> None:
+    await install(home, float(home.thread.ts) - 60)
+    for number in range(3):
+        home.slack.workspace.post(identity.REPORTS, REPORTER, f"Report {number}")
+    home.slack.faults.rate_limit("conversations.replies", 4, 1)
+    home.slack.faults.rate_limit("conversations.history", 2, 1)
+    await look(home)
+    assert await resent(home) == 4
+
+
+async def test_a_request_during_a_look_is_a_look_of_its_own(home: House) -> None:
+    await install(home)
+    home.slack.faults.slow("conversations.history", 1, 3)
+    client = home.environment.client
+    await client.start_workflow(
+        addressing.CATCH_UP_WORKFLOW, CatchUpState(), id=addressing.CATCH_UP_ID, task_queue=addressing.CORE_QUEUE
+    )
+    handle = client.get_workflow_handle(addressing.CATCH_UP_ID)
+    await asyncio.gather(*(handle.signal(addressing.LOOK, args) for args in ({"deep": True}, "nonsense", None)))
+    await until_looked(home)
+    begun = [
+        event.activity_task_scheduled_event_attributes
+        for event in (await handle.fetch_history()).events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    looks = [scheduled for scheduled in begun if scheduled.activity_type.name == "begin_look"]
+    assert len(looks) == 3, "the one under way, the one that was asked for, and one for what was too young for that"
+    assert looks[1].input.payloads[0].data == b"true"

@@ -1,0 +1,67 @@
+"""What chaos found, reduced: each was a message lost or a case stuck, on real parts."""
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from tests.workflows.house import house
+from threadline.bootstrap.gateway import CaseThreads
+from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import BugState
+from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.events import Lookup
+from threadline.slack.client import POST_EVENT
+
+_STORED = text("SELECT count(*) FROM bug_conversations WHERE bug_id = 'BUG-1' AND message_id = :message_id")
+
+
+@pytest.mark.promise("case:cancel:twice")
+async def test_a_cancel_of_a_run_that_continues_a_cancelled_one_still_closes_the_case(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with house(database, pool) as home:
+        report = home.message(
+            messages.REPORT, messages.REPORTER, identity.REPORTER, "The cart total is wrong", home.thread.ts
+        )
+        handle = await home.environment.client.start_workflow(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=home.thread, stopped=True),
+            id=addressing.bug_workflow_id(home.thread),
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=addressing.INCOMING_MESSAGE,
+            start_signal_args=[report],
+        )
+        await handle.cancel()
+        await home.until_status("new", "resolved")
+        assert (await home.case()).close_reason == "operator_cancelled"
+
+
+@pytest.mark.promise("intake:reply:thread-not-registered")
+async def test_a_reply_under_a_root_whose_post_was_never_confirmed_reaches_its_case(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    """Slack stored the summary's root, and its answer was lost: the root's metadata alone says whose thread it is."""
+    async with house(database, pool) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        root = home.slack.workspace.post(
+            identity.SUMMARIES,
+            identity.BOT_USER,
+            "BUG-1",
+            bot_id=identity.BOT_ID,
+            metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary", "bug_id": "BUG-1"}},
+        )
+        reply = home.message(
+            messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", identity.SUMMARIES
+        )
+        thread = Thread(identity.TEAM, identity.SUMMARIES, root.ts)
+        await Dispatcher(home.environment.client, CaseThreads(database)).dispatch(Lookup(thread, reply))
+
+        async def stored() -> bool:
+            async with home.database.begin() as work:
+                return bool(await work.connection.scalar(_STORED, {"message_id": reply.id}))
+
+        await home.until(stored, "the reply is stored with the case")

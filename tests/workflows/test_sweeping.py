@@ -1,0 +1,152 @@
+"""The sweeper: what was terminated runs again from the database, and what was finished and not said is said."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from tests.workflows.house import House, house, outcome
+from tests.workflows.test_catch_up import entries, install, look, resent
+from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import addressing
+from threadline.domain.bug import Action, CaseStatus, Limits, Reason
+
+
+@pytest.fixture
+async def home(database: Database, pool: asyncpg.Pool) -> AsyncIterator[House]:
+    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        await install(home)
+        yield home
+
+
+async def change(home: House, statement: str) -> int:
+    """What nobody does by hand, done to the database; returns how many rows it touched."""
+    async with home.database.begin() as work:
+        return (await work.connection.execute(text(statement))).rowcount
+
+
+def posts_with(home: House, key: str) -> list[str]:
+    """The timestamps of the bot's posts with a key."""
+    places = home.slack.workspace.channels.values()
+    return [
+        message.ts
+        for place in places
+        for message in place.messages.values()
+        if message.metadata and message.metadata["event_payload"]["key"] == key
+    ]
+
+
+async def keep(home: House, words: str) -> None:
+    """A reporter's message that was stored, and of which no workflow knows."""
+    said = home.slack.workspace.post(identity.REPORTS, identity.REPORTER, words, thread_ts=home.thread.ts)
+    message = home.message("message", "reporter", identity.REPORTER, words, said.ts)
+    async with home.database.begin() as work:
+        assert (await work.conversation.flush(home.thread, [message])).message_due
+
+
+@pytest.mark.promise("sweep:terminated:carries-on")
+async def test_a_terminated_case_carries_on_without_a_word(home: House) -> None:
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    await home.handle.terminate("by accident")
+    await keep(home, "Is it the discount?")
+    await look(home)
+    await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
+    assert len(posts_with(home, "BUG-1:turn:1:findings")) == 1
+    assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
+    assert await resent(home) == 0
+
+
+@pytest.mark.promise("sweep:terminated:accepted-message")
+async def test_a_message_that_was_accepted_and_terminated_before_it_was_stored_is_found(home: House) -> None:
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    await home.developer("Is it the discount?")
+    await home.handle.terminate("with a message that was accepted and maybe not stored")
+    await look(home)
+    await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
+    assert [entry for entry in await entries(home) if entry == ("developer", "Is it the discount?")] != []
+    assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
+
+
+@pytest.mark.promise("sweep:terminated:closed-message")
+async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(home: House) -> None:
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    await home.reporter("never mind", "close")
+    await home.until_status(CaseStatus.RESOLVED)
+    await home.until_said("Write in this thread to reopen it")
+    await keep(home, "It is back")
+    await look(home)
+    await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
+
+
+@pytest.mark.promise("sweep:answer:said")
+@pytest.mark.parametrize(
+    ("lost", "moved"),
+    [
+        ("BUG-1:turn:1:findings", "UPDATE agent_turns SET finished_at = now() - interval '1 hour'"),
+        (
+            f"BUG-1:closing:1:{identity.REPORTS}",
+            "UPDATE cases SET resolved_at = now() - interval '1 hour' WHERE status = 'resolved'",
+        ),
+    ],
+)
+async def test_what_finished_and_was_never_said_is_said(home: House, lost: str, moved: str) -> None:
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    if "closing" in lost:
+        await home.reporter("never mind", "close")
+        await home.until_status(CaseStatus.RESOLVED)
+
+    async def said() -> bool:
+        return bool(posts_with(home, lost))
+
+    await home.until(said, lost)
+    for place in home.slack.workspace.channels.values():
+        for ts in [ts for ts in posts_with(home, lost) if ts in place.messages]:
+            home.slack.workspace.delete(place.id, ts)
+    assert await change(home, f"DELETE FROM slack_posts WHERE key = '{lost}'") == 1  # noqa: S608 - a key of ours
+    await look(home)
+    assert not posts_with(home, lost), "what ended a moment ago may still be on its way"
+    assert await change(home, moved) == 1
+    await look(home)
+    await home.until(said, lost)
+    await look(home)
+    assert len(posts_with(home, lost)) == 1
+
+
+@pytest.mark.promise("sweep:terminated:unanswered")
+async def test_a_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    script = outcome(Action.ASK_REPORTER), outcome(Action.POST_FINDINGS)
+    async with house(database, pool, *script, limits=Limits(reporter_timeout=3600)) as home:
+        await install(home)
+        await home.report()
+        await home.until_status(CaseStatus.AWAITING_REPORTER)
+        await home.handle.terminate("by accident")
+        async with home.database.begin() as work:  # as far as the silence got
+            await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+        await look(home)
+        await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
+        assert home.agent.requests[-1].unanswered
+
+
+@pytest.mark.promise("sweep:clock:restarted")
+async def test_the_clock_of_an_open_escalation_is_started_again(database: Database, pool: asyncpg.Pool) -> None:
+    async with house(database, pool, outcome(Action.ESCALATE)) as home:
+        await install(home)
+        await home.report()
+        await home.until_status(CaseStatus.ESCALATED)
+        clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
+        await clock.terminate("by accident")
+        await look(home)
+        state = await clock.query("state")
+        assert state["next"]["kind"] == "acknowledge_reminder"
+        assert not state["acknowledged"]
+        began = (await clock.describe()).start_time
+        await look(home)
+        assert (await clock.describe()).start_time == began
