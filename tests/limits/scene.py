@@ -83,15 +83,15 @@ class Ground:
         """A gateway's way to Temporal."""
         return Dispatcher(client or self.client, CaseThreads(self.database))
 
-    async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 500) -> None:
-        """As Slack does: again, until it is accepted."""
+    async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 100) -> None:
+        """As Slack does: again, and each time later, until it is accepted."""
         route = Close(thread, message) if message.kind == messages.CLOSE else Message(thread, message)
-        for _ in range(tries):
+        for attempt in range(tries):
             try:
                 await self.dispatcher().dispatch(route)
             except NotAccepted as refusal:
                 self.refused.append(refusal)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
             else:
                 self.sent[message.id] = message
                 return

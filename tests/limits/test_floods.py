@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 
 from tests.limits.scene import Ground, laid_out
 from threadline.db.engine import Database
+from threadline.domain.bug import Limits
 
 IN_FULL = os.environ.get("THREADLINE_LIMITS") == "full"
 PER_RUN, SUGGESTED = (10_000, 4_096) if IN_FULL else (1_000, 410)
@@ -52,6 +53,24 @@ async def _signals(ground: Ground, run: WorkflowExecution) -> int:
     handle = ground.client.get_workflow_handle(run.id, run_id=run.run_id)
     kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
     return len([1 async for event in handle.fetch_history_events() if event.event_type == kind])
+
+
+@pytest.mark.promise("limits:flood:drained-first")
+async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continues_before_it_does_anything_else(
+    ground: Ground,
+) -> None:
+    """In a flood something is always pending when a step ends: the next step would keep the run for ever."""
+    thread = ground.thread()
+    await ground.deliver(thread, ground.report(thread))
+    await ground.deliver_all([(thread, ground.message(thread, number)) for number in range(1, 700)], SENDERS)
+    first = (await ground.handle(thread).describe()).run_id
+    async with ground.working(Limits(history_events=15), reactions=False):
+        await ground.until_stored()
+        assert await ground.faults() == []
+    history = await ground.client.get_workflow_handle(ground.handle(thread).id, run_id=first).fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    assert [name for name in scheduled if name and name != "add_reactions"] == ["open_case", *["flush_messages"] * 2]
+    assert history.events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
 @pytest.mark.promise("limits:flood:wall")

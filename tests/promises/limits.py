@@ -37,11 +37,19 @@ LIMITS = Area(
         Promise(
             "limits:flood:one-thread",
             "More messages in one thread than one run may have are all stored once.",
-            "continue-as-new between steps as soon as the server suggests it, long before it refuses.",
+            "continue-as-new between steps as soon as the server suggests it, long before it refuses; what it refuses "
+            "is not acknowledged, and comes again.",
             (
+                "Above some 300 messages a second in one thread no task of the workflow ends before a hundred more "
+                "have come, and the server has it done again: nothing goes on until it refuses signals, at 10,000.",
                 "The suite plays it on a server that stops at a tenth of the usual 10,000; `make limits` plays it in "
                 "full size.",
             ),
+        ),
+        Promise(
+            "limits:flood:drained-first",
+            "A run that is due to continue as new stores what is pending, and begins nothing else before it does.",
+            "`_proceed` in `workflows/bug_investigation.py`, behind the gate `DRAIN_FIRST` of `workflows/patches.py`.",
         ),
         Promise(
             "limits:flood:wall",

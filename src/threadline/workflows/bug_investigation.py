@@ -102,9 +102,11 @@ class BugInvestigationWorkflow:
             self._case.interrupt_turn()
             return None
         if self._must_continue_as_new():
-            if self._case.inbox.fits_one_batch():
+            inbox = self._case.inbox
+            draining = not inbox.fits_one_batch() and patches.DRAIN_FIRST.passed()
+            if inbox.fits_one_batch() or (draining and inbox.fits_next_run()):
                 workflow.continue_as_new(state, memo=self._memo())
-            if patches.DRAIN_FIRST.passed():
+            if draining:
                 return None  # in a flood, step after step would keep the run until the server refuses its signals
         if due := self._due():
             self._disarm()

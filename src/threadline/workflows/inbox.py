@@ -58,8 +58,12 @@ class Inbox:
         }
 
     def fits_one_batch(self) -> bool:
-        """Whether little enough is pending to be carried into another run, whose input has a limit of 2 MiB."""
+        """Whether one flush would take all that is pending."""
         return len(self.batch()) == len(self._pending)
+
+    def fits_next_run(self) -> bool:
+        """Whether little enough is pending to be carried into another run, whose input has a limit of 2 MiB."""
+        return sum(map(_bytes, self._pending)) <= MAX_BYTES
 
 
 def _bytes(message: IncomingMessage) -> int:

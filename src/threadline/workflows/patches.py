@@ -27,7 +27,7 @@ class Gate:
 
 
 DRAIN_FIRST = Gate("drain-before-continuing", date(2027, 6, 1))
-"""A run that is to continue as new stores what is pending before it begins another step."""
+"""A run that is to continue as new stores what is pending, until the next run can take it, and begins no step."""
 
 GATES = (DRAIN_FIRST,)
 """All that there are."""
