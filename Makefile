@@ -45,6 +45,10 @@ test: setup ## everything that CI runs
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PYTEST)
 
+.PHONY: bench
+bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
+	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))
+
 .PHONY: format
 format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .

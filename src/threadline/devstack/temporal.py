@@ -20,7 +20,7 @@ SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
 # A laptop's server has one user: by default each activity waits up to 50 ms in the queues that these set free.
-_BRAKES = {
+UNHURRIED: Mapping[str, object] = {
     "history.transferProcessorMaxPollRPS": 5000,
     "history.transferProcessorMaxPollHostRPS": 20000,
     "history.timerProcessorMaxPollRPS": 5000,
@@ -34,8 +34,17 @@ class TemporalServer:
     ui_url: str
 
 
-async def start(family: Family, home: Path, ports: Ports, environment: Mapping[str, str]) -> TemporalServer:
+async def start(
+    family: Family,
+    home: Path,
+    ports: Ports,
+    environment: Mapping[str, str],
+    configuration: Mapping[str, object] = UNHURRIED,
+) -> TemporalServer:
     """Start the server; its data lies in `home/temporal`.
+
+    Args:
+        configuration: what Temporal calls dynamic configuration, such as its limits, by name.
 
     Raises:
         Permanent: the binary is missing, or the server does not come up.
@@ -47,7 +56,7 @@ async def start(family: Family, home: Path, ports: Ports, environment: Mapping[s
     await family.start(
         Command(
             "temporal",
-            _arguments(folder / "temporal.db", port, ui_port, metrics_port),
+            _arguments(folder / "temporal.db", port, ui_port, metrics_port, configuration),
             environment,
             ready=_serving(address),
             grace=5,
@@ -56,11 +65,13 @@ async def start(family: Family, home: Path, ports: Ports, environment: Mapping[s
     return TemporalServer(address, f"http://{HOST}:{ui_port}")
 
 
-def _arguments(database: Path, port: int, ui_port: int, metrics_port: int) -> tuple[str, ...]:
+def _arguments(
+    database: Path, port: int, ui_port: int, metrics_port: int, configuration: Mapping[str, object]
+) -> tuple[str, ...]:
     options = {"ip": HOST, "port": port, "ui-port": ui_port, "metrics-port": metrics_port, "db-filename": database}
     repeated = [
         *(("sqlite-pragma", pragma) for pragma in _PRAGMAS),
-        *(("dynamic-config-value", f"{name}={value}") for name, value in _BRAKES.items()),
+        *(("dynamic-config-value", f"{name}={value}") for name, value in configuration.items()),
         *(("search-attribute", f"{name}=Keyword") for name in SEARCH_ATTRIBUTES),
     ]
     pairs = [*((name, str(value)) for name, value in options.items()), ("log-level", "warn"), *repeated]
