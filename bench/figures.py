@@ -1,5 +1,6 @@
 """What a measurement comes to: the figures of several runs, beside a floor, and what was aimed at."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -93,4 +94,4 @@ def pair(ours: Iterable[float], floor: Iterable[float], unit: str) -> tuple[Figu
 def percentile(values: Sequence[float], share: float) -> float:
     """The value that a `share` (0 to 1) of the others do not exceed, by the nearest rank."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -40,7 +40,7 @@ async def _serve(temporal: str, slack: str, address: str) -> None:
 
     if address == "socket":
         handler = AsyncSocketModeHandler(app, identity.APP_TOKEN, web_client=app.client)
-        await handler.connect_async()  # type: ignore[no-untyped-call] - Bolt's
+        await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt's has none
     else:
         host, _, port = address.rpartition(":")
         runner = web.AppRunner(app.web_app(path="/slack/events", port=int(port)), access_log=None)

@@ -46,6 +46,11 @@ WHERE c.bug_id = :bug_id AND o.bug_id = c.bug_id AND o.message_type = 'report' A
   AND o.message_id = ANY(:originals)
 """)
 """The title was taken from the report's first sentence."""
+_CORRECTED = text("""
+SELECT EXISTS (SELECT FROM bug_conversations WHERE bug_id = :bug_id AND correction_of = ANY(:originals)
+               AND correction_of <> '')
+""")
+"""Whether anything stored corrects one of these; the condition on the empty string is the index's own."""
 _CLOSED_AGAIN = text("""
 UPDATE bug_conversations c SET wakes = true
 WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn IS NULL
@@ -231,8 +236,11 @@ _ID_KEPT = 200
 async def _correct(connection: AsyncConnection, case: case_row.Case, stored: Sequence[IncomingMessage]) -> None:
     """Bring originals to their present wording, whichever of the two came first; what is deleted stays deleted."""
     originals = sorted({message.correction_of or message.id for message in stored})
-    if originals:
-        which = {"bug_id": case.bug_id, "originals": originals}
+    if not originals:
+        return
+    which = {"bug_id": case.bug_id, "originals": originals}
+    # Nearly always there is none, and four statements need not be made.
+    if (await connection.execute(_CORRECTED, which)).scalar_one():
         await connection.execute(_DELETE, which)
         await connection.execute(_DELETE_FILES, which)
         await connection.execute(_EDIT, which)

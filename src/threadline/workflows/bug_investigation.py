@@ -136,7 +136,7 @@ class BugInvestigationWorkflow:
     async def _flush(self) -> None:
         case = self._case
         batch = case.inbox.batch()
-        request = FlushRequest(case.state.thread, batch)
+        request = FlushRequest(case.state.thread, batch, begin=self._step is None and not case.closing)
         case.merge(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
         case.inbox.stored(len(batch))
         if not case.marks.bug_id:
