@@ -1,7 +1,8 @@
 """The command line: which rows, how much of them, and where the results go."""
 
 import argparse
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from bench.machine import this_machine
 from bench.rows import cache, conversation, gateway, growth, latency, recovery, replay, start, throughput, turn
 from bench.scale import FULL, QUICK, SCALES, Scale
 
-Measure = Callable[[Ground], AsyncIterator[Row]]
+Measure = Callable[[Ground], AsyncGenerator[Row, None]]
 TOPICS: dict[str, Measure] = {
     "gateway": gateway.measure,
     "latency": latency.measure,
@@ -45,9 +46,11 @@ async def run(asked: argparse.Namespace, folder: Path) -> int:
     """Measure what was asked for; returns the exit code, which is 0 also when a goal is missed."""
     console = Console()
     scale, machine = SCALES[asked.scale], this_machine()
-    found = [row async for row in measured(asked.topics, scale, folder, console)]
+    found: list[Row] = []
+    async for row in measured(asked.topics, scale, folder, console):
+        found.append(row)
+        report.write(asked.json, found, scale, machine)  # what was measured is kept, whatever becomes of the rest
     console.print(report.table(found, scale, machine))
-    report.write(asked.json, found, scale, machine)
     if asked.page:
         report.replace_table(asked.page, found, scale, machine)
     return 0
@@ -59,10 +62,9 @@ async def measured(
     """The rows, one topic after the other; each topic has servers of its own, so that none pays for another's data."""
     for topic in topics:
         with (console or Console(quiet=True)).status(f"measuring {topic}, {scale.name} …"):
-            async with ground(scale, folder / topic) as under:
-                rows = [row async for row in TOPICS[topic](under)]
-        for row in rows:
-            yield row
+            async with ground(scale, folder / topic) as under, aclosing(TOPICS[topic](under)) as rows:
+                async for row in rows:
+                    yield row
 
 
 __all__ = ["QUICK", "TOPICS", "arguments", "measured", "run"]

@@ -9,24 +9,25 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Scale:
-    """`rounds` are the runs of each figure; `share` is how much of the full load is put on."""
+    """`rounds` are the runs of each figure; `share` is how much of the full load, `sizes` how many sizes are tried."""
 
     name: str
     rounds: int
     share: float
+    sizes: int
 
     def of(self, full: int, least: int = 1) -> int:
         """So many of `full`, and no fewer than `least`."""
         return max(least, round(full * self.share))
 
     def some(self, *full: int) -> tuple[int, ...]:
-        """The sizes that are tried: the first alone when there is no time for the others."""
-        return full if self.share > TINY.share else full[:1]
+        """The sizes that are tried, the smallest first: the large ones take the time."""
+        return full[: self.sizes]
 
 
-FULL = Scale("full", rounds=5, share=1.0)
-QUICK = Scale("quick", rounds=3, share=0.2)
-TINY = Scale("tiny", rounds=1, share=0.01)
+FULL = Scale("full", rounds=5, share=1.0, sizes=3)
+QUICK = Scale("quick", rounds=2, share=0.15, sizes=2)
+TINY = Scale("tiny", rounds=1, share=0.01, sizes=1)
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
 
 

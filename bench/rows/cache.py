@@ -1,7 +1,7 @@
 """What a workflow takes up in a worker's cache, and what CPU each of its tasks costs, without any activity's part."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 
@@ -23,7 +23,7 @@ Cost = tuple[float, float]
 """KiB for each workflow, and CPU milliseconds for each of its tasks."""
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     count, clock = ground.scale.of(300, least=5), Clock()
     rounds = min(3, ground.scale.rounds)
     given = (ground.temporal_address, ground.databases.owner, f"{ground.slack_url}/api/")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
 
 import asyncpg
@@ -32,7 +32,7 @@ _READ = "SELECT * FROM least_conversation WHERE thread = $1 AND id > $2 ORDER BY
 Times = tuple[float, float]
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     clock, length = Clock(), ground.scale.of(LENGTH, least=BATCH)
     connection = await asyncpg.connect(ground.databases.owner)
     try:

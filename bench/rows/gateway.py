@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ THREADS = 64
 Send = Callable[[Json], Awaitable[None]]
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     for way, opened in (("HTTP", _by_http), ("socket", _by_socket)):
         async with opened(ground) as (ours, floor):
             said = _Said()

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from typing import TypeVar
 
 from bench.figures import Figure, Goal, Row
@@ -25,7 +25,7 @@ STEPS = ("flush", "claim", "finish", "settle")
 Value = TypeVar("Value")
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     async with paths(ground) as (ours, _):
         meter = Meter(ours.pids)
         (thread,) = await ours.open(1)

@@ -1,7 +1,7 @@
 """How long a message takes until it is stored, and until the agent's turn on it has started."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ class Times:
     started: tuple[float, ...]
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     count = ground.scale.of(60, least=4)
     async with paths(ground) as (ours, _):
         floor = _Least(ground)

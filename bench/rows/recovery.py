@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from sqlalchemy import text
 
@@ -22,7 +22,7 @@ _HELD = tuple(f"investigating:BUG-{number}" for number in range(1, 5))
 """As many cases as an agent worker runs at once; the model keeps them all waiting."""
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     """It has a devstack of its own: the real agents' worker and CLI, at work on cases that people reported."""
     kills = 1 if ground.scale.share < 1 else 2
     wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE))

@@ -1,7 +1,7 @@
 """How fast a long history is replayed: by a worker whose cache has lost the thread, and by a check before a deploy."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -24,7 +24,7 @@ _ENDLESS = {"limit.historyCount.suggestContinueAsNew": 40_000}
 _EVENTS_OF_A_TURN, _BURST = 6, 5
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     length = ground.scale.of(LENGTH, least=150)
     unlimited = {**temporal.UNHURRIED, **_ENDLESS}
     async with another_ground(ground.scale, ground.folder / "endless", unlimited) as endless:

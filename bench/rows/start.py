@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from bench.figures import Row, pair
 from bench.ground import Ground, machine_environment
@@ -18,7 +18,7 @@ REST = 1.0
 Started = tuple[float, float]
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     for queue in ("core", "agents"):
         ours, floor = await by_turns(ground.scale.rounds, lambda: _worker(ground, queue), _imported)  # noqa: B023
         seconds = pair((run[0] for run in ours), (run[0] for run in floor), "s")

@@ -1,7 +1,7 @@
 """Messages through the whole path, by bursts and one by one, on one thread and on many; and the history they leave."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from bench.figures import Figure, Goal, Row
@@ -27,7 +27,7 @@ class Load:
     core_cpu: float
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     async with paths(ground) as (ours, floor):
         flat: dict[int, list[Load]] = {}
         for threads in ground.scale.some(1, 50, 500):

@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ class Took:
     memory: float
 
 
-async def measure(ground: Ground) -> AsyncIterator[Row]:
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     clock, alone = Clock(), ground.scale.some(*AT_ONCE)
     async with ModelSandbox.running(default=_answer) as model:
         for at_once in alone:

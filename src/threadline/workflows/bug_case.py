@@ -44,6 +44,7 @@ class BugCase:
         self.state = state
         self.inbox = Inbox(state.pending, state.seen)
         self._entered = entered
+        self.begun = False  # has what was stored since the last turn begun the next one?
         self.trouble = ""
         """Why the last attempt at the present turn failed, in words."""
         self.attempt: workflow.ActivityHandle[TurnEnded] | None = None
@@ -162,7 +163,7 @@ class BugCase:
             if self.marks.reporter_due or self.inbox.holds_from(self.marks.reporter_id):
                 return  # the answer came while that was said
             self.state.unanswered = True
-            await self._change(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+            await self._take(self._wait(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED))
             return
         if self.marks.pull_request_open:
             await self.look_up_fix()
@@ -199,11 +200,11 @@ class BugCase:
 
     async def _begin(self, number: int) -> asyncio.Task[None] | None:
         """Take the first steps of a turn; what is returned is still being said, and keeps nobody waiting."""
-        before, told = self.marks, None
+        before, told, begun, self.begun = self.marks, None, self.begun, False
         if before.status is not CaseStatus.INVESTIGATING:
             reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
-            await self._change(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES))
-        if before.begun and before.turn == 0 and before.closings == 0:
+            await self._take(self._wait(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES)))
+        if begun and before.turn == 0 and before.closings == 0:
             told = asyncio.create_task(self._notice(NoticeKind.INTAKE))
         elif before.turn == 0 and before.closings == 0:  # said once, also when an earlier run ended before it could
             self.merge(await call(CaseActivities.parse_bug_report, before.bug_id, summary="read the report"))
@@ -278,19 +279,15 @@ class BugCase:
         await self._wait_as(CaseStatus.PENDING_VERIFICATION, reason, self.state.limits.developer_timeout)
 
     async def _wait_as(self, status: CaseStatus, reason: Reason, timeout: float) -> None:
-        change = self._wait(status, reason, timeout)
-        await self._change(change.to, change.reason, change.wait_until)
+        await self._take(self._wait(status, reason, timeout))
 
-    def _wait(self, status: CaseStatus, reason: Reason, timeout: float) -> StatusChange:
-        until = workflow.now().timestamp() + timeout if timeout and not self._never_by_silence(status) else 0.0
+    def _wait(self, status: CaseStatus, reason: Reason, timeout: float = 0.0) -> StatusChange:
+        never_by_silence = self.marks.escalated and status is not CaseStatus.AWAITING_REPORTER
+        until = workflow.now().timestamp() + timeout if timeout and not never_by_silence else 0.0
         return StatusChange(self.marks.bug_id, status, reason, wait_until=until)
 
-    def _never_by_silence(self, status: CaseStatus) -> bool:
-        return self.marks.escalated and status is not CaseStatus.AWAITING_REPORTER
-
-    async def _change(self, to: CaseStatus, reason: Reason, wait_until: float = 0.0) -> None:
-        change = StatusChange(self.marks.bug_id, to, reason, wait_until=wait_until)
-        self.merge(await call(CaseActivities.update_status, change, summary=f"{to}: {reason}"))
+    async def _take(self, change: StatusChange) -> None:
+        self.merge(await call(CaseActivities.update_status, change, summary=f"{change.to}: {change.reason}"))
 
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
         notice = Notice(self.marks.bug_id, kind, ordinal, detail)
