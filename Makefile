@@ -50,6 +50,10 @@ test: setup ## everything that CI runs
 chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200, or SEED=7 for one again
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
 
+.PHONY: bench
+bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
+	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))
+
 .PHONY: format
 format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .

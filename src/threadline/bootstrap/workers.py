@@ -49,6 +49,7 @@ from threadline.settings import (
     LogSettings,
     RepositorySettings,
     SlackSettings,
+    WorkerSettings,
 )
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
@@ -93,7 +94,8 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             core = _CoreSettings()
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
-            workers.append(_core_worker(client, await opened.enter_async_context(_core_activities(core, client))))
+            activities_of_core = await opened.enter_async_context(_core_activities(core, client))
+            workers.append(_core_worker(client, activities_of_core, core.worker.cached_workflows))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
@@ -103,7 +105,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, activities: list[Callable[..., Any]]) -> Worker:
+def _core_worker(client: Client, activities: list[Callable[..., Any]], cached_workflows: int) -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
@@ -111,7 +113,7 @@ def _core_worker(client: Client, activities: list[Callable[..., Any]]) -> Worker
         activities=activities,
         interceptors=[FaultInterceptor()],
         workflow_runner=workflow_runner(),
-        max_cached_workflows=1000,
+        max_cached_workflows=cached_workflows,
         max_concurrent_workflow_tasks=20,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
@@ -144,6 +146,7 @@ class _CoreSettings:
     catch_up: CatchUpSettings = field(default_factory=CatchUpSettings.read)
     repository: RepositorySettings = field(default_factory=RepositorySettings.read)
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
+    worker: WorkerSettings = field(default_factory=WorkerSettings.read)
 
 
 @asynccontextmanager
