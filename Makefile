@@ -46,6 +46,10 @@ test: setup ## everything that CI runs
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PYTEST)
 
+.PHONY: limits
+limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000 threads
+	THREADLINE_LIMITS=full $(BIN)/pytest tests/limits $(PYTEST)
+
 .PHONY: chaos
 chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200, or SEED=7 for one again
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))

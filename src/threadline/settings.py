@@ -102,6 +102,23 @@ class LogSettings(_Section):
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="THREADLINE_LOG_LEVEL")
 
 
+class DeploymentSettings(_Section):
+    """Temporal's worker versioning: which build of this code the core worker is. Without a name there is none."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    deployment: str = ""
+    build_id: str = ""
+
+    @model_validator(mode="after")
+    def _named_both_or_neither(self) -> Self:
+        if "." in self.deployment:
+            raise ValueError("THREADLINE_DEPLOYMENT may hold no dot: Temporal puts one before the build's id")
+        if bool(self.deployment) != bool(self.build_id):
+            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID are set together, or neither")
+        return self
+
+
 class SlackSettings(_Section):
     """How the gateway and the core worker reach Slack."""
 

@@ -40,6 +40,7 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
         "cases list",
         "cases show",
         "cases resolve",
+        "cases quarantine",
         "replay",
     ],
 )

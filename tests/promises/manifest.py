@@ -3,9 +3,11 @@
 from tests.promises.agent import AGENT
 from tests.promises.case import CASE
 from tests.promises.catch_up import CATCH_UP, SWEEP
+from tests.promises.deploy import DEPLOY
 from tests.promises.devstack import DEVSTACK
 from tests.promises.fix import FIX
 from tests.promises.intake import INTAKE
+from tests.promises.limits import LIMITS
 from tests.promises.operation import OPERATION
 from tests.promises.order import ORDER
 from tests.promises.post import POST
@@ -20,6 +22,7 @@ AREAS = (
     INTAKE,
     CATCH_UP,
     SWEEP,
+    LIMITS,
     ORDER,
     TURN,
     POST,
@@ -30,6 +33,7 @@ AREAS = (
     SILENCE,
     CASE,
     REPLAY,
+    DEPLOY,
     OPERATION,
     DEVSTACK,
 )

@@ -1,5 +1,7 @@
 """Workflows as a careless change would leave them: under their names, with other commands than are on record."""
 
+from datetime import date
+
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
@@ -9,6 +11,7 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.calls import call
+from threadline.workflows.patches import Gate
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -41,3 +44,71 @@ class AnotherOrder(BugInvestigationWorkflow):
         if self._case.inbox and not self._opened:
             await self._flush()
         await super()._take_in()
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class OneActivityMoreLater(BugInvestigationWorkflow):
+    """Goes the recorded way for a while."""
+
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+        self._flushes = 0
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        return await super().run(state)
+
+    async def _flush(self) -> None:
+        self._flushes += 1
+        if self._flushes > 1:
+            await call(IntakeActivities.fetch_report, self._case.state.thread)
+        await super()._flush()
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class NeverEnds(BugInvestigationWorkflow):
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        await super().run(state)
+        await workflow.wait_condition(lambda: False)
+        return "never"
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class Raises(BugInvestigationWorkflow):
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        return await super().run(state)
+
+    async def _flush(self) -> None:
+        raise ValueError("the marks are of another house")
+
+
+LOOK_TWICE = Gate("look-twice", date(2027, 6, 1))
+
+
+@workflow.defn(name=addressing.BUG_WORKFLOW)
+class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
+    """The same change as `OneActivityMore`, made as it should be."""
+
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        return await super().run(state)
+
+    async def _open(self) -> None:
+        await super()._open()
+        if LOOK_TWICE.passed():
+            await call(IntakeActivities.fetch_report, self._case.state.thread)

@@ -1,5 +1,6 @@
 """The case in the database, as its workflow asks for it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -20,7 +21,7 @@ from threadline.db.work import Work
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import CaseStatus, Limits, Marks, Reason
 from threadline.domain.errors import IllegalTransition
-from threadline.domain.messages import QUARANTINED, IncomingMessage, clean
+from threadline.domain.messages import IncomingMessage, clean
 from threadline.domain.redaction import redact, redact_files
 
 _log = structlog.get_logger(__name__)
@@ -65,6 +66,18 @@ async def _describe(work: Work, bug_id: str) -> Marks:
     )
 
 
+def tell_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
+    """One line for each message that could not be read; what it says stays in the database."""
+    for message in ids:
+        _log.error(
+            "message_quarantined",
+            message=message,
+            slack_thread=thread.key,
+            case=case,
+            advice="`threadline cases quarantine` shows it; nobody has answered it",
+        )
+
+
 class LiveCaseActivities(CaseActivities):
     """Each method is one unit of work."""
 
@@ -81,12 +94,13 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
-        for message in request.messages:
-            if message.kind == QUARANTINED:
-                _log.warning("message_quarantined", message=message.id, thread=request.thread.key)
         async with self._database.begin() as work:
-            marks = await work.conversation.flush(request.thread, [_without_secrets(each) for each in request.messages])
-            return await self._begin(work, marks) if request.begin and _turn_due(marks) else marks
+            marks = await work.conversation.flush(request.thread, [without_secrets(each) for each in request.messages])
+            quarantined = work.conversation.quarantined
+            if request.begin and _turn_due(marks):
+                marks = await self._begin(work, marks)
+        tell_quarantined(request.thread, quarantined, case=marks.bug_id)
+        return marks
 
     async def _begin(self, work: Work, marks: Marks) -> Marks:
         """An activity less on the way to the agent. When the answer is lost, the next flush finds the step taken."""
@@ -123,6 +137,6 @@ class LiveCaseActivities(CaseActivities):
         return marks
 
 
-def _without_secrets(message: IncomingMessage) -> IncomingMessage:
+def without_secrets(message: IncomingMessage) -> IncomingMessage:
     """Not every signal is from a gateway of today: an older one, or what cannot be read, may hold a secret."""
     return replace(message, text=clean(redact(message.text)), files=redact_files(message.files))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from temporalio import activity
 
+from threadline.activities.cases import tell_quarantined, without_secrets
 from threadline.contracts.bug import Forward, IntakeActivities
 from threadline.contracts.options import FETCH_ATTEMPTS
 from threadline.db.attachments import PendingFile
@@ -76,6 +77,9 @@ class LiveIntakeActivities(IntakeActivities):
     async def forward_reply(self, forward: Forward) -> bool:
         report = await self._report_of(forward.thread)
         if report is None:
+            async with self._database.begin() as work:
+                quarantined = await work.quarantine.keep(forward.thread, [without_secrets(forward.message)])
+            tell_quarantined(forward.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="no case has this thread")
             return False
         await self._deliver(report, forward.message)

@@ -4,6 +4,7 @@ from threadline.bootstrap.codec import run_codec
 from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
 from threadline.bootstrap.doctor import Check, examine
 from threadline.bootstrap.gateway import run_gateway
+from threadline.bootstrap.replaying import Verdict, Wanted, verdicts
 from threadline.bootstrap.temporal import replayer, temporal_client
 from threadline.bootstrap.workers import run_worker, upgrade_database
 
@@ -11,6 +12,8 @@ __all__ = [
     "CaseDesk",
     "CaseFile",
     "Check",
+    "Verdict",
+    "Wanted",
     "case_desk",
     "examine",
     "replayer",
@@ -19,4 +22,5 @@ __all__ = [
     "run_worker",
     "temporal_client",
     "upgrade_database",
+    "verdicts",
 ]

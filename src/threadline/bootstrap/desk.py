@@ -12,6 +12,7 @@ from threadline.bootstrap.temporal import temporal_client
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord, Transition
 from threadline.db.pull_requests import PullRequestRecord
+from threadline.db.quarantine import QuarantinedMessage
 from threadline.db.turns import TurnRecord
 from threadline.domain.messages import CLOSE, OPERATOR, IncomingMessage
 from threadline.domain.records import Entry
@@ -59,6 +60,11 @@ class CaseDesk:
                 await work.turns.turns_of(bug_id),
                 await work.pull_requests.of(bug_id),
             )
+
+    async def quarantine(self, limit: int = 50) -> list[QuarantinedMessage]:
+        """What nobody could read, the newest first."""
+        async with self._database.begin() as work:
+            return await work.quarantine.messages(limit)
 
     async def resolve(self, bug_id: str, reason: str) -> None:
         """Ask the case's workflow to end it: like everything else, that is a signal.

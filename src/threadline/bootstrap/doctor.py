@@ -4,18 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-
-from threadline.bootstrap import surroundings
+from threadline.bootstrap import queues, surroundings
 from threadline.bootstrap.catch_up import check_catch_up
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
 from threadline.db import migrate
 from threadline.db.agent_pool import agent_pool
 from threadline.db.agent_powers import excess
-from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.db.engine import Database
 from threadline.domain.errors import Permanent, Transient
 from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
@@ -50,7 +46,9 @@ async def examine() -> list[Check]:
         "database": _database,
         "agents' database": _agents_database,
         "temporal": _temporal,
-        "workers": _workers,
+        "workers": queues.served,
+        "open workflows": queues.nobody_forgotten,
+        "quarantine": _quarantine,
         "slack": _slack,
         "channels": _channels,
         "catch-up": check_catch_up,
@@ -94,20 +92,19 @@ async def _temporal() -> str:
     return f"namespace {client.namespace!r} answers, with its search attributes"
 
 
-async def _workers() -> str:
-    """A queue that nobody serves is silent: messages are kept, and nothing happens."""
-    client = await temporal_client(tries=1)
-    kinds = {
-        (CORE_QUEUE, "core"): TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        (AGENTS_QUEUE, "agents"): TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-    }
-    for (queue, name), kind in kinds.items():
-        request = DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
-        )
-        if not (await client.workflow_service.describe_task_queue(request)).pollers:
-            raise Permanent(f"Nobody serves the queue {queue!r}: start `threadline worker --queue {name}`.")
-    return "both queues are served"
+async def _quarantine() -> str:
+    """Nothing is wrong with the house when a message could not be read; that there are such is said."""
+    database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-doctor")
+    try:
+        async with database.begin() as work:
+            kept = await work.quarantine.count()
+    finally:
+        await database.dispose()
+    if not kept.newest:
+        return "nothing is in it"
+    return (
+        f"messages in it: {kept.count}, newest {kept.newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
+    )
 
 
 async def _slack() -> str:

@@ -10,6 +10,7 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.converter import DataConverter, DefaultFailureConverter
 from temporalio.envconfig import ClientConfig
+from temporalio.runtime import Runtime
 from temporalio.service import RetryConfig, RPCError
 from temporalio.worker import Replayer, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -107,8 +108,8 @@ def workflow_runner() -> WorkflowRunner:
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*passed))
 
 
-def replayer() -> Replayer:
+def replayer(runtime: Runtime | None = None) -> Replayer:
     """Replays histories against the workflows as they are now."""
     # What fails here is told to who asked, in words that are not encrypted.
     converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
-    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner())
+    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)

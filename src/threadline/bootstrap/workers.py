@@ -12,7 +12,8 @@ from typing import Any
 import structlog
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
 from threadline.activities.cases import LiveCaseActivities
@@ -45,6 +46,7 @@ from threadline.settings import (
     CatchUpSettings,
     ChannelSettings,
     DatabaseSettings,
+    DeploymentSettings,
     ForgeSettings,
     LogSettings,
     RepositorySettings,
@@ -94,8 +96,8 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             core = _CoreSettings()
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
-            activities_of_core = await opened.enter_async_context(_core_activities(core, client))
-            workers.append(_core_worker(client, activities_of_core, core.worker.cached_workflows))
+            served = await opened.enter_async_context(_core_activities(core, client))
+            workers.append(_core_worker(client, served, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
@@ -105,7 +107,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, activities: list[Callable[..., Any]], cached_workflows: int) -> Worker:
+def _core_worker(client: Client, activities: list[Callable[..., Any]], settings: "_CoreSettings") -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
@@ -113,12 +115,29 @@ def _core_worker(client: Client, activities: list[Callable[..., Any]], cached_wo
         activities=activities,
         interceptors=[FaultInterceptor()],
         workflow_runner=workflow_runner(),
-        max_cached_workflows=cached_workflows,
+        max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
+    )
+
+
+def deployment_config(name: str, build_id: str) -> WorkerDeploymentConfig | None:
+    """Temporal's worker versioning for a build, or none where it has no name.
+
+    A case moves on with its next task: it lives for weeks and can be reopened, so pinned to its build it would keep
+    every old worker running for as long.
+    https://docs.temporal.io/worker-versioning
+    """
+    if not name:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=name, build_id=build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
     )
 
 
@@ -147,6 +166,7 @@ class _CoreSettings:
     repository: RepositorySettings = field(default_factory=RepositorySettings.read)
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
     worker: WorkerSettings = field(default_factory=WorkerSettings.read)
+    deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
 
 
 @asynccontextmanager

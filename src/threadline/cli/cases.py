@@ -48,6 +48,19 @@ def show(case: Case) -> None:
 
 
 @app.command()
+def quarantine(limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50) -> None:
+    """Messages that nobody could read: they are kept, and nobody has answered them."""
+
+    async def run() -> None:
+        from threadline.bootstrap import case_desk
+
+        async with case_desk() as desk:
+            telling.quarantine(await desk.quarantine(limit))
+
+    asyncio.run(run())
+
+
+@app.command()
 def resolve(
     case: Case, reason: Annotated[str, typer.Option(help="Why; it is stored, and told in the threads.")]
 ) -> None:

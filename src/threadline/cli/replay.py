@@ -1,4 +1,4 @@
-"""`threadline replay`: would this code have taken the same decisions as the code that ran?"""
+"""`threadline replay`: would this code go on with every open workflow as the code would that began it?"""
 
 import asyncio
 from pathlib import Path
@@ -10,50 +10,45 @@ from threadline.cli import telling
 from threadline.cli.settings import adopt_running_stack
 
 if TYPE_CHECKING:
-    from temporalio.client import WorkflowHistory
-    from temporalio.worker import Replayer
+    from threadline.bootstrap import Wanted
 
-QUERY = "ExecutionStatus != 'Running'"
+_TOLD = 100
+"""Histories between two signs of life."""
 
 
 def replay(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(exists=True, dir_okay=False, help="Histories as JSON; without any, those at TEMPORAL_ADDRESS."),
+        typer.Argument(exists=True, dir_okay=False, help="Histories as JSON, instead of those at TEMPORAL_ADDRESS."),
     ] = None,
-    query: Annotated[str, typer.Option(help="Which workflows at TEMPORAL_ADDRESS.")] = QUERY,
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 100,
+    workflow: Annotated[str, typer.Option(help="One workflow's id: its newest run, open or not.")] = "",
+    query: Annotated[str, typer.Option(help="Other workflows than all that are open.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
 ) -> None:
-    """Replay recorded histories against this code; exit 1 when one would go another way."""
-    from threadline.bootstrap import replayer
+    """Replay all open workflows against this code; exit 1 when one would go another way. Run it before a deploy."""
+    from threadline.bootstrap import Wanted
+    from threadline.bootstrap.replaying import OPEN
 
     adopt_running_stack()
-
-    async def run() -> int:
-        judge = replayer()
-        histories = _read(files) if files else await _fetch(query, limit)
-        failed = [history.workflow_id for history in histories if not await _same(judge, history)]
-        telling.line(f"{len(histories) - len(failed)} of {len(histories)} histories replay as they were recorded.")
-        return 1 if failed or not histories else 0
-
-    raise typer.Exit(asyncio.run(run()))
+    wanted = Wanted(tuple(files or ()), workflow, query or OPEN, limit)
+    raise typer.Exit(asyncio.run(_judge(wanted)))
 
 
-def _read(files: list[Path]) -> "list[WorkflowHistory]":
-    from temporalio.client import WorkflowHistory
+async def _judge(wanted: "Wanted") -> int:
+    from threadline.bootstrap import verdicts
 
-    return [WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8")) for file in files]
-
-
-async def _fetch(query: str, limit: int) -> "list[WorkflowHistory]":
-    from threadline.bootstrap import temporal_client
-
-    client = await temporal_client()
-    return [history async for history in client.list_workflows(query, limit=limit).map_histories()]
-
-
-async def _same(replayer: "Replayer", history: "WorkflowHistory") -> bool:
-    result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-    if result.replay_failure is not None:
-        telling.failed(f"{history.workflow_id}: {result.replay_failure}")
-    return result.replay_failure is None
+    count, failed = 0, 0
+    async for verdict in verdicts(wanted):
+        count += 1
+        if verdict.divergence:
+            failed += 1
+            telling.failed(f"{verdict.workflow_id}, {verdict.divergence}")
+        if count % _TOLD == 0:
+            telling.line(f"{count} histories replayed so far, {failed} of them in another way.")
+    if not count:
+        telling.line(f"No workflow matches {wanted.query}: there is nothing to replay.")
+        return 0
+    telling.line(f"{count - failed} of {count} histories replay as they were recorded.")
+    if count == wanted.limit:
+        telling.line(f"That were the newest {count}: more may be open, since --limit was given.")
+    return 1 if failed else 0

@@ -13,6 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from threadline.bootstrap import CaseFile
     from threadline.db.overview import CaseRecord, Transition
+    from threadline.db.quarantine import QuarantinedMessage
     from threadline.db.turns import TurnRecord
     from threadline.devstack.stack import Stack
     from threadline.domain.records import Entry
@@ -133,6 +134,20 @@ def cases(records: "Iterable[CaseRecord]") -> None:
             f"${record.cost_usd:.2f}",
         )
     console.print(table if table.row_count else "There is no case.")
+
+
+def quarantine(kept: "Iterable[QuarantinedMessage]") -> None:
+    """Each with its whole text, which is what somebody needs who wants to know what it was."""
+    told = list(kept)
+    for message in told:
+        console.print(
+            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {message.bug_id or 'no case'}, "
+            f"thread {escape(message.thread.key)}, {escape(message.message_id)}"
+        )
+        line(message.error)
+        console.print(escape(message.text), soft_wrap=True)
+    if not told:
+        line("Nothing is in quarantine.")
 
 
 def case(file: "CaseFile") -> None:

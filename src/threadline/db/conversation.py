@@ -58,6 +58,8 @@ class StoredMessage:
 class Conversation:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+        self.quarantined: list[str] = []
+        """Ids of what `flush` put into quarantine, to be told to whoever runs the house once that is committed."""
 
     async def flush(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Marks:
         """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat.
@@ -69,7 +71,9 @@ class Conversation:
         Returns:
             the case's marks; empty ones when the thread has no case and nothing in the batch opens one.
         """
-        return await intake.flush(self._connection, thread, batch)
+        flushed = await intake.flush(self._connection, thread, batch)
+        self.quarantined += flushed.quarantined
+        return flushed.marks
 
     async def entries(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> ConversationPage:
         """A page of the conversation as it reads now, oldest first, the bot's posts among it.

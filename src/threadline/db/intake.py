@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from sqlalchemy import select, text
@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db import case_row, failures
+from threadline.db.quarantine import Quarantine
 from threadline.db.tables import attachments, bug_conversations, cases, threads
 from threadline.domain import messages, phrases
 from threadline.domain.addressing import Thread, bug_workflow_id
@@ -68,12 +69,20 @@ WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND c.wakes AND c.turn IS 
 """A close that comes when a turn already has what was said after it closes nothing: it was taken back."""
 
 
-async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Marks:
+@dataclass(frozen=True)
+class Flushed:
+    """`quarantined`: ids of the messages that are in quarantine since."""
+
+    marks: Marks
+    quarantined: list[str]
+
+
+async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Flushed:
     """See `Conversation.flush`."""
     distinct = sorted({message.id: message for message in reversed(batch)}.values(), key=_order)
     case = await case_row.lock_by_thread(connection, thread) or await _open(connection, thread, distinct)
     if case is None:
-        return Marks()
+        return Flushed(Marks(), await Quarantine(connection).keep(thread, distinct))
     addressed = [message for each in distinct if (message := _addressed(each, case.reporter_id))]
     stored = await _store(connection, case, await _unknown(connection, case, addressed))
     await _correct(connection, case, stored)
@@ -82,7 +91,8 @@ async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     if case.status == CaseStatus.RESOLVED:
         await connection.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
     await case_row.write(connection, case.bug_id, stored=case.stored + len(stored))
-    return await case_row.marks(connection, case.bug_id)
+    refused = [message.id for message in stored if message.kind == messages.QUARANTINED]
+    return Flushed(await case_row.marks(connection, case.bug_id), refused)
 
 
 def seconds(ts: str) -> Decimal:

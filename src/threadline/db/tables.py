@@ -238,6 +238,15 @@ pull_requests = Table(
     Column("merged_at", _MOMENT),
 )
 
+quarantine = Table(
+    "quarantine",
+    metadata,
+    _serial(),
+    *(_must(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
+    _must("created_at", _MOMENT),
+    UniqueConstraint("team", "channel", "thread_ts", "message_id"),
+)
+
 services = Table(
     "services",
     metadata,

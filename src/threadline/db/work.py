@@ -11,6 +11,7 @@ from threadline.db.followed import Followed
 from threadline.db.overview import Overview
 from threadline.db.posts import Posts
 from threadline.db.pull_requests import PullRequests
+from threadline.db.quarantine import Quarantine
 from threadline.db.services import Services
 from threadline.db.sla import SlaEvents
 from threadline.db.sweep import Sweep
@@ -53,6 +54,10 @@ class Work:
     @cached_property
     def pull_requests(self) -> PullRequests:
         return PullRequests(self.connection)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        return Quarantine(self.connection)
 
     @cached_property
     def services(self) -> Services:

@@ -2,7 +2,7 @@
 
 Temporal drops a signal whose payload does not decode into the handler's types, so nothing on the wire is strict:
 `parse` takes any JSON of any arity and never raises. What it cannot read becomes a `QUARANTINED` message, which is
-stored and shown to whoever runs the house.
+stored and shown to whoever runs the house; so does what is no JSON at all (`workflows/signals.py`).
 """
 
 import hashlib
@@ -30,6 +30,13 @@ OPERATOR = "operator"
 
 MAX_TEXT = 40_000
 """Characters of one message that are kept: Slack itself cuts there."""
+MAX_NAME = 200
+"""Characters of an id or a timestamp, three times what Slack's take; with more, the message goes into quarantine.
+
+A workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB.
+"""
+MAX_FILES = 50
+"""Files of one message that are kept: Slack takes ten."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +85,42 @@ def parse(args: Sequence[Any], *, kind: str = MESSAGE) -> IncomingMessage:
     """
     if len(args) == 1 and isinstance(args[0], Mapping):
         raw = args[0]
-        identity, sender = _text(raw, "id"), _text(raw, "sender_type") or UNKNOWN
-        given = _text(raw, "kind") or kind
-        if identity and _text(raw, "ts") and given in KINDS:
+        sender, given = _text(raw, "sender_type") or UNKNOWN, _text(raw, "kind") or kind
+        names = {name: _text(raw, name) for name in _NAMES}
+        readable = names["id"] and names["ts"] and max(map(len, names.values())) <= MAX_NAME
+        if readable and given in KINDS:
             return IncomingMessage(
-                id=identity,
                 kind=given,
                 sender_type=sender if sender in (REPORTER, DEVELOPER, OPERATOR, UNKNOWN) else UNKNOWN,
-                sender_id=_text(raw, "sender_id"),
                 text=_text(raw, "text"),
-                channel=_text(raw, "channel"),
-                ts=_text(raw, "ts"),
-                correction_of=_text(raw, "correction_of"),
-                version=_text(raw, "version"),
                 files=_files(raw.get("files")),
+                **names,
             )
-    return _quarantined(args)
+    return quarantined(_json(args))
 
 
-def _quarantined(args: Sequence[Any]) -> IncomingMessage:
-    text = clean(json.dumps(args, default=repr, sort_keys=True))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+_NAMES = ("id", "sender_id", "channel", "ts", "correction_of", "version")
+
+
+def quarantined(text: str, whole: bytes = b"") -> IncomingMessage:
+    """What could not be read, as a message of its own.
+
+    Args:
+        text: what came, as far as it can be shown; cut at `MAX_TEXT`.
+        whole: all that came, where `text` does not tell one from another; the same again gets the same id.
+    """
+    kept = clean(text)
+    digest = hashlib.sha256(whole or kept.encode()).hexdigest()[:16]
     return IncomingMessage(
-        id=f"quarantine:{digest}", kind=QUARANTINED, sender_type=UNKNOWN, sender_id="", text=text, channel="", ts=""
+        id=f"quarantine:{digest}", kind=QUARANTINED, sender_type=UNKNOWN, sender_id="", text=kept, channel="", ts=""
     )
+
+
+def _json(args: Sequence[Any]) -> str:
+    try:
+        return json.dumps(args, default=repr, sort_keys=True)
+    except (TypeError, ValueError):  # keys of several types, a number of more digits than Python prints
+        return repr([type(each).__name__ for each in args])
 
 
 def _text(raw: Mapping[Any, Any], name: str) -> str:
@@ -114,10 +133,15 @@ def _text(raw: Mapping[Any, Any], name: str) -> str:
 def _files(raw: Any) -> tuple[FileRef, ...]:
     if not isinstance(raw, Sequence) or isinstance(raw, str):
         return ()
+    given = (item for item in raw[:MAX_FILES] if isinstance(item, Mapping) and 0 < len(_text(item, "id")) <= MAX_NAME)
     return tuple(
-        FileRef(id=_text(item, "id"), name=_text(item, "name"), mimetype=_text(item, "mimetype"), size=_whole(item))
-        for item in raw
-        if isinstance(item, Mapping) and _text(item, "id")
+        FileRef(
+            id=_text(item, "id"),
+            name=_text(item, "name")[:MAX_NAME],
+            mimetype=_text(item, "mimetype")[:MAX_NAME],
+            size=_whole(item),
+        )
+        for item in given
     )
 
 

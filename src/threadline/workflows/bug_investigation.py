@@ -4,12 +4,12 @@ Why it has this shape, and what other shapes lost, is told in docs/adr/0002.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey
+from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain import addressing, messages
     from threadline.domain.bug import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
 
+from threadline.workflows import patches, signals
 from threadline.workflows.bug_case import BugCase
 from threadline.workflows.calls import call
 
@@ -45,15 +46,12 @@ class BugInvestigationWorkflow:
         self._shown: tuple[Any, ...] = ()
         self._gathered = 0
 
-    @workflow.signal(name=addressing.INCOMING_MESSAGE, description="Somebody wrote in one of the case's threads.")
-    def incoming_message(self, *args: Any) -> None:
-        self._case.inbox.accept(messages.parse(args))
-
     @workflow.signal(
-        name=addressing.CLOSE_REQUESTED, description="The reporter, or an operator, wants the case closed."
+        dynamic=True, description="incoming_message: somebody wrote in a thread of the case; close_requested: end it."
     )
-    def close_requested(self, *args: Any) -> None:
-        self._case.inbox.accept(messages.parse(args, kind=messages.CLOSE))
+    def take(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well."""
+        self._case.inbox.accept(signals.read(name, args))
 
     @workflow.query(description="State, what is pending, the last action, the agent's session, cost and deadline.")
     def state(self) -> dict[str, Any]:
@@ -107,7 +105,10 @@ class BugInvestigationWorkflow:
             self._case.interrupt_turn()
             return None
         if self._must_continue_as_new():
-            workflow.continue_as_new(state, memo=self._memo())
+            if self._case.inbox.fits_one_batch():
+                workflow.continue_as_new(state, memo=self._memo())
+            if patches.DRAIN_FIRST.passed():
+                return None  # in a flood, step after step would keep the run until the server refuses its signals
         if self._gathers():
             return None
         if due := self._due():
@@ -219,7 +220,7 @@ class BugInvestigationWorkflow:
         due = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
         # What is cosmetic would be dropped with the run; at the end of a case that is the workspace's removal.
         leaving = self._ended() and not self._case.idle
-        return due and self._case.inbox.fits_one_batch() and not (leaving or self._case.telling)
+        return due and not (leaving or self._case.telling)
 
     def _awake(self) -> bool:
         if self._case.inbox:

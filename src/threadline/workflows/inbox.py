@@ -35,7 +35,7 @@ class Inbox:
         """The oldest messages, as many as one flush takes; at least one when there is any."""
         size, count = 0, 0
         for message in self._pending[:MAX_MESSAGES]:
-            size += len(message.text.encode()) + 512
+            size += _bytes(message)
             if count and size > MAX_BYTES:
                 break
             count += 1
@@ -60,3 +60,9 @@ class Inbox:
     def fits_one_batch(self) -> bool:
         """Whether little enough is pending to be carried into another run, whose input has a limit of 2 MiB."""
         return len(self.batch()) == len(self._pending)
+
+
+def _bytes(message: IncomingMessage) -> int:
+    """About what a message takes on the wire; its files count too, of which it may have many."""
+    files = sum(len(file.name.encode()) + 256 for file in message.files)
+    return len(message.text.encode()) + files + 512

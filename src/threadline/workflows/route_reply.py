@@ -1,15 +1,17 @@
 """A reply whose thread the gateway could not place in time: find its case in peace, and hand the message on."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.contracts.bug import Forward, IntakeActivities
-    from threadline.domain import addressing, messages
+    from threadline.domain import addressing
     from threadline.domain.addressing import Thread
 
+from threadline.workflows import signals
 from threadline.workflows.calls import call
 from threadline.workflows.inbox import Inbox
 
@@ -22,9 +24,10 @@ class RouteReplyWorkflow:
     def __init__(self, thread: Thread) -> None:
         self._inbox = Inbox([], {})
 
-    @workflow.signal(name=addressing.INCOMING_MESSAGE, description="Somebody wrote in this thread.")
-    def incoming_message(self, *args: Any) -> None:
-        self._inbox.accept(messages.parse(args))
+    @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in this thread.")
+    def take(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well."""
+        self._inbox.accept(signals.read(name, args))
 
     @workflow.run
     async def run(self, thread: Thread) -> str:

@@ -1,0 +1,33 @@
+"""One named gate for each change in the order of a workflow's commands, with the day on which it may go.
+
+A case under way goes on as it began; only what is decided after the deploy goes the new way:
+
+    if patches.DRAIN_FIRST.passed():
+        return None
+
+A gate may go when no run is open that began before its deploy: `threadline replay` with the code that lacks it says so.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from temporalio import workflow
+
+
+@dataclass(frozen=True)
+class Gate:
+    """`name` is in histories, and never used again for another change."""
+
+    name: str
+    may_go: date
+
+    def passed(self) -> bool:
+        """Whether this run takes the new way; false while it replays what was decided on the old one."""
+        return workflow.patched(self.name)
+
+
+DRAIN_FIRST = Gate("drain-before-continuing", date(2027, 6, 1))
+"""A run that is to continue as new stores what is pending before it begins another step."""
+
+GATES = (DRAIN_FIRST,)
+"""All that there are."""

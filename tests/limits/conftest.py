@@ -1,0 +1,18 @@
+"""The real Postgres, and Temporal's real server with all that a case needs around it."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.limits.scene import Ground, laid_out
+from tests.workflows.conftest import agent_url, database, database_url, pool, postgres
+from threadline.db.engine import Database
+
+__all__ = ["agent_url", "database", "database_url", "pool", "postgres"]
+
+
+@pytest.fixture
+async def ground(database: Database, pool: asyncpg.Pool) -> AsyncIterator[Ground]:
+    async with laid_out(database, pool) as ground:
+        yield ground

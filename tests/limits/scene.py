@@ -1,0 +1,227 @@
+"""Where limits are tried: Temporal's dev server, Postgres, the Slack sandbox, workers that are there when they are."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+import asyncpg
+from sqlalchemy import text
+from temporalio import activity
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import SearchAttributeKey
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker, WorkerDeploymentConfig
+
+from tests.workflows.environment import activities_of, binary
+from tests.workflows.house import Agent, core_activities
+from threadline.activities.faults import FaultInterceptor
+from threadline.bootstrap.gateway import CaseThreads
+from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
+from threadline.contracts.bug import AgentActivities, Reactions, TurnRef
+from threadline.db.agent_turns import AgentTurns
+from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE, Thread
+from threadline.domain.bug import Limits
+from threadline.domain.messages import IncomingMessage
+from threadline.gateway.dispatch import RETRIES, Dispatcher, NotAccepted
+from threadline.gateway.events import Close, Message
+from threadline.slack.client import Slack, make_client
+
+_STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
+_UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wakes AND turn IS NULL")
+_EXPECTED_TASK_FAILURES = ("UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND")
+"""How the server hands over a signal that came as a run was ending, or too many at once."""
+
+
+@activity.defn
+async def add_reactions(_: Reactions) -> None:
+    """None."""
+
+
+@activity.defn
+async def mark_used(_: TurnRef) -> None:
+    """None."""
+
+
+@dataclass
+class Ground:
+    client: Client
+    database: Database
+    slack: SlackSandbox
+    agent: Agent
+    web: Slack
+    sent: dict[str, IncomingMessage] = field(default_factory=dict)
+    """All that Temporal has accepted, by id."""
+    refused: list[NotAccepted] = field(default_factory=list)
+
+    def thread(self, words: str = "The cart total is wrong") -> Thread:
+        """The thread of a report that nobody has been told of yet."""
+        root = self.slack.workspace.post(identity.REPORTS, identity.REPORTER, words)
+        return Thread(identity.TEAM, identity.REPORTS, root.ts)
+
+    def report(self, thread: Thread) -> IncomingMessage:
+        return self._said(thread, thread.ts, messages.REPORT, "The cart total is wrong")
+
+    def message(self, thread: Thread, number: int, words: str = "", kind: str = messages.MESSAGE) -> IncomingMessage:
+        """What the reporter says `number` milliseconds after the report."""
+        return self._said(thread, f"{Decimal(thread.ts) + Decimal(number) / 1000:.6f}", kind, words or f"no. {number}")
+
+    def _said(self, thread: Thread, ts: str, kind: str, words: str) -> IncomingMessage:
+        given = addressing.message_id(thread.team, thread.channel, ts)
+        return IncomingMessage(given, kind, messages.REPORTER, identity.REPORTER, words, thread.channel, ts)
+
+    def dispatcher(self, client: Client | None = None) -> Dispatcher:
+        """A gateway's way to Temporal."""
+        return Dispatcher(client or self.client, CaseThreads(self.database))
+
+    async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 500) -> None:
+        """As Slack does: again, until it is accepted."""
+        route = Close(thread, message) if message.kind == messages.CLOSE else Message(thread, message)
+        for _ in range(tries):
+            try:
+                await self.dispatcher().dispatch(route)
+            except NotAccepted as refusal:
+                self.refused.append(refusal)
+                await asyncio.sleep(0.05)
+            else:
+                self.sent[message.id] = message
+                return
+        raise AssertionError(f"{message.id} was refused {tries} times")
+
+    async def deliver_all(self, said: Sequence[tuple[Thread, IncomingMessage]], at_once: int) -> None:
+        """In order, with so many senders at once."""
+        waiting = iter(said)
+
+        async def send() -> None:
+            for thread, message in waiting:
+                await self.deliver(thread, message)
+
+        await asyncio.gather(*(send() for _ in range(at_once)))
+
+    def handle(self, thread: Thread) -> WorkflowHandle[Any, Any]:
+        return self.client.get_workflow_handle(addressing.bug_workflow_id(thread))
+
+    @asynccontextmanager
+    async def working(
+        self,
+        limits: Limits | None = None,
+        *,
+        client: Client | None = None,
+        workflows: Sequence[type] = WORKFLOWS,
+        deployment: WorkerDeploymentConfig | None = None,
+        reactions: bool = True,
+        agents: bool = True,
+    ) -> AsyncIterator[None]:
+        """A core worker and an agent worker, as the product builds them.
+
+        Args:
+            reactions: without them a flood takes half the time, which is spent on emoji.
+            agents: whether anybody takes the turns.
+        """
+        served = client or self.client
+        activities = core_activities(self.database, served, self.web, limits=limits)
+        if not reactions:
+            activities = [each for each in activities if each.__name__ not in ("add_reactions", "mark_used")]
+            activities += [add_reactions, mark_used]
+        core = Worker(
+            served,
+            task_queue=CORE_QUEUE,
+            workflows=workflows,
+            activities=activities,
+            interceptors=[FaultInterceptor()],
+            workflow_runner=workflow_runner(),
+            deployment_config=deployment,
+        )
+        async with AsyncExitStack() as opened:
+            await opened.enter_async_context(core)
+            if agents:
+                played = activities_of(self.agent, AgentActivities)
+                await opened.enter_async_context(Worker(served, task_queue=AGENTS_QUEUE, activities=played))
+            yield
+
+    # -- what has come of it -----------------------------------------------------------------------------------------
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 30) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while not await condition():  # noqa: ASYNC110 - the other side is other processes
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"it did not happen in {seconds:.0f} s: {what}") from None
+
+    async def until_stored(self, seconds: float = 30) -> None:
+        """Wait until all is stored that was accepted, and all of it was used that wants to be."""
+
+        async def all_used() -> bool:
+            async with self.database.begin() as work:
+                stored = {row.message_id for row in await work.connection.execute(_STORED)}
+                return self.sent.keys() <= stored and not await work.connection.scalar(_UNUSED)
+
+        await self.until(all_used, f"{len(self.sent)} messages are stored and used", seconds)
+
+    async def lost(self) -> list[str]:
+        """Messages that were not stored exactly once."""
+        async with self.database.begin() as work:
+            times = Counter(row.message_id for row in await work.connection.execute(_STORED))
+        return [f"{identity} was stored {times[identity]} times" for identity in self.sent if times[identity] != 1]
+
+    async def faults(self) -> list[str]:
+        """Messages that were lost or stored twice, tasks that failed, runs that broke off."""
+        found = await self.lost()
+        found += [
+            f"a task failed: {cause}" for cause in await self.task_failures() if cause not in _EXPECTED_TASK_FAILURES
+        ]
+        odd = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')"
+        return found + [f"{run.id} is {run.status}" async for run in self.client.list_workflows(odd)]
+
+    async def task_failures(self) -> Counter[str]:
+        """How often tasks of cases have failed, by cause."""
+        causes = Counter[str]()
+        async for run in self.client.list_workflows():
+            handle = self.client.get_workflow_handle(run.id, run_id=run.run_id)
+            async for event in handle.fetch_history_events():
+                if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+                    cause = WorkflowTaskFailedCause.Name(event.workflow_task_failed_event_attributes.cause)
+                    causes[cause.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")] += 1
+        return causes
+
+    async def runs(self, status: str) -> int:
+        return (await self.client.count_workflows(f"ExecutionStatus = '{status}'")).count
+
+
+async def connected(address: str) -> Client:
+    """A client as a gateway has it."""
+    return await Client.connect(address, data_converter=pydantic_data_converter, retry_config=RETRIES)
+
+
+@asynccontextmanager
+async def laid_out(database: Database, agent_pool: asyncpg.Pool, *server: str) -> AsyncIterator[Ground]:
+    """All but the workers.
+
+    Args:
+        server: dynamic configuration of Temporal's server, each as `name=value`.
+    """
+    async with (
+        await WorkflowEnvironment.start_local(
+            dev_server_existing_path=binary("temporal"),
+            data_converter=pydantic_data_converter,
+            search_attributes=[SearchAttributeKey.for_keyword(name) for name in SEARCH_ATTRIBUTES],
+            dev_server_log_level="never",
+            dev_server_extra_args=[word for value in server for word in ("--dynamic-config-value", value)],
+        ) as environment,
+        SlackSandbox.running() as slack,
+        aiohttp.ClientSession() as session,
+    ):
+        address = environment.client.service_client.config.target_host
+        client = await connected(address)
+        web = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
+        yield Ground(client, database, slack, Agent(AgentTurns(agent_pool)), web)

@@ -1,0 +1,171 @@
+"""Newer code meets cases that older code began: gates, and builds that take over from one another."""
+
+from contextlib import AsyncExitStack
+
+import asyncpg
+import pytest
+from temporalio.api.enums.v1 import VersionDrainageStatus
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkerDeploymentVersionRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+)
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError
+
+from tests.limits.scene import Ground, connected, laid_out
+from tests.replay import diverging
+from threadline.bootstrap import queues
+from threadline.bootstrap.temporal import WORKFLOWS
+from threadline.bootstrap.workers import deployment_config
+from threadline.db.engine import Database
+from threadline.domain.addressing import BUG_WORKFLOW, Thread
+from threadline.domain.bug import BugState
+from threadline.domain.errors import Permanent
+from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+
+NAME = "threadline"
+SOON = (
+    'matching.wv.VersionDrainageStatusVisibilityGracePeriod="1s"',
+    'matching.wv.VersionDrainageStatusRefreshInterval="1s"',
+)
+"""The server looks whether a build has drained after three minutes by default."""
+
+
+def _with(changed: type) -> list[type]:
+    return [changed, *(each for each in WORKFLOWS if each is not BugInvestigationWorkflow)]
+
+
+async def _begun(ground: Ground) -> Thread:
+    """A case that the code of today has begun, whose worker is gone."""
+    thread = ground.thread()
+    async with ground.working():
+        await ground.deliver(thread, ground.report(thread))
+        await ground.until_stored()
+    return thread
+
+
+@pytest.mark.promise("deploy:gate:running-case")
+async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: Ground) -> None:
+    thread = await _begun(ground)
+    async with ground.working(workflows=_with(diverging.OneActivityMoreBehindAGate)):
+        await ground.deliver(thread, ground.message(thread, 1, "any news?"))
+        await ground.until_stored()
+        assert await ground.faults() == []
+
+
+@pytest.mark.promise("deploy:gate:running-case")
+async def test_a_case_stands_still_under_newer_code_whose_change_is_not_gated_and_goes_on_when_it_is(
+    ground: Ground,
+) -> None:
+    thread = await _begun(ground)
+
+    async def refused() -> bool:
+        return (await ground.task_failures())["NON_DETERMINISTIC_ERROR"] > 0
+
+    async with ground.working(workflows=_with(diverging.OneActivityMore)):
+        await ground.deliver(thread, ground.message(thread, 1, "any news?"))
+        await ground.until(refused, "the newer code is refused")
+    async with ground.working(workflows=_with(diverging.OneActivityMoreBehindAGate)):
+        await ground.until_stored(60)
+        assert await ground.lost() == []
+
+
+async def _make_current(ground: Ground, build: str) -> None:
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=ground.client.namespace, deployment_name=NAME, build_id=build, identity="deploy"
+    )
+
+    async def made() -> bool:
+        try:
+            await ground.client.workflow_service.set_worker_deployment_current_version(request)
+        except RPCError:  # its worker has not asked for work yet
+            return False
+        return True
+
+    await ground.until(made, f"build {build} is current")
+
+
+async def _build_of(handle: WorkflowHandle[object, object]) -> str:
+    info = (await handle.describe()).raw_description.workflow_execution_info
+    return info.versioning_info.deployment_version.build_id
+
+
+@pytest.mark.promise("deploy:versioning:handover")
+async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with laid_out(database, pool, *SOON) as ground, AsyncExitStack() as old:
+        monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
+        thread = ground.thread()
+        await ground.deliver(thread, ground.report(thread))
+        await old.enter_async_context(ground.working(deployment=deployment_config(NAME, "1")))
+        await _until_advised(ground, "set-current-version --deployment-name threadline --build-id 1")
+        await _make_current(ground, "1")
+        await ground.until_stored()
+        assert await _build_of(ground.handle(thread)) == "1"
+        another = await connected(ground.client.service_client.config.target_host)
+        async with ground.working(client=another, deployment=deployment_config(NAME, "2")):
+            await _make_current(ground, "2")
+            await ground.until(lambda: _drained(ground, "1"), "build 1 has drained")
+            await old.aclose()
+            await ground.deliver(thread, ground.message(thread, 1, "any news?"))
+            await ground.until_stored()
+            assert await _build_of(ground.handle(thread)) == "2"
+            assert await queues.served() == "both queues are served"
+            assert await ground.faults() == []
+
+
+async def _drained(ground: Ground, build: str) -> bool:
+    found = await ground.client.workflow_service.describe_worker_deployment_version(
+        DescribeWorkerDeploymentVersionRequest(namespace=ground.client.namespace, version=f"{NAME}.{build}")
+    )
+    status = found.worker_deployment_version_info.drainage_info.status
+    return status == VersionDrainageStatus.VERSION_DRAINAGE_STATUS_DRAINED
+
+
+async def _until_advised(ground: Ground, words: str) -> None:
+    async def advised() -> bool:
+        try:
+            await queues.served()
+        except Permanent as advice:
+            return words in str(advice)
+        return False
+
+    await ground.until(advised, f"doctor says {words!r}")
+
+
+@pytest.mark.promise("deploy:queues:unserved")
+async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
+    await _until_advised(ground, "Nobody serves the queue 'threadline': start `threadline worker --queue core`")
+
+    async def served() -> bool:
+        try:
+            return bool(await queues.served())
+        except Permanent:
+            return False
+
+    async with ground.working():
+        await ground.until(served, "both queues are served")
+    # The server still lists the pollers of a worker that has gone, for five minutes.
+    monkeypatch.setattr(queues, "_SILENT", 1.0)
+    await _until_advised(ground, "Nobody serves the queue")
+
+
+@pytest.mark.promise("deploy:queues:forgotten")
+async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
+    assert "0 are open" in await queues.nobody_forgotten()
+    state = BugState(thread=ground.thread())
+    await ground.client.start_workflow(BUG_WORKFLOW, state, id="bug:lost", task_queue="threadline-old")
+
+    async def named() -> bool:
+        try:
+            await queues.nobody_forgotten()
+        except Permanent as advice:
+            return "bug:lost on 'threadline-old'" in str(advice)
+        return False
+
+    await ground.until(named, "the forgotten workflow is named")

@@ -1,0 +1,93 @@
+"""More than any thread has ever seen: nothing is lost, and each run stays within what the server takes.
+
+In the suite the server stops at a tenth of what it takes by default, so that a tenth of the messages will do, and the
+threads are fewer; `make limits` runs the same in full size, which takes some minutes.
+"""
+
+import os
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowExecution
+from temporalio.service import RPCError
+
+from tests.limits.scene import Ground, laid_out
+from threadline.db.engine import Database
+
+IN_FULL = os.environ.get("THREADLINE_LIMITS") == "full"
+PER_RUN, SUGGESTED = (10_000, 4_096) if IN_FULL else (1_000, 410)
+"""Signals at which the server stops, and events at which it suggests to continue as new."""
+SERVER = (f"history.maximumSignalsPerExecution={PER_RUN}", f"limit.historyCount.suggestContinueAsNew={SUGGESTED}")
+MANY = PER_RUN + PER_RUN // 20 if IN_FULL else 2 * PER_RUN
+THREADS = 1_000 if IN_FULL else 200
+SENDERS = 32
+
+_INVESTIGATED = text("SELECT count(*) FROM cases WHERE status = 'investigating'")
+
+pytestmark = pytest.mark.timeout(900 if IN_FULL else 120)
+
+
+@pytest.mark.promise("limits:flood:one-thread")
+async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with laid_out(database, pool, *SERVER) as ground, ground.working(reactions=False):
+        thread = ground.thread()
+        await ground.deliver(thread, ground.report(thread))
+        said = [(thread, ground.message(thread, number)) for number in range(1, MANY)]
+        await ground.deliver_all(said, SENDERS)
+        await ground.until_stored(300)
+        assert len(ground.sent) == MANY
+        assert await ground.faults() == []
+        runs = [run async for run in ground.client.list_workflows()]
+        signals = [await _signals(ground, run) for run in runs]
+        assert sum(signals) >= MANY
+        assert max(signals) <= PER_RUN
+        assert await ground.runs("ContinuedAsNew") > 0
+
+
+async def _signals(ground: Ground, run: WorkflowExecution) -> int:
+    handle = ground.client.get_workflow_handle(run.id, run_id=run.run_id)
+    kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+    return len([1 async for event in handle.fetch_history_events() if event.event_type == kind])
+
+
+@pytest.mark.promise("limits:flood:wall")
+async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refuses_comes_again(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    """With no worker nothing continues as new, and all that is waiting is handed to the first task."""
+    async with laid_out(database, pool, *SERVER) as ground:
+        thread = ground.thread()
+        await ground.deliver(thread, ground.report(thread))
+        said = [(thread, ground.message(thread, number)) for number in range(1, PER_RUN)]
+        await ground.deliver_all(said, SENDERS)
+        one_more = ground.message(thread, PER_RUN)
+        with pytest.raises(AssertionError, match="was refused 3 times"):
+            await ground.deliver(thread, one_more, tries=3)
+        assert isinstance(ground.refused[-1].__cause__, RPCError)
+        async with ground.working(reactions=False):
+            await ground.deliver(thread, one_more)
+            await ground.until_stored(120)
+            assert len(ground.sent) == PER_RUN + 1
+            assert await ground.faults() == []
+
+
+@pytest.mark.promise("limits:flood:many-threads")
+async def test_many_threads_at_once_are_as_many_cases(ground: Ground) -> None:
+    """Their turns wait for an agent."""
+    threads = [ground.thread() for _ in range(THREADS)]
+    async with ground.working(reactions=False, agents=False):
+        await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
+
+        async def investigated() -> bool:
+            async with ground.database.begin() as work:
+                return bool(await work.connection.scalar(_INVESTIGATED) == THREADS)
+
+        await ground.until(investigated, "each is investigated", 300)
+        async with ground.database.begin() as work:
+            assert {case.thread for case in await work.overview.cases(limit=2 * THREADS)} == set(threads)
+        assert await ground.lost() == []
+        assert await ground.runs("Running") == THREADS

@@ -1,0 +1,138 @@
+"""Signals at the worst moments of a run's life: nothing is lost, nothing is taken twice."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from temporalio import activity
+
+from tests.limits.scene import Ground, connected
+from tests.workflows.house import Agent, outcome
+from threadline.domain.addressing import Thread
+from threadline.domain.bug import Action, Limits
+from threadline.gateway.events import Start
+
+THREADS, PATIENCE = 6, 45.0
+BURST = 6
+"""Messages around the end of a run, eight milliseconds apart."""
+
+
+async def _talk_until_hit(ground: Ground, threads: list[Thread], ended: str, times: int) -> None:
+    """Talk without a pause until runs have ended in the midst of it, and a signal came amid such an end."""
+    numbers, hit = iter(range(1, 10**6)), asyncio.Event()
+
+    async def talk(thread: Thread) -> None:
+        while not hit.is_set():
+            await ground.deliver(thread, ground.message(thread, next(numbers)))
+
+    async def happened() -> bool:
+        return await ground.runs(ended) >= times and (await ground.task_failures())["UNHANDLED_COMMAND"] > 0
+
+    async with asyncio.TaskGroup() as together:
+        talking = [together.create_task(talk(thread)) for thread in threads]
+        try:
+            await ground.until(happened, f"{times} runs are {ended} and a signal came amid an end", PATIENCE)
+        finally:
+            hit.set()
+        await asyncio.gather(*talking)
+
+
+@dataclass
+class AmidTheEnd(Agent):
+    """While the last activity of a run is at work, and just after it, somebody writes again."""
+
+    write: Callable[[str, int], Coroutine[Any, Any, None]] | None = None
+    writing: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @activity.defn
+    async def cleanup_workspace(self, bug_id: str) -> None:
+        assert self.write
+        self.cleaned.append(bug_id)
+        self.writing += [asyncio.create_task(self.write(bug_id, number)) for number in range(BURST)]
+
+
+@pytest.mark.promise("limits:signal:during-completion")
+async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> None:
+    numbers, over = itertools.count(1), asyncio.Event()
+
+    async def write(bug_id: str, place: int) -> None:
+        await asyncio.sleep(place * 0.008)
+        if not over.is_set():
+            thread = threads[bug_id]
+            await ground.deliver(thread, ground.message(thread, next(numbers)))
+
+    async def hit() -> bool:
+        return await ground.runs("Completed") > 1 and (await ground.task_failures())["UNHANDLED_COMMAND"] > 0
+
+    ground.agent = agent = AmidTheEnd(ground.agent.turns, [outcome(Action.RESOLVED)] * 10_000, write=write)
+    async with ground.working():
+        reports = [ground.thread() for _ in range(THREADS)]
+        threads = {f"BUG-{number}": thread for number, thread in enumerate(reports, start=1)}
+        for thread in reports:
+            await ground.deliver(thread, ground.report(thread))
+            await ground.until_stored()
+        await ground.until(hit, "runs end, and a signal comes amid the end of one", PATIENCE)
+        over.set()
+        await asyncio.gather(*agent.writing)
+        await ground.until_stored()
+        assert await ground.faults() == []
+
+
+@pytest.mark.promise("limits:signal:during-continue-as-new")
+async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: Ground) -> None:
+    async with ground.working(Limits(history_events=40)):
+        threads = [ground.thread() for _ in range(THREADS)]
+        await asyncio.gather(*(ground.deliver(thread, ground.report(thread)) for thread in threads))
+        await _talk_until_hit(ground, threads, "ContinuedAsNew", 2 * THREADS)
+        await ground.until_stored()
+        assert await ground.faults() == []
+
+
+@pytest.mark.promise("limits:signal:before-run")
+async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: Ground) -> None:
+    thread = ground.thread()
+    await ground.deliver(thread, ground.message(thread, 2))
+    await ground.deliver(thread, ground.report(thread))
+    for number in (3, 1, 4):
+        await ground.deliver(thread, ground.message(thread, number))
+    async with ground.working():
+        await ground.until_stored()
+        assert await ground.faults() == []
+        said = [text for batch in ground.agent.batches for text in batch]
+        assert said == ["The cart total is wrong", "no. 1", "no. 2", "no. 3", "no. 4"]
+
+
+@pytest.mark.promise("limits:signal:after-end")
+async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(ground: Ground) -> None:
+    thread = ground.thread()
+    ground.agent.script[:] = [outcome(Action.RESOLVED), outcome(Action.RESOLVED)]
+    async with ground.working():
+        await ground.deliver(thread, ground.report(thread))
+        assert await ground.handle(thread).result() == "resolved"
+        await ground.deliver(thread, ground.message(thread, 1, "it is back"))
+        assert await ground.handle(thread).result() == "resolved"
+        await ground.until_stored()
+        assert await ground.faults() == []
+        assert [request.turn for request in ground.agent.requests] == [1, 2]
+        assert {request.bug_id for request in ground.agent.requests} == {"BUG-1"}
+        assert ground.agent.batches[1] == ["it is back"]
+
+
+@pytest.mark.promise("limits:report:two-gateways")
+async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: Ground) -> None:
+    address = ground.client.service_client.config.target_host
+    gateways = [ground.dispatcher(await connected(address)) for _ in range(2)]
+    async with ground.working():
+        threads = [ground.thread() for _ in range(20)]
+        routes = [Start(thread, ground.report(thread)) for thread in threads]
+        await asyncio.gather(*(gateway.dispatch(route) for route in routes for gateway in gateways))
+        ground.sent = {route.message.id: route.message for route in routes}
+        await ground.until_stored()
+        assert await ground.faults() == []
+        async with ground.database.begin() as work:
+            assert len(await work.overview.cases(limit=100)) == len(threads)
+        assert len(ground.agent.requests) == len(threads)
+        assert len([run async for run in ground.client.list_workflows()]) == len(threads)

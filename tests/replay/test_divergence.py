@@ -1,0 +1,139 @@
+"""Where a history and changed code part is told: the event, what the code did instead, and what to do about it."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+from tests.replay import diverging, histories
+from threadline.bootstrap.divergence import Divergence
+from threadline.bootstrap.replaying import judged
+from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
+from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+
+Json = dict[str, Any]
+
+
+def _judge(*changed: type) -> Replayer:
+    kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
+    return Replayer(
+        workflows=[*changed, *kept], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+    )
+
+
+def _recorded(name: str, edit: Callable[[list[Json]], None] = lambda events: None) -> WorkflowHistory:
+    recorded = json.loads(histories.files(name)[0].read_text(encoding="utf-8"))
+    edit(recorded["events"])
+    return WorkflowHistory.from_json(name, recorded)
+
+
+async def _found(judge: Replayer, history: WorkflowHistory) -> Divergence:
+    found = await judged(judge, history)
+    assert found
+    return found
+
+
+def _ids(history: WorkflowHistory, words: str) -> list[int]:
+    """Ids of the events of an activity or of a kind."""
+    return [event.event_id for event in history.events if words in str(event)]
+
+
+@pytest.mark.promise("deploy:cause:step")
+@pytest.mark.parametrize(
+    ("changed", "recorded", "instead"),
+    [
+        (diverging.OneActivityMore, "flush_messages", "fetch_report"),
+        (diverging.AnotherOrder, "open_case", "flush_messages"),
+    ],
+)
+async def test_a_changed_step_is_told_with_its_event_and_what_the_code_did_instead(
+    changed: type, recorded: str, instead: str
+) -> None:
+    history = _recorded("question_answered")
+    found = await _found(_judge(changed), history)
+    assert found.event == f"event {_ids(history, recorded)[0]} (ActivityTaskScheduled {recorded})"
+    assert instead in found.cause
+    assert "workflows/patches.py" in found.hint
+
+
+@pytest.mark.promise("deploy:cause:step")
+async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> None:
+    history = _recorded("question_answered")
+    flushes = _ids(history, "flush_messages")
+    assert len(flushes) > 1
+    found = await _found(_judge(diverging.OneActivityMoreLater), history)
+    assert found.event == f"event {flushes[1]} (ActivityTaskScheduled flush_messages)"
+
+
+@pytest.mark.promise("deploy:cause:step")
+async def test_an_end_that_the_code_does_not_reach_is_told() -> None:
+    history = _recorded("a_strangers_reply")
+    found = await _found(_judge(diverging.NeverEnds), history)
+    assert found.event == f"event {history.events[-1].event_id} (WorkflowExecutionCompleted)"
+    assert "workflows/patches.py" in found.hint
+
+
+@pytest.mark.promise("deploy:cause:type")
+async def test_a_workflow_that_this_code_does_not_have_is_told() -> None:
+    found = await _found(_judge(), _recorded("agent_resolved"))
+    assert found.event == "event 1 (WorkflowExecutionStarted BugInvestigationWorkflow)"
+    assert "not registered" in found.cause
+    assert "keep a workflow's code" in found.hint
+
+
+def _first_result(events: list[Json]) -> Json:
+    ended = (event.get("activityTaskCompletedEventAttributes", {}) for event in events)
+    return next(each["result"]["payloads"][0] for each in ended if each.get("result"))
+
+
+def _encrypt(payload: Json) -> None:
+    payload["metadata"]["encoding"] = base64.b64encode(b"binary/encrypted").decode()
+
+
+def _encrypted_start(events: list[Json]) -> None:
+    _encrypt(events[0]["workflowExecutionStartedEventAttributes"]["input"]["payloads"][0])
+
+
+def _encrypted_result(events: list[Json]) -> None:
+    _encrypt(_first_result(events))
+
+
+@pytest.mark.promise("deploy:cause:unreadable")
+@pytest.mark.parametrize(
+    ("edit", "event"),
+    [(_encrypted_start, "(WorkflowExecutionStarted BugInvestigationWorkflow)"), (_encrypted_result, "(ActivityTask")],
+)
+async def test_what_cannot_be_read_for_want_of_a_key_is_told(edit: Callable[[list[Json]], None], event: str) -> None:
+    found = await _found(_judge(BugInvestigationWorkflow), _recorded("agent_resolved", edit))
+    assert event in found.event
+    assert "binary/encrypted" in found.cause
+    assert "a key is missing" in found.hint
+
+
+@pytest.mark.promise("deploy:cause:unreadable")
+async def test_a_result_whose_fields_have_changed_is_told() -> None:
+    def another_shape(events: list[Json]) -> None:
+        _first_result(events)["data"] = base64.b64encode(b'{"other": 1}').decode()
+
+    found = await _found(_judge(BugInvestigationWorkflow), _recorded("agent_resolved", another_shape))
+    assert "a field was removed" in found.hint
+
+
+@pytest.mark.promise("deploy:cause:error")
+async def test_code_that_raises_is_told() -> None:
+    found = await _found(_judge(diverging.Raises), _recorded("agent_resolved"))
+    assert "the marks are of another house" in found.cause
+    assert "mend it" in found.hint
+
+
+async def test_a_history_that_nobody_has_begun_or_that_is_still_growing_is_none_of_it() -> None:
+    judge = _judge(BugInvestigationWorkflow)
+    whole = _recorded("question_answered")
+    starts = _ids(whole, "workflow_task_started_event_attributes")
+    for length in (1, 2, *starts, *(start + 1 for start in starts), len(whole.events)):
+        assert await judged(judge, WorkflowHistory("w", whole.events[:length])) is None, length

@@ -1,0 +1,30 @@
+"""Gates: what was begun before a change goes on as it began, what begins after it goes the new way."""
+
+import pytest
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+from tests.replay import diverging, histories
+from tests.replay.paths import PATHS
+from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
+from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.workflows.patches import GATES
+
+
+@pytest.mark.promise("deploy:gate:older-history")
+async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_one() -> None:
+    runs = [histories.read(run) for path in PATHS for run in histories.files(path.name)]
+    kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
+    diverged: dict[str, int] = {}
+    for changed in (diverging.OneActivityMore, diverging.OneActivityMoreBehindAGate):
+        judge = Replayer(
+            workflows=[changed, *kept], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+        )
+        results = [await judge.replay_workflow(run, raise_on_replay_failure=False) for run in runs]
+        diverged[changed.__name__] = sum(result.replay_failure is not None for result in results)
+    assert diverged["OneActivityMore"] > 10
+    assert diverged["OneActivityMoreBehindAGate"] == 0
+
+
+def test_every_gate_has_a_name_of_its_own() -> None:
+    assert len({gate.name for gate in GATES}) == len(GATES)
