@@ -6,12 +6,12 @@ from typing import Any
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RetryConfig, RPCError
 from temporalio.worker import Replayer, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from threadline.contracts.payload_converter import data_converter
 from threadline.domain.errors import Permanent
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
@@ -34,7 +34,7 @@ async def temporal_client(*, retry_config: RetryConfig | None = None, tries: int
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=pydantic_data_converter, retry_config=retry_config)
+                return await Client.connect(**config, data_converter=data_converter, retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
@@ -66,4 +66,4 @@ def workflow_runner() -> WorkflowRunner:
 
 def replayer() -> Replayer:
     """Replays histories against the workflows as they are now."""
-    return Replayer(workflows=WORKFLOWS, data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
+    return Replayer(workflows=WORKFLOWS, data_converter=data_converter, workflow_runner=workflow_runner())
