@@ -5,16 +5,16 @@ import sys
 
 import uvloop
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from bench.parts.least import QUEUE, EmptyQueue
 from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
+from threadline.contracts.payload_converter import data_converter
 from threadline.domain.addressing import CORE_QUEUE
 
 
 async def _work(temporal: str, whose: str) -> None:
-    client = await Client.connect(temporal, data_converter=pydantic_data_converter)
+    client = await Client.connect(temporal, data_converter=data_converter)
     async with Worker(
         client,
         task_queue=CORE_QUEUE if whose == "ours" else QUEUE,

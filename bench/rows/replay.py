@@ -4,7 +4,6 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 
 from temporalio.client import WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from bench.figures import Row, pair
@@ -15,6 +14,7 @@ from bench.path import burst, paths
 from bench.scale import by_turns
 from threadline.bootstrap import replayer
 from threadline.bootstrap.temporal import workflow_runner
+from threadline.contracts.payload_converter import data_converter
 from threadline.devstack import temporal
 
 LENGTH = 5000
@@ -29,7 +29,7 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     unlimited = {**temporal.UNHURRIED, **_ENDLESS}
     async with another_ground(ground.scale, ground.folder / "endless", unlimited) as endless:
         ours, floor = await _recorded(endless, length)
-    least = Replayer(workflows=[EmptyLoop], data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
+    least = Replayer(workflows=[EmptyLoop], data_converter=data_converter, workflow_runner=workflow_runner())
     rates = await by_turns(ground.scale.rounds, lambda: _replay(replayer(), ours), lambda: _replay(least, floor))
     figures = pair(*rates, "events/s")
     yield Row("replay", f"replay of a history of {len(ours.events)} events", *figures, FLOOR)
