@@ -27,7 +27,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class FlushRequest:
-    """At most 100 messages, 256 KiB. With `begin` a turn that is due begins, and the case is `investigating`, at once."""
+    """At most 100 messages, 256 KiB. With `begin` the case becomes `investigating` at once when a turn is due."""
 
     thread: Thread
     messages: list[IncomingMessage]
