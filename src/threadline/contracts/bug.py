@@ -29,10 +29,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class FlushRequest:
-    """Messages of one thread, at most 100 and 256 KiB.
-
-    With `begin` nothing else goes on in the case: when a turn is due, it becomes `investigating` with the same commit.
-    """
+    """At most 100 messages, 256 KiB. With `begin` the case becomes `investigating` at once when a turn is due."""
 
     thread: Thread
     messages: list[IncomingMessage]
