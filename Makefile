@@ -54,6 +54,10 @@ limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000
 chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200, or SEED=7 for one again
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
 
+.PHONY: bench
+bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
+	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))
+
 .PHONY: format
 format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .

@@ -177,6 +177,12 @@ class CatchUpSettings(_Section):
     interval: Seconds = Field(600.0, validation_alias="THREADLINE_CATCH_UP_INTERVAL")
 
 
+class WorkerSettings(_Section):
+    """How much a core worker holds: a workflow beyond it is replayed from its start at its next message."""
+
+    cached_workflows: int = Field(1000, ge=1, validation_alias="THREADLINE_CACHED_WORKFLOWS")
+
+
 class DatabaseSettings(_Section):
     """Postgres as its owner: for the core worker, the gateway's one read, migrations and the CLI."""
 

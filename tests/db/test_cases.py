@@ -145,6 +145,19 @@ async def test_a_close_answers_what_was_said_before_it_and_nothing_later(scene: 
     assert [row["slack_ts"] for row in used] == [ts(0), ts(3), ts(5)]
 
 
+@pytest.mark.promise("order:close:overtaken")
+@pytest.mark.parametrize(("at", "closes"), [(5, False), (10, True)])
+async def test_a_close_that_a_turn_has_overtaken_closes_nothing(scene: Scene, at: float, closes: bool) -> None:
+    """What took it back was said at 9, and came first: a turn has it when the close arrives."""
+    await scene.opened(said(9, "wait, it is still broken"))
+    claim = await scene.claim(1)
+    assert (await scene.flush(close(at))).close_due is closes
+    await scene.agent.finish(claim, TurnOutcome(Action.POST_FINDINGS))
+    settled = await scene.settle(1)
+    assert settled.marks.close_due is closes
+    assert settled.marks.message_due is closes
+
+
 @pytest.mark.promise("case:operator:resolves")
 @pytest.mark.parametrize("reason", BY_OPERATOR)
 async def test_an_operator_ends_a_case_whatever_waits(scene: Scene, reason: Reason) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import itertools
+import re
 
 import pytest
+from sqlalchemy import text
 
 from tests.db.scene import (
     DEVELOPER,
@@ -19,6 +21,7 @@ from tests.db.scene import (
     said,
     ts,
 )
+from threadline.db import case_row
 from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import CaseStatus, Marks, Reason
@@ -261,3 +264,24 @@ async def test_another_thread_is_another_case(scene: Scene) -> None:
     assert marks.bug_id not in ("", "BUG-1")
     assert marks.stored == 1
     assert identity(100) != identity(0)
+
+
+@pytest.mark.promise("speed:thread:flat")
+async def test_what_is_unused_is_found_without_reading_what_was_used(scene: Scene) -> None:
+    """A plan, and no time: in a thread of 3,000 used messages the rows that are read are those that are unused."""
+    await scene.opened()
+    async with scene.database.begin() as work:
+        await work.connection.execute(
+            text("""
+            INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                                           channel, slack_ts, said_at, wakes, turn)
+            SELECT 'BUG-1', n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C1', n::text, n, true, 1
+            FROM generate_series(2, 3001) n
+            """)
+        )
+        await work.connection.execute(text("UPDATE cases SET turn = 1, rev = rev + 1"))
+        await work.connection.execute(text("ANALYZE bug_conversations"))
+        asked = text("EXPLAIN (ANALYZE, COSTS OFF) " + case_row._MARKS.text)
+        plan = "\n".join((await work.connection.execute(asked, {"bug_id": "BUG-1"})).scalars())
+    assert "bug_conversations_turn_idx" in plan
+    assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

@@ -16,6 +16,7 @@ from tests.promises.privilege import PRIVILEGE
 from tests.promises.promise import Promise
 from tests.promises.replay import REPLAY
 from tests.promises.silence import SILENCE
+from tests.promises.speed import SPEED
 from tests.promises.turn import TURN
 
 AREAS = (
@@ -32,6 +33,7 @@ AREAS = (
     PRIVACY,
     SILENCE,
     CASE,
+    SPEED,
     REPLAY,
     DEPLOY,
     OPERATION,

@@ -103,5 +103,10 @@ ORDER = Area(
             "A question is not posted when the reporter wrote while it was made up; the next turn reads that first.",
             "a look at the inbox and the marks before it is posted (`workflows/bug_case.py`).",
         ),
+        Promise(
+            "order:close:overtaken",
+            "A close that arrives after a turn has taken up what was said later, and took it back, closes nothing.",
+            "what the turns of the case have used, compared by `slack_ts` under the case row's lock.",
+        ),
     ),
 )

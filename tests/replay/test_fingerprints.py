@@ -19,7 +19,7 @@ def test_the_order_of_commands_is_the_one_that_was_announced() -> None:
 @pytest.mark.parametrize(
     ("module", "before", "after"),
     [
-        ("bug_case", "        await self._begin(number)\n", ""),
+        ("bug_case", "        told = await self._begin(number)\n", ""),
         ("bug_case", "await self._notice(NoticeKind.INTAKE)", "await call(CaseActivities.parse_bug_report, 'x')"),
         ("bug_investigation", "workflow.continue_as_new(state, memo=self._memo())", "pass"),
         ("bug_investigation", "workflow.upsert_memo(self._memo())", "workflow.sleep(1)"),

@@ -13,12 +13,12 @@ from temporalio.exceptions import ApplicationError
 from tests.workflows.environment import real_time
 from tests.workflows.house import House, house, outcome
 from threadline.activities.cases import LiveCaseActivities
-from threadline.contracts.bug import StatusChange, TurnRequest
+from threadline.contracts.bug import SaveRequest, Settled, TurnRequest
 from threadline.db.agent_turns import Claim, TurnOutcome
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox.identity import SUMMARIES
 from threadline.domain import addressing
-from threadline.domain.bug import Action, Limits, Marks
+from threadline.domain.bug import Action, Limits
 from threadline.domain.errors import ClaimLost
 
 ASK, POST, ESCALATE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE
@@ -54,8 +54,8 @@ async def _rename(home: House, table: str, to: str) -> None:
 async def test_a_fault_that_nobody_foresaw_fails_the_task_and_never_the_run(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @activity.defn(name="update_status")
-    async def broken(_: LiveCaseActivities, __: StatusChange) -> Marks:
+    @activity.defn(name="save_investigation_result")
+    async def broken(_: LiveCaseActivities, __: SaveRequest) -> Settled:
         raise ApplicationError("nobody foresaw this", non_retryable=True)
 
     async def suspended() -> bool:
@@ -63,7 +63,7 @@ async def test_a_fault_that_nobody_foresaw_fails_the_task_and_never_the_run(
         failures = [each.workflow_task_failed_event_attributes.failure.message for each in events]
         return any("no answer for" in message for message in failures)
 
-    monkeypatch.setattr(LiveCaseActivities, "update_status", broken)
+    monkeypatch.setattr(LiveCaseActivities, "save_investigation_result", broken)
     async with house(database, pool) as home:
         await home.report()
         await home.until(suspended, "the workflow's task fails")

@@ -17,13 +17,53 @@ from threadline.contracts.bug import (
     StatusChange,
 )
 from threadline.db.engine import Database
+from threadline.db.work import Work
 from threadline.domain.addressing import Thread
-from threadline.domain.bug import Limits, Marks
+from threadline.domain.bug import CaseStatus, Limits, Marks, Reason
 from threadline.domain.errors import IllegalTransition
 from threadline.domain.messages import IncomingMessage, clean
 from threadline.domain.redaction import redact, redact_files
 
 _log = structlog.get_logger(__name__)
+
+
+_BEGINS = {
+    CaseStatus.NEW: Reason.REPORTED,
+    CaseStatus.AWAITING_REPORTER: Reason.NEW_MESSAGES,
+    CaseStatus.PENDING_VERIFICATION: Reason.NEW_MESSAGES,
+    CaseStatus.ESCALATED: Reason.NEW_MESSAGES,
+}
+"""Why a turn begins, by what the case was; a reopening is told to people first, and so is the workflow's."""
+
+
+async def take_step(database: Database, change: StatusChange) -> Marks:
+    """A step that the status no longer allows is not taken: the marks say where the case is instead."""
+    try:
+        async with database.begin() as work:
+            marks = await work.cases.transition(
+                change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
+            )
+    except IllegalTransition as error:
+        _log.warning("step_not_taken", case=change.bug_id, reason=str(error))
+        async with database.begin() as work:
+            return await work.cases.marks_of(change.bug_id)
+    _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
+    return marks
+
+
+def _turn_due(marks: Marks) -> bool:
+    """As the workflow decides it for a case in which nothing goes on."""
+    due = marks.reporter_due if marks.status is CaseStatus.AWAITING_REPORTER else marks.message_due
+    return bool(marks.bug_id) and due and not marks.close_due and marks.status in _BEGINS
+
+
+async def _describe(work: Work, bug_id: str) -> Marks:
+    entry = await work.conversation.report(bug_id)
+    services = [service.name for service in await work.services.all()]
+    report = parse_bug_report(entry.text if entry else "", services)
+    return await work.cases.describe(
+        bug_id, title=report.title, severity=report.severity, components=list(report.components)
+    )
 
 
 def tell_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
@@ -57,33 +97,30 @@ class LiveCaseActivities(CaseActivities):
         async with self._database.begin() as work:
             marks = await work.conversation.flush(request.thread, [without_secrets(each) for each in request.messages])
             quarantined = work.conversation.quarantined
+            if request.begin and _turn_due(marks):
+                marks = await self._begin(work, marks)
         tell_quarantined(request.thread, quarantined, case=marks.bug_id)
         return marks
+
+    async def _begin(self, work: Work, marks: Marks) -> Marks:
+        """An activity less on the way to the agent. When the answer is lost, the next flush finds the step taken."""
+        reason = _BEGINS[marks.status]
+        if marks.turn == 0 and marks.closings == 0:
+            await _describe(work, marks.bug_id)
+        begun = await work.cases.transition(
+            marks.bug_id, CaseStatus.INVESTIGATING, reason, actor="threadline", wait_until=0.0
+        )
+        _log.info("status_changed", case=marks.bug_id, status=CaseStatus.INVESTIGATING, reason=reason)
+        return replace(begun, begun=True)
 
     @activity.defn
     async def parse_bug_report(self, bug_id: str) -> Marks:
         async with self._database.begin() as work:
-            entry = await work.conversation.report(bug_id)
-            services = [service.name for service in await work.services.all()]
-            report = parse_bug_report(entry.text if entry else "", services)
-            return await work.cases.describe(
-                bug_id, title=report.title, severity=report.severity, components=list(report.components)
-            )
+            return await _describe(work, bug_id)
 
     @activity.defn
     async def update_status(self, change: StatusChange) -> Marks:
-        """A step that the status no longer allows is not taken: the marks say where the case is instead."""
-        try:
-            async with self._database.begin() as work:
-                marks = await work.cases.transition(
-                    change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
-                )
-        except IllegalTransition as error:
-            _log.warning("step_not_taken", case=change.bug_id, reason=str(error))
-            async with self._database.begin() as work:
-                return await work.cases.marks_of(change.bug_id)
-        _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
-        return marks
+        return await take_step(self._database, change)
 
     @activity.defn
     async def save_investigation_result(self, request: SaveRequest) -> Settled:

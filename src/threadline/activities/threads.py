@@ -6,12 +6,12 @@ what `domain/audience.py` lets through, and the question.
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from temporalio import activity
 
-from threadline.activities import sentences
+from threadline.activities import cases, sentences
 from threadline.contracts.bug import (
     Escalation,
     Notice,
@@ -19,6 +19,7 @@ from threadline.contracts.bug import (
     Reactions,
     SlackActivities,
     SlaNotice,
+    StatusChange,
     TurnRef,
 )
 from threadline.db import threads
@@ -27,7 +28,7 @@ from threadline.db.overview import CaseRecord
 from threadline.db.turns import TurnRecord
 from threadline.domain import audience
 from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action, Reason, Severity
+from threadline.domain.bug import Action, Marks, Reason, Severity
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.sla import DEFAULT_TARGETS, Target
 from threadline.slack import formatting
@@ -109,7 +110,7 @@ class LiveSlackActivities(SlackActivities):
             await work.threads.register(bug_id, threads.SUMMARY, self._places.summaries, ts)
 
     @activity.defn
-    async def post_investigation_results(self, turn: TurnRef) -> None:
+    async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
         case, record = await self._case(turn.bug_id), await self._turn(turn)
         async with self._database.begin() as work:
             fix = await work.pull_requests.of(turn.bug_id)
@@ -119,6 +120,7 @@ class LiveSlackActivities(SlackActivities):
         await self._say(case, _summary(case), f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
         if record.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
             await self._tell_reporter(case, record)
+        return await cases.take_step(self._database, _from_now(turn.then)) if turn.then else None
 
     async def _tell_reporter(self, case: CaseRecord, record: TurnRecord) -> None:
         """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
@@ -275,3 +277,10 @@ def _findings(case: CaseRecord, record: TurnRecord, pull_request: str | None) ->
         components=case.components,
         pull_request=pull_request,
     )
+
+
+def _from_now(change: StatusChange) -> StatusChange:
+    """A wait begins when there is something to answer: posting may have taken Slack's outage of a day."""
+    info = activity.info()
+    late = (info.started_time - info.scheduled_time).total_seconds()
+    return replace(change, wait_until=change.wait_until + max(0.0, late)) if change.wait_until else change

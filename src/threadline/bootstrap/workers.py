@@ -51,6 +51,7 @@ from threadline.settings import (
     LogSettings,
     RepositorySettings,
     SlackSettings,
+    WorkerSettings,
 )
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
@@ -96,7 +97,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
             served = await opened.enter_async_context(_core_activities(core, client))
-            workers.append(_core_worker(client, served, core.deployment))
+            workers.append(_core_worker(client, served, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
@@ -106,7 +107,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, activities: list[Callable[..., Any]], deployment: DeploymentSettings) -> Worker:
+def _core_worker(client: Client, activities: list[Callable[..., Any]], settings: "_CoreSettings") -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
@@ -114,13 +115,13 @@ def _core_worker(client: Client, activities: list[Callable[..., Any]], deploymen
         activities=activities,
         interceptors=[FaultInterceptor()],
         workflow_runner=workflow_runner(),
-        max_cached_workflows=1000,
+        max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        deployment_config=deployment_config(deployment.deployment, deployment.build_id),
+        deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
     )
 
 
@@ -164,6 +165,7 @@ class _CoreSettings:
     catch_up: CatchUpSettings = field(default_factory=CatchUpSettings.read)
     repository: RepositorySettings = field(default_factory=RepositorySettings.read)
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
+    worker: WorkerSettings = field(default_factory=WorkerSettings.read)
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
 
 

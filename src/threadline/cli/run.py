@@ -29,7 +29,7 @@ def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Q
     """Run workflows and short activities (core), the agents' turns (agents), or both."""
     from threadline.bootstrap import run_worker
 
-    stopping.serve(lambda stop: run_worker(queue.value, stop))
+    stopping.serve(lambda stop: run_worker(queue.value, stop), fast=queue is Queue.CORE)
 
 
 def codec(

@@ -8,8 +8,13 @@ from typing import Any
 _ASKS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def serve(service: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run a service that drains and returns once its event is set."""
+def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:
+    """Run a service that drains and returns once its event is set.
+
+    Args:
+        fast: on uvloop, where there is one. A service that starts and kills child processes stays on asyncio's loop,
+            on which the ways of their end were tried.
+    """
 
     async def served() -> None:
         stop = asyncio.Event()
@@ -17,7 +22,16 @@ def serve(service: Callable[[asyncio.Event], Awaitable[None]]) -> None:
             asyncio.get_running_loop().add_signal_handler(ask, stop.set)
         await service(stop)
 
-    asyncio.run(served())
+    with asyncio.Runner(loop_factory=_uvloop() if fast else None) as runner:
+        runner.run(served())
+
+
+def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return None
+    return uvloop.new_event_loop
 
 
 def play(coroutine: Coroutine[Any, Any, int]) -> int | None:

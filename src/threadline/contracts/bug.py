@@ -29,10 +29,11 @@ class Opened:
 
 @dataclass(frozen=True)
 class FlushRequest:
-    """Messages of one thread, at most 100 and 256 KiB."""
+    """At most 100 messages, 256 KiB. With `begin` the case becomes `investigating` at once when a turn is due."""
 
     thread: Thread
     messages: list[IncomingMessage]
+    begin: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,11 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class TurnRef:
+    """`then` is the step that the case takes when the turn's findings are posted."""
+
     bug_id: str
     turn: int
+    then: StatusChange | None = None
 
 
 @dataclass(frozen=True)
@@ -236,8 +240,8 @@ class SlackActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def post_investigation_results(self, turn: TurnRef) -> None:
-        """Post a turn's findings in the case's summary thread."""
+    async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
+        """Post a turn's findings in the case's summary thread; the marks when the case took a step with that."""
 
     @activity.defn
     @abstractmethod

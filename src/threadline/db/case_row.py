@@ -131,4 +131,5 @@ async def marks(connection: AsyncConnection, bug_id: str) -> Marks:
         question=row.last_question[:_QUESTION_SHOWN],
         session_id=row.session_head,
         cost_usd=float(row.cost_usd),
+        presented=row.summary_ts is not None,
     )

@@ -47,6 +47,11 @@ WHERE c.bug_id = :bug_id AND o.bug_id = c.bug_id AND o.message_type = 'report' A
   AND o.message_id = ANY(:originals)
 """)
 """The title was taken from the report's first sentence."""
+_CORRECTED = text("""
+SELECT EXISTS (SELECT FROM bug_conversations WHERE bug_id = :bug_id AND correction_of = ANY(:originals)
+               AND correction_of <> '')
+""")
+"""Whether anything stored corrects one of these; the condition on the empty string is the index's own."""
 _CLOSED_AGAIN = text("""
 UPDATE bug_conversations c SET wakes = true
 WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn IS NULL
@@ -54,6 +59,14 @@ WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn
               WHERE m.bug_id = c.bug_id AND m.wakes AND m.turn IS NULL AND m.said_at < c.said_at)
 """)
 """After the end a close says nothing, unless it takes back what was about to reopen the case."""
+_OVERTAKEN = text("""
+UPDATE bug_conversations c SET wakes = false
+WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND c.wakes AND c.turn IS NULL
+  AND EXISTS (SELECT FROM bug_conversations m
+              WHERE m.bug_id = c.bug_id AND m.wakes AND m.turn IS NOT NULL AND m.message_type <> 'close'
+                AND m.sender_type IN ('reporter', 'operator') AND m.said_at > c.said_at)
+""")
+"""A close that comes when a turn already has what was said after it closes nothing: it was taken back."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,8 @@ async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     addressed = [message for each in distinct if (message := _addressed(each, case.reporter_id))]
     stored = await _store(connection, case, await _unknown(connection, case, addressed))
     await _correct(connection, case, stored)
+    if any(message.kind == messages.CLOSE for message in stored):
+        await connection.execute(_OVERTAKEN, {"bug_id": case.bug_id})
     if case.status == CaseStatus.RESOLVED:
         await connection.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
     await case_row.write(connection, case.bug_id, stored=case.stored + len(stored))
@@ -241,8 +256,11 @@ _ID_KEPT = 200
 async def _correct(connection: AsyncConnection, case: case_row.Case, stored: Sequence[IncomingMessage]) -> None:
     """Bring originals to their present wording, whichever of the two came first; what is deleted stays deleted."""
     originals = sorted({message.correction_of or message.id for message in stored})
-    if originals:
-        which = {"bug_id": case.bug_id, "originals": originals}
+    if not originals:
+        return
+    which = {"bug_id": case.bug_id, "originals": originals}
+    # Nearly always there is none, and four statements need not be made.
+    if (await connection.execute(_CORRECTED, which)).scalar_one():
         await connection.execute(_DELETE, which)
         await connection.execute(_DELETE_FILES, which)
         await connection.execute(_EDIT, which)

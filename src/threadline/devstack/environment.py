@@ -40,19 +40,8 @@ _MODEL = (
 )
 
 GATEWAY = (*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "DATABASE_URL")
-CORE = (
-    *TEMPORAL,
-    *_KEYS,
-    *_LOG,
-    *_SLACK,
-    *_CHANNELS,
-    *_LIMITS,
-    *_CODE,
-    *_DEPLOYMENT,
-    "DATABASE_URL",
-    "GITHUB_TOKEN",
-    "GITHUB_API_URL",
-)
+_WORKER = ("THREADLINE_CACHED_WORKFLOWS", "DATABASE_URL", "GITHUB_TOKEN", "GITHUB_API_URL")
+CORE = (*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, *_LIMITS, *_CODE, *_DEPLOYMENT, *_WORKER)
 AGENTS = (*TEMPORAL, *_KEYS, *_LOG, *_CODE, *_MODEL, "THREADLINE_AGENT_DATABASE_URL")
 """No Slack token, no push credential, no owner of the database: what an agent cannot reach it cannot leak."""
 

@@ -20,7 +20,7 @@ SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
 # A laptop's server has one user: by default each activity waits up to 50 ms in the queues that these set free.
-_BRAKES = {
+UNHURRIED: Mapping[str, object] = {
     "history.transferProcessorMaxPollRPS": 5000,
     "history.transferProcessorMaxPollHostRPS": 20000,
     "history.timerProcessorMaxPollRPS": 5000,
@@ -35,11 +35,18 @@ class TemporalServer:
 
 
 async def start(
-    family: Family, home: Path, ports: Ports, environment: Mapping[str, str], *, codec_url: str = ""
+    family: Family,
+    home: Path,
+    ports: Ports,
+    environment: Mapping[str, str],
+    configuration: Mapping[str, object] = UNHURRIED,
+    *,
+    codec_url: str = "",
 ) -> TemporalServer:
     """Start the server; its data lies in `home/temporal`.
 
     Args:
+        configuration: what Temporal calls dynamic configuration, such as its limits, by name.
         codec_url: where the UI has payloads decrypted; empty when they are not encrypted.
 
     Raises:
@@ -52,7 +59,7 @@ async def start(
     await family.start(
         Command(
             "temporal",
-            (*_arguments(folder / "temporal.db", port, ui_port, metrics_port), *_codec(codec_url)),
+            (*_arguments(folder / "temporal.db", port, ui_port, metrics_port, configuration), *_codec(codec_url)),
             environment,
             ready=_serving(address),
             grace=5,
@@ -61,11 +68,13 @@ async def start(
     return TemporalServer(address, f"http://{HOST}:{ui_port}")
 
 
-def _arguments(database: Path, port: int, ui_port: int, metrics_port: int) -> tuple[str, ...]:
+def _arguments(
+    database: Path, port: int, ui_port: int, metrics_port: int, configuration: Mapping[str, object]
+) -> tuple[str, ...]:
     options = {"ip": HOST, "port": port, "ui-port": ui_port, "metrics-port": metrics_port, "db-filename": database}
     repeated = [
         *(("sqlite-pragma", pragma) for pragma in _PRAGMAS),
-        *(("dynamic-config-value", f"{name}={value}") for name, value in _BRAKES.items()),
+        *(("dynamic-config-value", f"{name}={value}") for name, value in configuration.items()),
         *(("search-attribute", f"{name}=Keyword") for name in SEARCH_ATTRIBUTES),
     ]
     pairs = [*((name, str(value)) for name, value in options.items()), ("log-level", "warn"), *repeated]

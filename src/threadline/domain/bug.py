@@ -147,6 +147,10 @@ class Marks:
     """The start of what was last asked, for the sentence that Temporal's UI shows."""
     session_id: str = ""
     cost_usd: float = 0.0
+    presented: bool = False
+    """The case has its summary thread."""
+    begun: bool = False
+    """Said by a flush alone: with it the case became `investigating`, and its report was read."""
 
 
 @dataclass

@@ -8,9 +8,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 
+from threadline.contracts.payload_converter import data_converter as plain_converter
 from threadline.domain.errors import Permanent
 from threadline.payloads.keys import KeyRing
 
@@ -93,9 +93,9 @@ def data_converter(ring: KeyRing | None) -> DataConverter:
     """
     codec = EncryptionCodec(ring)
     if ring is None:
-        return replace(pydantic_data_converter, payload_codec=codec)
+        return replace(plain_converter, payload_codec=codec)
     return replace(
-        pydantic_data_converter,
+        plain_converter,
         payload_codec=codec,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )

@@ -44,6 +44,7 @@ class BugCase:
         self.state = state
         self.inbox = Inbox(state.pending, state.seen)
         self._entered = entered
+        self.begun = False  # has what was stored since the last turn begun the next one?
         self.trouble = ""
         """Why the last attempt at the present turn failed, in words."""
         self.attempt: workflow.ActivityHandle[TurnEnded] | None = None
@@ -106,8 +107,10 @@ class BugCase:
     async def turn(self) -> None:
         """Let the agent look at what is unused, and act on what it asks for."""
         number = self.marks.turn + 1
-        await self._begin(number)
+        told = await self._begin(number)
         settled = await bug_turn.settle(self, number)
+        if told:
+            await told  # before anything that it announces
         if settled.action and not self.closing:
             await self._act(settled)
 
@@ -131,11 +134,18 @@ class BugCase:
         if settled.action is Action.ASK_REPORTER:
             await self._ask(turn)
         else:
-            await self._post_findings(turn, has_fix=settled.has_fix)
-            if self.closing:
+            waits = await self._post_findings(replace(turn, then=self._then(settled)), has_fix=settled.has_fix)
+            if self.closing and not waits:
                 return  # a close may yet be taken back: then the rest is still owed
-            await self._follow_up(settled, turn)
+            if not waits:
+                await self._follow_up(settled, turn)
         self.state.acted = turn.turn
+
+    def _then(self, settled: Settled) -> StatusChange | None:
+        """The step that findings are followed by, where it hangs on nothing but their being posted."""
+        if settled.action is not Action.POST_FINDINGS or settled.has_fix:
+            return None
+        return self._wait(CaseStatus.PENDING_VERIFICATION, Reason.FINDINGS_POSTED, self.state.limits.developer_timeout)
 
     async def _follow_up(self, settled: Settled, turn: TurnRef) -> None:
         if settled.action is Action.ESCALATE:
@@ -159,7 +169,7 @@ class BugCase:
             if self.marks.reporter_due or self.inbox.holds_from(self.marks.reporter_id):
                 return  # the answer came while that was said
             self.state.unanswered = True
-            await self._change(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+            await self._take(self._wait(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED))
             return
         if self.marks.pull_request_open:
             await self.look_up_fix()
@@ -195,12 +205,15 @@ class BugCase:
 
     # -- their parts -------------------------------------------------------------------------------------------------
 
-    async def _begin(self, number: int) -> None:
-        before = self.marks
+    async def _begin(self, number: int) -> asyncio.Task[None] | None:
+        """Take the first steps of a turn; what is returned is still being said, and keeps nobody waiting."""
+        before, told, begun, self.begun = self.marks, None, self.begun, False
         if before.status is not CaseStatus.INVESTIGATING:
             reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
-            await self._change(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES))
-        if before.turn == 0 and before.closings == 0:  # said once, also when an earlier run ended before it could
+            await self._take(self._wait(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES)))
+        if begun and before.turn == 0 and before.closings == 0:
+            told = asyncio.create_task(self._notice(NoticeKind.INTAKE))
+        elif before.turn == 0 and before.closings == 0:  # said once, also when an earlier run ended before it could
             self.merge(await call(CaseActivities.parse_bug_report, before.bug_id, summary="read the report"))
             await self._notice(NoticeKind.INTAKE)
         elif before.status is CaseStatus.RESOLVED:
@@ -208,6 +221,7 @@ class BugCase:
         if before.developer_due:
             notice = Notice(before.bug_id, NoticeKind.FORWARDED, number)
             self.aside(SlackActivities.post_notice, notice, "tell developers", options.COSMETIC)
+        return told
 
     async def save(self, request: SaveRequest) -> Settled:
         """Settle a turn in the database; whatever runs for it loses its claim."""
@@ -228,15 +242,22 @@ class BugCase:
             timeout = self.state.limits.reporter_timeout
             await self._wait_as(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
 
-    async def _post_findings(self, turn: TurnRef, *, has_fix: bool) -> None:
-        trouble = await attempt(SlackActivities.create_summary_thread, turn.bug_id, summary="open the summary thread")
+    async def _post_findings(self, turn: TurnRef, *, has_fix: bool) -> bool:
+        """Whether the case took the turn's next step with that."""
+        bug_id, trouble, stepped = turn.bug_id, "", list[Marks | None]()
+        if not self.marks.presented:
+            trouble = await attempt(SlackActivities.create_summary_thread, bug_id, summary="open the summary thread")
         if not trouble:
-            trouble = await attempt(SlackActivities.post_investigation_results, turn, summary="post findings")
+            report, words = stepped.append, "post findings"
+            trouble = await attempt(SlackActivities.post_investigation_results, turn, summary=words, taken=report)
         if trouble:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
-        self.aside(SlackActivities.mark_used, turn, "check marks")
+        elif stepped[0]:
+            self.merge(stepped[0])
+        self.aside(SlackActivities.mark_used, replace(turn, then=None), "check marks")
         if has_fix and not self.closing:
             await self._open_pull_request(turn)
+        return any(stepped)
 
     async def _open_pull_request(self, turn: TurnRef) -> None:
         """A code host that is away is waited for, but not by a reporter who wants the case closed."""
@@ -265,15 +286,15 @@ class BugCase:
         await self._wait_as(CaseStatus.PENDING_VERIFICATION, reason, self.state.limits.developer_timeout)
 
     async def _wait_as(self, status: CaseStatus, reason: Reason, timeout: float) -> None:
-        until = workflow.now().timestamp() + timeout if timeout and not self._never_by_silence(status) else 0.0
-        await self._change(status, reason, until)
+        await self._take(self._wait(status, reason, timeout))
 
-    def _never_by_silence(self, status: CaseStatus) -> bool:
-        return self.marks.escalated and status is not CaseStatus.AWAITING_REPORTER
+    def _wait(self, status: CaseStatus, reason: Reason, timeout: float = 0.0) -> StatusChange:
+        never_by_silence = self.marks.escalated and status is not CaseStatus.AWAITING_REPORTER
+        until = workflow.now().timestamp() + timeout if timeout and not never_by_silence else 0.0
+        return StatusChange(self.marks.bug_id, status, reason, wait_until=until)
 
-    async def _change(self, to: CaseStatus, reason: Reason, wait_until: float = 0.0) -> None:
-        change = StatusChange(self.marks.bug_id, to, reason, wait_until=wait_until)
-        self.merge(await call(CaseActivities.update_status, change, summary=f"{to}: {reason}"))
+    async def _take(self, change: StatusChange) -> None:
+        self.merge(await call(CaseActivities.update_status, change, summary=f"{change.to}: {change.reason}"))
 
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
         notice = Notice(self.marks.bug_id, kind, ordinal, detail)

@@ -26,6 +26,8 @@ CASE_SEVERITY = SearchAttributeKey.for_keyword("CaseSeverity")
 
 Step = Coroutine[Any, Any, None]
 
+GATHERS = 5
+"""Batches that are stored one after the other before a turn starts on them."""
 OVERTAKEN = 900.0
 """Seconds for which a report may be on its way while what was said after it is here: Slack tries for six minutes."""
 
@@ -42,6 +44,7 @@ class BugInvestigationWorkflow:
         self._step: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
         self._shown: tuple[Any, ...] = ()
+        self._gathered = 0
 
     @workflow.signal(
         dynamic=True, description="incoming_message: somebody wrote in a thread of the case; close_requested: end it."
@@ -108,12 +111,23 @@ class BugInvestigationWorkflow:
                 workflow.continue_as_new(state, memo=self._memo())
             if draining:
                 return None  # in a flood, step after step would keep the run until the server refuses its signals
+        if self._gathers():
+            return None
         if due := self._due():
             self._disarm()
             self._step = asyncio.create_task(due)
         elif self._ended() and not self._case.inbox and self._case.idle:
             return state.marks.status.value if state.marks.bug_id else "ignored"
         return None
+
+    def _gathers(self) -> bool:
+        """Whether to store what has come meanwhile before a turn starts: a burst is one turn of the agent, not two.
+
+        A few times, and then the turn starts in any case: in a storm there is always something more. A history from
+        before this rule has no marks that say `begun`, and is not touched by it.
+        """
+        self._gathered = self._gathered + 1 if self._case.inbox and self._case.begun else 0
+        return 0 < self._gathered <= GATHERS
 
     async def _open(self) -> None:
         state = self._case.state
@@ -143,8 +157,9 @@ class BugInvestigationWorkflow:
     async def _flush(self) -> None:
         case = self._case
         batch = case.inbox.batch()
-        request = FlushRequest(case.state.thread, batch)
+        request = FlushRequest(case.state.thread, batch, begin=self._step is None and not case.closing)
         case.merge(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
+        case.begun = case.begun or case.marks.begun
         case.inbox.stored(len(batch))
         if not case.marks.bug_id:
             return

@@ -41,20 +41,26 @@ async def attempt(
     *,
     summary: str,
     chosen: Options | None = None,
+    taken: Callable[[Result], None] | None = None,
 ) -> str:
     """Run an activity that people can live without; returns why it failed for good, or nothing.
+
+    Args:
+        taken: gets its result.
 
     Raises:
         FailureError: when the workflow was cancelled meanwhile.
     """
     try:
-        await call(method, argument, summary=summary, chosen=chosen)
+        result = await call(method, argument, summary=summary, chosen=chosen)
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
         words = fault_of(error).words
         workflow.logger.warning("activity_gave_up", extra={"activity": method.__name__, "reason": words})
         return words
+    if taken:
+        taken(result)
     return ""
 
 

@@ -1,0 +1,164 @@
+"""What every row stands on: Temporal's dev server, Postgres and a quiet Slack, and the product's own processes."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from temporalio.api.history.v1 import WorkflowExecutionStartedEventAttributes
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from bench.scale import Scale
+from threadline.bootstrap.gateway import CaseThreads
+from threadline.db.engine import Database
+from threadline.devstack import environment, postgres, temporal
+from threadline.devstack.ports import HOST, Ports
+from threadline.devstack.postgres import Databases
+from threadline.devstack.processes import Command, Facts, Family, logged
+from threadline.devstack.sample_repository import make_sample_repository
+from threadline.devstack.slack_sandbox import identity
+from threadline.gateway.dispatch import RETRIES, Dispatcher
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Args: `settings` is what the product's processes are told; `family` holds every process by its name."""
+
+    scale: Scale
+    folder: Path
+    family: Family
+    ports: Ports
+    settings: Mapping[str, str]
+    databases: Databases
+    database: Database
+    client: Client
+    slack_url: str
+
+    @property
+    def temporal_address(self) -> str:
+        return self.settings["TEMPORAL_ADDRESS"]
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """As the gateway hands events over."""
+        return Dispatcher(self.client, CaseThreads(self.database))
+
+    async def first_event(self, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
+        """How a run began."""
+        handle = self.client.get_workflow_handle(workflow_id, run_id=run_id)
+        async for event in handle.fetch_history_events(page_size=1):
+            return event.workflow_execution_started_event_attributes
+        raise AssertionError(f"{workflow_id} has no history")
+
+    @asynccontextmanager
+    async def product(self, name: str, *arguments: str, **settings: str) -> AsyncIterator[Facts]:
+        """One of the product's processes, by its command: `gateway`, or `worker --queue …`.
+
+        Yields:
+            what its log says of it when it is ready; its process is `pid(name)`.
+        """
+        event = "gateway_ready" if arguments[0] == "gateway" else "worker_ready"
+        allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(name, environment.CORE)
+        given = environment.pick({**self.settings, **settings}, allowed)
+        async with self._running(name, ("-m", "threadline", *arguments), given, event) as facts:
+            yield facts
+
+    @asynccontextmanager
+    async def part(self, module: str, *arguments: str, name: str = "") -> AsyncIterator[Facts]:
+        """A process of the benchmark's own, `bench.parts.<module>`, which says `<module>_ready`."""
+        command = ("-m", f"bench.parts.{module}", *arguments)
+        async with self._running(name or module, command, {}, f"{module}_ready") as facts:
+            yield facts
+
+    @asynccontextmanager
+    async def _running(
+        self, name: str, arguments: tuple[str, ...], settings: Mapping[str, str], event: str
+    ) -> AsyncIterator[Facts]:
+        command = Command(
+            name,
+            (sys.executable, *arguments),
+            {**machine_environment(), **settings},
+            logged(event),
+            within=60,
+            folder=ROOT,
+        )
+        try:
+            yield await self.family.start(command)
+        finally:
+            await self.family.stop(name)
+
+    def pid(self, name: str) -> int:
+        return self.family.pid(name)
+
+
+def machine_environment() -> dict[str, str]:
+    """For every process that is started here."""
+    return environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
+
+
+@asynccontextmanager
+async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = None) -> AsyncIterator[Ground]:
+    """The servers, up and empty.
+
+    Args:
+        folder: for data and logs.
+        limits: the dev server's dynamic configuration; None for the devstack's own.
+    """
+    logs = folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    family, ports = Family(logs), Ports(usual=False)
+    try:
+        machine = machine_environment()
+        chosen = temporal.UNHURRIED if limits is None else limits
+        server = await temporal.start(family, folder, ports, machine, chosen)
+        databases = await postgres.start(family, folder, ports, machine)
+        slack = await family.start(
+            Command(
+                "quiet_slack",
+                (sys.executable, "-m", "bench.parts.quiet_slack"),
+                machine,
+                logged("quiet_slack_ready"),
+                folder=ROOT,
+            )
+        )
+        repository = folder / "sample-shop.git"
+        make_sample_repository(repository)
+        settings = {
+            "TEMPORAL_ADDRESS": server.address,
+            "TEMPORAL_CONFIG_FILE": os.devnull,
+            "DATABASE_URL": databases.owner,
+            "THREADLINE_AGENT_DATABASE_URL": databases.agent,
+            "THREADLINE_REPO": str(repository),
+            "THREADLINE_HOME": str(folder / "home"),
+            **slack_settings(f"{slack['url']}/api/"),
+        }
+        database = Database(databases.owner, pool_size=8, application="threadline-bench")
+        client = await Client.connect(server.address, data_converter=pydantic_data_converter, retry_config=RETRIES)
+        try:
+            yield Ground(scale, folder, family, ports, settings, databases, database, client, str(slack["url"]))
+        finally:
+            await database.dispose()
+    finally:
+        await family.stop_all([])
+
+
+def slack_settings(api_url: str) -> dict[str, str]:
+    """What the product is told of a Slack that is no real one; without an app token it listens for HTTP."""
+    return {
+        "SLACK_API_URL": api_url,
+        "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
+        "SLACK_SIGNING_SECRET": identity.SIGNING_SECRET,
+        "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
+        "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
+        "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
+    }
+
+
+def free_address(ports: Ports) -> str:
+    return f"{HOST}:{ports.take(0)}"

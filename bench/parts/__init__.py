@@ -1,0 +1,1 @@
+"""The processes that a benchmark runs beside the product's own, each by `python -m bench.parts.<name>`."""

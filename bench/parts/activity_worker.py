@@ -1,0 +1,49 @@
+"""The core's activities without its workflows: `python -m bench.parts.activity_worker TEMPORAL POSTGRES SLACK`."""
+
+import asyncio
+import sys
+
+import aiohttp
+import uvloop
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+
+from threadline.activities.cases import LiveCaseActivities
+from threadline.activities.faults import FaultInterceptor
+from threadline.activities.threads import LiveSlackActivities, Places
+from threadline.contracts.bug import CaseActivities, SlackActivities
+from threadline.db.engine import Database
+from threadline.db.post_ledger import PostLedger
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain.addressing import CORE_QUEUE
+from threadline.domain.bug import Limits
+from threadline.slack.client import Slack, make_client
+from threadline.slack.posts import Claim, Posts
+
+
+async def _work(temporal: str, url: str, api_url: str) -> None:
+    client = await Client.connect(temporal, data_converter=pydantic_data_converter)
+    database = Database(url, pool_size=20)
+    places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
+    async with aiohttp.ClientSession() as session:
+        slack = Slack(make_client(identity.BOT_TOKEN, api_url, session))
+        case = LiveCaseActivities(database, Limits())
+        speaking = LiveSlackActivities(database, slack, Posts(slack, PostLedger(database, Claim)), places)
+        named = [(case, CaseActivities), (speaking, SlackActivities)]
+        async with Worker(
+            client,
+            task_queue=CORE_QUEUE,
+            activities=[
+                getattr(live, name) for live, contract in named for name in sorted(contract.__abstractmethods__)
+            ],
+            interceptors=[FaultInterceptor()],
+            max_concurrent_activities=50,
+        ):
+            sys.stdout.write('{"event": "activity_worker_ready"}\n')
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(_work(*sys.argv[1:4]))

@@ -1,0 +1,66 @@
+"""An agent that finds the same at once: `python -m bench.parts.agent TEMPORAL POSTGRES`.
+
+It claims and finishes its turns in the database, as the real one does; only the thinking is left out.
+"""
+
+import asyncio
+import sys
+
+import uvloop
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+
+from threadline.activities.faults import FaultInterceptor
+from threadline.contracts.bug import AgentActivities, TurnEnded, TurnRequest
+from threadline.db.agent_pool import agent_pool
+from threadline.db.agent_turns import AgentTurns, TurnOutcome
+from threadline.domain.addressing import AGENTS_QUEUE
+from threadline.domain.bug import Action
+
+FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it", "title": "Cart total", "severity": "S2"})
+
+
+class SwiftAgent(AgentActivities):
+    def __init__(self, turns: AgentTurns) -> None:
+        self._turns = turns
+
+    @activity.defn
+    async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
+        return await self._run(request)
+
+    @activity.defn
+    async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
+        return await self._run(request)
+
+    @activity.defn
+    async def cleanup_workspace(self, bug_id: str) -> None:
+        """There is none."""
+
+    async def _run(self, request: TurnRequest) -> TurnEnded:
+        claim = await self._turns.claim(request.bug_id, request.turn, request.attempt, request.session_id, lease_s=30)
+        if isinstance(claim, TurnEnded):
+            return claim
+        await self._turns.finish(claim, FOUND)
+        return TurnEnded(Action.POST_FINDINGS)
+
+
+async def _work(temporal: str, database: str) -> None:
+    client = await Client.connect(temporal, data_converter=pydantic_data_converter)
+    async with agent_pool(database, size=20) as pool:
+        agent = SwiftAgent(AgentTurns(pool))
+        async with Worker(
+            client,
+            task_queue=AGENTS_QUEUE,
+            activities=[agent.run_agent_investigation, agent.run_continuation_investigation, agent.cleanup_workspace],
+            interceptors=[FaultInterceptor()],
+            max_concurrent_activities=50,
+        ):
+            sys.stdout.write('{"event": "agent_ready"}\n')
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(_work(*sys.argv[1:3]))

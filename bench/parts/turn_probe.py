@@ -1,0 +1,114 @@
+"""Runs turns of the real agent, all at once, and tells what they took: `… ours|bare CONFIGURATION`, which is JSON.
+
+`ours` is the activity as the agents' worker runs it: claim, workspace, CLI with tools, hooks and transcript, outcome.
+`bare` is the SDK's `query()` with the same model, prompt and schema.
+"""
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+from temporalio.testing import ActivityEnvironment
+
+from threadline.activities.turns import LiveAgentActivities
+from threadline.agents.investigator.outcome import output_format
+from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
+from threadline.agents.investigator.workspace import Workspaces
+from threadline.bootstrap.agents import CaseAccess
+from threadline.contracts.bug import TurnRequest
+from threadline.db.agent_pool import agent_pool
+from threadline.db.agent_turns import AgentTurns
+from threadline.domain import addressing
+from threadline.domain.bug import Limits
+
+MODEL = "claude-sonnet-5"
+PROMPT = "The total in the cart is wrong. Find out why, and hand over what you found."
+
+
+@dataclass(frozen=True)
+class Given:
+    """`cases` are one for each turn, and one more that is not measured: the first turn copies the repository."""
+
+    database: str
+    model_url: str
+    folder: str
+    repository: str
+    cases: list[str]
+
+
+Turn = Callable[[str], Awaitable[None]]
+
+
+async def _ours(given: Given) -> None:
+    async with agent_pool(given.database, size=len(given.cases) + 2) as pool:
+        turns = AgentTurns(pool)
+        investigator = Investigator(InvestigatorConfig(MODEL, "none", given.model_url))
+        workspaces = Workspaces(Path(given.folder) / "workspaces", (given.repository,))
+        activities = LiveAgentActivities(turns, CaseAccess(pool, given.database), workspaces, investigator)
+
+        async def turn(bug_id: str) -> None:
+            request = TurnRequest(bug_id, 1, 1, addressing.session_id(bug_id, 1, 1), Limits())
+            await ActivityEnvironment().run(activities.run_agent_investigation, request)
+
+        await _measured(turn, given.cases)
+
+
+async def _bare(given: Given) -> None:
+    place = Path(given.folder) / "bare"
+    place.mkdir(parents=True, exist_ok=True)
+
+    async def turn(_: str) -> None:
+        options = ClaudeAgentOptions(
+            model=MODEL,
+            cwd=place,
+            env={
+                "ANTHROPIC_BASE_URL": given.model_url,
+                "ANTHROPIC_API_KEY": "none",
+                "HOME": str(place),
+                "CLAUDE_CONFIG_DIR": str(place / "config"),
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_TELEMETRY": "1",
+            },
+            output_format=output_format(),
+        )
+        results = [each async for each in query(prompt=PROMPT, options=options) if isinstance(each, ResultMessage)]
+        if not results or results[-1].structured_output is None:
+            raise RuntimeError(f"the bare turn came to nothing: {results}")
+
+    await _measured(turn, given.cases)
+
+
+async def _measured(turn: Turn, cases: list[str]) -> None:
+    await turn(cases[0])
+    walls: list[float] = []
+    own, cli = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
+
+    async def timed(case: str) -> None:
+        began = time.perf_counter()
+        await turn(case)
+        walls.append(time.perf_counter() - began)
+
+    await asyncio.gather(*(timed(case) for case in cases[1:]))
+    told: dict[str, Any] = {
+        "walls": walls,
+        "own_cpu": _cpu(resource.RUSAGE_SELF) - own,
+        "cli_cpu": _cpu(resource.RUSAGE_CHILDREN) - cli,
+    }
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+def _cpu(who: int) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    given = Given(**json.loads(sys.argv[2]))
+    asyncio.run(_ours(given) if sys.argv[1] == "ours" else _bare(given))

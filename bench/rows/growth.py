@@ -1,0 +1,96 @@
+"""Whether a message costs the same at the end of a long thread as at its beginning: on the path, in the database."""
+
+import statistics
+import time
+from collections.abc import AsyncGenerator, Awaitable
+from typing import TypeVar
+
+from bench.figures import Figure, Goal, Row
+from bench.ground import Ground
+from bench.parts.agent import FOUND
+from bench.path import Clock, burst, paths, said
+from bench.usage import Meter
+from threadline.contracts.bug import TurnEnded
+from threadline.db.agent_pool import agent_pool
+from threadline.db.agent_turns import AgentTurns
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+
+LENGTH, BURST, COMPARED = 5000, 20, 20
+"""Messages of the thread, of one burst, and how many bursts at each end are compared."""
+FLAT = Goal("ratio at most", 1.15)
+STEPS = ("flush", "claim", "finish", "settle")
+
+Value = TypeVar("Value")
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    async with paths(ground) as (ours, _):
+        meter = Meter(ours.pids)
+        (thread,) = await ours.open(1)
+        bursts = ground.scale.of(LENGTH // BURST, least=4)
+        costs = []
+        for _ in range(bursts):
+            meter.start()
+            await burst(ours, [thread], BURST)
+            costs.append(meter.used * 1000 / BURST)
+    # Of halves of each end, so that there is a spread: CPU is counted in hundredths of a second.
+    share = max(1, min(2 * COMPARED, bursts // 2) // 2)
+    ends = [costs[:share], costs[share : 2 * share], costs[-2 * share : -share], costs[-share:]]
+    first_a, first_b, last_a, last_b = (statistics.mean(end or costs) for end in ends)
+    yield Row(
+        "growth",
+        f"CPU a message on the whole path, at the end of a thread of {bursts * BURST}",
+        Figure((last_a, last_b), "ms"),
+        Figure((first_a, first_b), "ms"),
+        "the same at the thread's beginning",
+        FLAT,
+    )
+    # Last: cases that no workflow looks after would never come to rest.
+    times = [await _database(ground) for _ in range(min(3, ground.scale.rounds))]
+    whole = {"all four": [[sum(burst) for burst in zip(*run.values(), strict=True)] for run in times]}
+    for name, runs in ({step: [run[step] for run in times] for step in STEPS} | whole).items():
+        first, last = zip(*(_ends(run) for run in runs), strict=True)
+        yield Row(
+            "growth",
+            f"database, {name} for a burst of {BURST}, at the end of a thread of {len(runs[0]) * BURST}",
+            Figure(last, "ms"),
+            Figure(first, "ms"),
+            "the same at the thread's beginning",
+            FLAT if name == "all four" else None,
+        )
+
+
+async def _database(ground: Ground) -> dict[str, list[float]]:
+    """Milliseconds of each step for each burst of a thread: what the activities of a turn do in the database."""
+    clock = Clock()
+    thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
+    taken: dict[str, list[float]] = {step: [] for step in STEPS}
+
+    async def timed(step: str, work: Awaitable[Value]) -> Value:
+        began = time.perf_counter()
+        value = await work
+        taken[step].append((time.perf_counter() - began) * 1000)
+        return value
+
+    async with agent_pool(ground.databases.agent, size=1) as pool:
+        turns = AgentTurns(pool)
+        for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
+            batch = [said(thread, clock.next(), messages.MESSAGE) for _ in range(BURST)]
+            async with ground.database.begin() as work:
+                marks = await timed("flush", work.conversation.flush(thread, batch))
+            session = addressing.session_id(marks.bug_id, turn, 1)
+            claim = await timed("claim", turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
+            if isinstance(claim, TurnEnded):
+                raise TypeError(f"turn {turn} of {marks.bug_id} was there already")
+            await timed("finish", turns.finish(claim, FOUND))
+            async with ground.database.begin() as work:
+                await timed("settle", work.turns.settle(marks.bug_id, turn))
+    return taken
+
+
+def _ends(taken: list[float]) -> tuple[float, float]:
+    """The median at the beginning, without the very first burst, and at the end."""
+    share = min(COMPARED, max(1, (len(taken) - 1) // 2))
+    return statistics.median(taken[1 : share + 1]), statistics.median(taken[-share:])

@@ -1,0 +1,167 @@
+"""How long a message takes until it is stored, and until the agent's turn on it has started."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHandle
+
+from bench.figures import Figure, Goal, Row, percentile
+from bench.ground import Ground
+from bench.parts.least import QUEUE, OneActivity
+from bench.path import Clock, Product, paths
+from bench.scale import by_turns
+
+FLOOR = "a workflow with one activity that does nothing, on a queue of its own"
+WITHIN = Goal("ratio at most", 2)
+PAUSE = 0.1
+"""Seconds between two messages: nothing waits for anything else."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds from a message's sending, for each message."""
+
+    stored: tuple[float, ...]
+    started: tuple[float, ...]
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    count = ground.scale.of(60, least=4)
+    async with paths(ground) as (ours, _):
+        floor = _Least(ground)
+        threads, least = await ours.open(count), await floor.open(count)
+        await asyncio.sleep(1)
+        replies = await by_turns(ground.scale.rounds, lambda: _product(ours, threads), lambda: floor.times(least))
+        reports = await by_turns(ground.scale.rounds, lambda: _reports(ours, count), lambda: floor.new(count))
+    for row in _rows("a reply", *replies):
+        yield row
+    for row in _rows("a report", *reports):
+        yield row
+
+
+def _rows(what: str, ours: Sequence[Times], floor: Sequence[Times]) -> list[Row]:
+    rows = []
+    for name, share in (("p50", 0.5), ("p95", 0.95)):
+        least = Figure(tuple(percentile(run.started, share) * 1000 for run in floor), "ms")
+        for part, goal in (("stored", None), ("turn started", WITHIN if name == "p50" else None)):
+            runs = [run.stored if part == "stored" else run.started for run in ours]
+            figure = Figure(tuple(percentile(run, share) * 1000 for run in runs), "ms")
+            rows.append(Row("latency", f"{what} → {part}, {name}", figure, least, FLOOR, goal))
+    return rows
+
+
+async def _product(ours: Product, threads: Sequence[str]) -> Times:
+    """One reply in each thread, one after the other."""
+    sent = {}
+    for thread in threads:
+        sent[thread] = datetime.now(UTC)
+        await ours.send(thread)
+        await asyncio.sleep(PAUSE)
+    await ours.rest()
+    return await _times(ours.ground, sent)
+
+
+async def _reports(ours: Product, count: int) -> Times:
+    sent = {}
+    for _ in range(count):
+        began = datetime.now(UTC)
+        sent[await ours.report()] = began
+        await asyncio.sleep(PAUSE)
+    await ours.rest()
+    return await _times(ours.ground, sent)
+
+
+async def _times(ground: Ground, sent: dict[str, datetime]) -> Times:
+    stored, started = [], []
+    for workflow_id, at in sent.items():
+        history = (await ground.client.get_workflow_handle(workflow_id).fetch_history()).events
+        since = [event for event in history if _at(event) >= at]
+        names = {event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name for event in since}
+        stored.append(_first(since, names, "activity_task_completed_event_attributes", ("flush_messages",), at))
+        turns = ("run_agent_investigation", "run_continuation_investigation")
+        started.append(_first(since, names, "activity_task_started_event_attributes", turns, at))
+    return Times(tuple(stored), tuple(started))
+
+
+class _Least:
+    """The floor: the same clock, the same server, and one activity."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._clock = Clock()
+
+    async def open(self, count: int) -> list[str]:
+        opened = [f"one:{self._clock.next()}" for _ in range(count)]
+        for workflow_id in opened:
+            await self._send(workflow_id)
+        await self._rest(opened, 1)
+        return opened
+
+    async def times(self, workflow_ids: Sequence[str]) -> Times:
+        before = await self._done(workflow_ids[0])
+        sent = {}
+        for workflow_id in workflow_ids:
+            sent[workflow_id] = datetime.now(UTC)
+            await self._send(workflow_id)
+            await asyncio.sleep(PAUSE)
+        await self._rest(workflow_ids, before + 1)
+        return await self._read(sent)
+
+    async def new(self, count: int) -> Times:
+        sent = {}
+        for _ in range(count):
+            began = datetime.now(UTC)
+            workflow_id = f"one:{self._clock.next()}"
+            await self._send(workflow_id)
+            sent[workflow_id] = began
+            await asyncio.sleep(PAUSE)
+        await self._rest(list(sent), 1)
+        return await self._read(sent)
+
+    async def _send(self, workflow_id: str) -> None:
+        await self._ground.client.start_workflow(
+            OneActivity.run, id=workflow_id, task_queue=QUEUE, start_signal="message", start_signal_args=[{}]
+        )
+
+    async def _done(self, workflow_id: str) -> int:
+        history = await self._handle(workflow_id).fetch_history()
+        return sum(event.HasField("activity_task_completed_event_attributes") for event in history.events)
+
+    async def _rest(self, workflow_ids: Sequence[str], times: int) -> None:
+        for workflow_id in workflow_ids:
+            async with asyncio.timeout(30):
+                while await self._done(workflow_id) < times:  # noqa: ASYNC110 - the other side is another process
+                    await asyncio.sleep(0.05)
+
+    async def _read(self, sent: dict[str, datetime]) -> Times:
+        started = []
+        for workflow_id, at in sent.items():
+            events = (await self._handle(workflow_id).fetch_history()).events
+            since = [event for event in events if _at(event) >= at]
+            names = {
+                event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name for event in since
+            }
+            started.append(_first(since, names, "activity_task_started_event_attributes", ("nothing",), at))
+        return Times(tuple(started), tuple(started))
+
+    def _handle(self, workflow_id: str) -> "WorkflowHandle[object, object]":
+        return self._ground.client.get_workflow_handle(workflow_id)
+
+
+def _at(event: HistoryEvent) -> datetime:
+    return event.event_time.ToDatetime(tzinfo=UTC)
+
+
+def _first(
+    events: Sequence[HistoryEvent], names: dict[int, str], kind: str, wanted: tuple[str, ...], since: datetime
+) -> float:
+    """Seconds from `since` until something first happened to an activity of the wanted name, by the server's clock."""
+    moments = [
+        _at(event)
+        for event in events
+        if event.HasField(kind) and names.get(getattr(event, kind).scheduled_event_id) in wanted  # type: ignore[arg-type]
+    ]
+    return (min(moments) - since).total_seconds()

@@ -1,0 +1,55 @@
+"""How fast a long history is replayed: by a worker whose cache has lost the thread, and by a check before a deploy."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+
+from bench.figures import Row, pair
+from bench.ground import Ground
+from bench.ground import ground as another_ground
+from bench.parts.least import QUEUE, EmptyLoop
+from bench.path import burst, paths
+from bench.scale import by_turns
+from threadline.bootstrap import replayer
+from threadline.bootstrap.temporal import workflow_runner
+from threadline.contracts.payload_converter import data_converter
+from threadline.devstack import temporal
+
+LENGTH = 5000
+FLOOR = "the SDK's replay of a loop with one activity, as long"
+_ENDLESS = {"limit.historyCount.suggestContinueAsNew": 40_000}
+"""The product continues as new long before 5,000 events, as the server suggests; here it suggests it later."""
+_EVENTS_OF_A_TURN, _BURST = 6, 5
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    length = ground.scale.of(LENGTH, least=150)
+    unlimited = {**temporal.UNHURRIED, **_ENDLESS}
+    async with another_ground(ground.scale, ground.folder / "endless", unlimited) as endless:
+        ours, floor = await _recorded(endless, length)
+    least = Replayer(workflows=[EmptyLoop], data_converter=data_converter, workflow_runner=workflow_runner())
+    rates = await by_turns(ground.scale.rounds, lambda: _replay(replayer(), ours), lambda: _replay(least, floor))
+    figures = pair(*rates, "events/s")
+    yield Row("replay", f"replay of a history of {len(ours.events)} events", *figures, FLOOR)
+
+
+async def _recorded(ground: Ground, length: int) -> Sequence[WorkflowHistory]:
+    """A thread with bursts of messages, and a loop, each with so many events."""
+    async with paths(ground) as (ours, _):
+        (thread,) = await ours.open(1)
+        case = ground.client.get_workflow_handle(thread)
+        while (await case.describe()).history_length < length:
+            await burst(ours, [thread], _BURST)
+        loop = await ground.client.start_workflow(
+            EmptyLoop.run, length // _EVENTS_OF_A_TURN, id="loop", task_queue=QUEUE
+        )
+        await loop.result()
+        return await case.fetch_history(), await loop.fetch_history()
+
+
+async def _replay(by: Replayer, history: WorkflowHistory) -> float:
+    began = time.perf_counter()
+    await by.replay_workflow(history)
+    return len(history.events) / (time.perf_counter() - began)

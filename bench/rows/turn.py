@@ -1,0 +1,128 @@
+"""What a turn of the agent costs beyond its CLI: the real Claude Code CLI, and a model that answers at once."""
+
+import asyncio
+import json
+import statistics
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench.figures import Figure, Goal, Row
+from bench.ground import ROOT, Ground, machine_environment
+from bench.parts.turn_probe import Given
+from bench.path import Clock, said
+from bench.scale import by_turns
+from bench.usage import proportional_mib
+from threadline.devstack.model_sandbox import ModelSandbox
+from threadline.devstack.model_sandbox.turn import Turn
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import messages
+from threadline.domain.addressing import Thread
+
+AT_ONCE = (1, 4, 16)
+FLOOR = "the SDK's bare `query()` with the same model, schema and answer"
+OVERHEAD = Goal("median at most", 60)
+CPU = Goal("ratio at most", 1.1)
+_LOOK = 0.25
+"""Seconds between two looks at the memory."""
+
+_FOUND: dict[str, Any] = {
+    "action": "post_findings",
+    "title": "The total ignores the code",
+    "summary": "The total adds list prices.",
+    "root_cause": "It sums the wrong field.",
+    "evidence": [],
+    "severity": "S2",
+    "confidence": 0.9,
+    "clarification_question": "",
+    "recommended_actions": [],
+    "affected_components": [],
+    "fix_requested": False,
+}
+
+
+@dataclass(frozen=True)
+class Took:
+    """Median wall time of a turn in ms; CPU ms a turn of the process with its CLI; the peak of its memory in MiB."""
+
+    wall: float
+    cpu: float
+    own_cpu: float
+    memory: float
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    clock, alone = Clock(), ground.scale.some(*AT_ONCE)
+    async with ModelSandbox.running(default=_answer) as model:
+        for at_once in alone:
+            rounds = ground.scale.rounds if at_once < 16 else min(2, ground.scale.rounds)
+            # One turn alone takes half a second: several of them make a figure.
+            repeats = ground.scale.of(5) if at_once == 1 else 1
+            ours, floor = await by_turns(
+                rounds,
+                lambda: _turns(ground, clock, model.url, "ours", at_once, repeats),  # noqa: B023 - awaited in this turn
+                lambda: _turns(ground, clock, model.url, "bare", at_once, repeats),  # noqa: B023
+            )
+            for row in _rows(ours, floor, at_once):
+                yield row
+
+
+async def _answer(turn: Turn) -> None:
+    await turn.finish(**_FOUND)
+
+
+def _rows(ours: list[Took], floor: list[Took], at_once: int) -> list[Row]:
+    def figures(name: str, unit: str) -> tuple[Figure, Figure]:
+        return (
+            Figure(tuple(getattr(took, name) for took in ours), unit),
+            Figure(tuple(getattr(took, name) for took in floor), unit),
+        )
+
+    how = f"agent's turn, {at_once} at once"
+    more = Figure(tuple(mine.wall - bare.wall for mine, bare in zip(ours, floor, strict=True)), "ms")
+    return [
+        Row("turn", f"{how}: wall time", *figures("wall", "ms"), FLOOR),
+        Row("turn", f"{how}: ours minus the CLI's", more, goal=OVERHEAD if at_once == 1 else None),
+        Row("turn", f"{how}: CPU, CLI included", *figures("cpu", "ms"), FLOOR, CPU),
+        Row("turn", f"{how}: CPU of our process alone", *figures("own_cpu", "ms"), FLOOR),
+        Row("turn", f"{how}: memory at its peak", *figures("memory", "MiB"), FLOOR, note="shared pages counted once"),
+    ]
+
+
+async def _turns(ground: Ground, clock: Clock, model_url: str, whose: str, at_once: int, repeats: int) -> Took:
+    took = [await _probe(ground, clock, model_url, whose, at_once) for _ in range(repeats)]
+    return Took(
+        *(statistics.median(getattr(each, name) for each in took) for name in ("wall", "cpu", "own_cpu", "memory"))
+    )
+
+
+async def _probe(ground: Ground, clock: Clock, model_url: str, whose: str, at_once: int) -> Took:
+    """A process of its own for each run, so that its CPU and memory are those of the run."""
+    cases = [await _case(ground, clock) for _ in range(at_once + 1)]
+    given = Given(ground.databases.agent, model_url, str(ground.folder), ground.settings["THREADLINE_REPO"], cases)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.parts.turn_probe", whose, json.dumps(asdict(given))),
+        env=machine_environment(),
+        cwd=ROOT,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    ended, peak = asyncio.create_task(process.communicate()), 0.0
+    while not ended.done():
+        peak = max(peak, proportional_mib(process.pid))
+        await asyncio.wait({ended}, timeout=_LOOK)
+    output, errors = ended.result()
+    if process.returncode:
+        raise RuntimeError(f"the turns of {whose} failed: {errors.decode(errors='replace')[-2000:]}")
+    told = json.loads(output.splitlines()[-1])
+    own, cli = told["own_cpu"] * 1000 / at_once, told["cli_cpu"] * 1000 / at_once
+    return Took(statistics.median(told["walls"]) * 1000, own + cli, own, peak)
+
+
+async def _case(ground: Ground, clock: Clock) -> str:
+    thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
+    async with ground.database.begin() as work:
+        marks = await work.conversation.flush(thread, [said(thread, thread.ts, messages.REPORT)])
+    return marks.bug_id

@@ -1,0 +1,94 @@
+"""What a message costs in history: the activities of a turn, and none that could be spared."""
+
+from collections.abc import Sequence
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from tests.workflows.house import REPORTER, House, house, outcome
+from threadline.activities.cases import LiveCaseActivities
+from threadline.contracts.bug import FlushRequest
+from threadline.db.engine import Database
+from threadline.domain import messages
+from threadline.domain.bug import Action, CaseStatus, Limits
+
+POST = outcome(Action.POST_FINDINGS)
+
+
+async def activities(home: House, *, ended: bool = False) -> list[str]:
+    """The activities that the case's workflow has asked for, in order; with `ended` also where each ended."""
+    asked: dict[int, str] = {}
+    told = []
+    for event in (await home.handle.fetch_history()).events:
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            name = event.activity_task_scheduled_event_attributes.activity_type.name
+            asked[event.event_id] = name
+            told.append(name)
+        elif ended and event.HasField("activity_task_completed_event_attributes"):
+            told.append(f"{asked[event.activity_task_completed_event_attributes.scheduled_event_id]} ended")
+    return told
+
+
+def since(before: Sequence[str], now: Sequence[str]) -> list[str]:
+    return sorted(now[len(before) :])
+
+
+@pytest.mark.promise("speed:turn:few-activities")
+async def test_a_reply_takes_four_activities_and_two_for_its_reactions(database: Database, pool: asyncpg.Pool) -> None:
+    async with house(database, pool, POST, POST) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+
+        async def marked(times: int) -> bool:
+            return (await activities(home)).count("mark_used") == times
+
+        await home.until(lambda: marked(1), "the report is marked")
+        before = await activities(home)
+        await home.reporter("and with three of them")
+        await home.until_status("pending_verification", "investigating", "pending_verification")
+        await home.until(lambda: marked(2), "the message is marked")
+        assert since(before, await activities(home)) == [
+            "add_reactions",
+            "flush_messages",
+            "mark_used",
+            "post_investigation_results",
+            "run_continuation_investigation",
+            "save_investigation_result",
+        ]
+
+
+async def test_the_answer_of_a_flush_that_has_begun_a_turn_may_be_lost(database: Database, pool: asyncpg.Pool) -> None:
+    """The second flush finds the step taken: it is recorded once, and the turn is due all the same."""
+    async with house(database, pool) as home:
+        report = home.message(messages.REPORT, messages.REPORTER, REPORTER, "The cart total is wrong", home.thread.ts)
+        request, case = FlushRequest(home.thread, [report], begin=True), LiveCaseActivities(database, Limits())
+        first, again = await case.flush_messages(request), await case.flush_messages(request)
+        assert (first.begun, again.begun) == (True, False)
+        assert first.status is again.status is CaseStatus.INVESTIGATING
+        assert again.message_due
+        assert again.title
+        assert await home.statuses() == ["new", "investigating"]
+
+
+@pytest.mark.promise("speed:burst:one-turn")
+async def test_what_comes_while_the_first_of_a_burst_is_stored_is_in_the_same_turn(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with house(database, pool, POST, POST) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        async with database.begin() as work:
+            await work.connection.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
+            await home.reporter("first")
+
+            async def storing() -> bool:
+                return (await activities(home)).count("flush_messages") == 2
+
+            await home.until(storing, "the first message is being stored")
+            for words in ("second", "third"):
+                await home.reporter(words)
+        await home.until_status("pending_verification", "investigating", "pending_verification")
+        assert home.agent.batches[1:] == [["first", "second", "third"]]
+        steps = await activities(home, ended=True)
+        assert steps[: steps.index("run_continuation_investigation")].count("flush_messages ended") == 3
