@@ -133,8 +133,12 @@ PRIVACY = Area(
         Promise(
             "privacy:encryption:turn-on",
             "Keys can be turned on over open cases.",
-            "payloads without encryption, which are still read.",
-            ("A forged payload in clear is accepted, too.",),
+            "payloads without encryption, which are still read, and keys that decrypt before any encrypts "
+            "(`payloads/keys.py`).",
+            (
+                "A forged payload in clear is accepted, too.",
+                "In one step instead of two, attempts of a step fail while one process lacks the key.",
+            ),
         ),
         Promise(
             "privacy:encryption:rotation",
@@ -146,7 +150,7 @@ PRIVACY = Area(
             "privacy:encryption:missing-key",
             "A payload under a missing key names the key; nothing is lost or escalated meanwhile.",
             "a codec that is always installed, and workflow tasks that wait (`workflows/calls.py`).",
-            ("A turn is tried for an hour.",),
+            ("A turn is tried for an hour; attachments five times, and what is cosmetic less.",),
         ),
         Promise(
             "privacy:encryption:tampering",
@@ -164,7 +168,11 @@ PRIVACY = Area(
             "Who does not show the token of the codec server is shown nothing.",
             "a comparison in constant time and a signed cookie (`payloads/server.py`); beyond loopback it does not "
             "start without a token.",
-            ("On loopback a token is needed only when one is set.", "It knows no rights of single people."),
+            (
+                "On loopback a token is needed only when one is set.",
+                "It knows no rights of single people.",
+                "A browser sends the cookie to every server at the same host name, whatever its port.",
+            ),
         ),
         Promise(
             "privacy:codec-server:origins",
