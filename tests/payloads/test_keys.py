@@ -26,7 +26,8 @@ async def test_keys_behind_the_word_plain_decrypt_and_encrypt_nothing_yet() -> N
     assert ([key.id for key in ring.keys], ring.encrypts) == (["2026-11"], False)
     said = Payload(metadata={"encoding": b"json/plain"}, data=b'"the cart total is wrong"')
     both, after = data_converter(ring), data_converter(parse_keys(f"2026-11:{NEW}"))
-    assert both.payload_codec and after.payload_codec
+    assert both.payload_codec
+    assert after.payload_codec
     assert await both.payload_codec.encode([said]) == [said]
     assert await both.payload_codec.decode(await after.payload_codec.encode([said])) == [said]
     failure, encrypted = Failure(), Failure()

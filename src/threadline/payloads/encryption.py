@@ -31,8 +31,8 @@ class Undecipherable(Permanent):
 class EncryptionCodec(PayloadCodec):
     """AES-256-GCM over the whole payload, its metadata included; the key's id is authenticated with it.
 
-    Without keys, or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter that does not know the encoding would
-    drop an encrypted signal with a line in the log, where this one holds the workflow until the key is there. What is
+    Without keys, or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter
+    that does not know the encoding would drop an encrypted signal with a line in the log, where this one holds the workflow until the key is there. What is
     not encrypted passes through, so that encryption can be turned on over open workflows.
     """
 
@@ -88,8 +88,8 @@ def data_converter(ring: KeyRing | None) -> DataConverter:
     """The one converter of every process that talks to Temporal.
 
     Args:
-        ring: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal sees the words
-            "Encoded failure" and the error's type alone.
+        ring: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal
+            sees the words "Encoded failure" and the error's type alone.
     """
     codec = EncryptionCodec(ring)
     if ring is None or not ring.encrypts:
