@@ -86,12 +86,18 @@ PRIVACY = Area(
         Promise(
             "privacy:audience:internal-kept-back",
             "Words for the reporter that repeat something internal are not shown.",
-            "a comparison with files, code, causes and actions of the same outcome (`domain/audience.py`).",
-            ("A paraphrase is not recognised; the summary is not compared.",),
+            "a comparison with every other field of the same outcome, and a look for code, paths and addresses "
+            "(`domain/audience.py`).",
+            (
+                "A paraphrase is not recognised, nor a component whose name is a plain word, nor a site inside the "
+                "house that looks like one outside.",
+                "What the reporter has said or attached may be said to them.",
+            ),
         ),
         Promise(
             "privacy:audience:schema",
-            "The agent must write for both audiences; what is wrong is given back once, and no turn is lost over it.",
+            "The agent must write for both audiences; what is wrong is given back once, and no turn is lost over it: "
+            "a question that still holds something internal goes to the developers.",
             "`agents/investigator/outcome.py`, `agents/investigator/runner.py`.",
             ("Whether the words are good is the model's.",),
         ),
