@@ -32,8 +32,9 @@ class EncryptionCodec(PayloadCodec):
     """AES-256-GCM over the whole payload, its metadata included; the key's id is authenticated with it.
 
     Without keys, or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter
-    that does not know the encoding would drop an encrypted signal with a line in the log, where this one holds the workflow until the key is there. What is
-    not encrypted passes through, so that encryption can be turned on over open workflows.
+    that does not know the encoding would drop an encrypted signal with a line in the log, where this one holds the
+    workflow until the key is there. What is not encrypted passes through, so that encryption can be turned on over open
+    workflows.
     """
 
     def __init__(self, ring: KeyRing | None) -> None:
