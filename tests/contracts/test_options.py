@@ -6,10 +6,10 @@ from threadline.contracts import options
 from threadline.contracts.bug import (
     AgentActivities,
     CaseActivities,
-    FixActivities,
     IntakeActivities,
     SlackActivities,
 )
+from threadline.contracts.fixes import FixActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
