@@ -9,12 +9,21 @@ from threadline.contracts.bug import (
     IntakeActivities,
     SlackActivities,
 )
+from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.fixes import FixActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
 
-CONTRACTS = (AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities)
+CONTRACTS = (
+    AgentActivities,
+    CaseActivities,
+    FixActivities,
+    IntakeActivities,
+    SlackActivities,
+    CatchUpActivities,
+    SweepActivities,
+)
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
 
