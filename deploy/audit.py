@@ -34,7 +34,7 @@ def vulnerabilities(report: Row) -> list[str]:
     Raises:
         NotChecked: it looked some package up nowhere. It calls that a success.
     """
-    packages = report["dependencies"]
+    packages = _listed(report)
     skipped = [package["name"] for package in packages if "skip_reason" in package]
     if skipped or not packages:
         named = ", ".join(skipped[:5]) + (f" and {len(skipped) - 5} more" if len(skipped) > 5 else "")
@@ -44,6 +44,13 @@ def vulnerabilities(report: Row) -> list[str]:
         for package in packages
         for known in package["vulns"]
     ]
+
+
+def _listed(report: Any) -> list[Row]:
+    packages = report.get("dependencies") if isinstance(report, Mapping) else None
+    if not isinstance(packages, list):
+        raise NotChecked("pip-audit's answer lists no packages")
+    return packages
 
 
 def _remedy(versions: Sequence[str]) -> str:
@@ -86,9 +93,11 @@ def _is_allowed(licence: str, allowed: Collection[str]) -> bool:
 def _run(*words: str) -> Any:
     """The JSON that one of the two tools writes, whatever it ends with."""
     tool = str(Path(sys.executable).with_name(words[0]))
-    done = subprocess.run([tool, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     try:
+        done = subprocess.run([tool, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
         return json.loads(done.stdout)
+    except OSError as error:
+        raise NotChecked(f"{words[0]} could not be started ({error.strerror}): `make audit` installs it") from None
     except ValueError:
         last = (done.stderr.strip().splitlines() or ["it wrote nothing"])[-1]
         kind = last.partition(":")[0]

@@ -135,11 +135,6 @@ EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
         ({"action": "ask_reporter", "clarification_question": "Which?", "summary": ""}, True, ""),
         ({"action": "ask_reporter", "clarification_question": "Which?"}, False, "may not ask"),
         ({"title": ""}, True, "title is empty"),
-        (
-            {"action": "ask_reporter", "clarification_question": "Is it in a.py?", "evidence": [EVIDENCE]},
-            True,
-            "clarification_question is read by the reporter, and holds the file a.py",
-        ),
     ],
 )
 def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) -> None:
@@ -157,6 +152,18 @@ def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) 
         ({"action": "escalate"}, "escalate needs for_reporter"),
         ({"action": "resolved", "for_reporter": " "}, "resolved needs for_reporter"),
         ({"for_reporter": "It is in a.py.", "evidence": [EVIDENCE]}, "for_reporter is read by the reporter, and holds"),
+        (
+            {"action": "ask_reporter", "clarification_question": "Is it in a.py?", "evidence": [EVIDENCE]},
+            "clarification_question is read by the reporter, and holds the path a.py:",
+        ),
+        (
+            {
+                "action": "ask_reporter",
+                "clarification_question": "Which browser is it?",
+                "summary": "Which browser is it?",
+            },
+            "",
+        ),
     ],
 )
 def test_what_the_reporter_is_to_read_is_checked(changes: dict[str, Any], told: str) -> None:

@@ -159,8 +159,38 @@ async def test_words_for_the_reporter_that_hold_something_internal_are_given_bac
     bench.answers(for_reporter="It is in cart.py.")
     result = await bench.first_turn()
     assert len(bench.model.log) == 2
-    assert "for_reporter is read by the reporter, and holds the file cart.py" in bench.prompts()[-1]
+    assert "for_reporter is read by the reporter, and holds the path cart.py" in bench.prompts()[-1]
     assert result.outcome.for_reporter, "no turn is lost over it: the words are kept back when they would be shown"
+
+
+@pytest.mark.promise("privacy:audience:schema")
+async def test_a_question_that_holds_something_internal_still_goes_to_the_developers(bench: "Bench") -> None:
+    bench.answers(action="ask_reporter", clarification_question="Is it in cart.py?", summary="I cannot tell yet.")
+    result = await bench.first_turn()
+    assert len(bench.model.log) == 2
+    assert "clarification_question is read by the reporter, and holds" in bench.prompts()[-1]
+    assert (result.outcome.action, result.outcome.clarification_question) == (Action.POST_FINDINGS, "")
+    assert result.outcome.summary.startswith("I cannot tell yet.\n\nThe reporter was not asked this")
+    assert result.outcome.summary.endswith("Is it in cart.py?")
+
+
+@pytest.mark.promise("privacy:audience:schema")
+async def test_a_question_about_what_the_reporter_wrote_or_attached_is_asked(bench: "Bench") -> None:
+    bench.case.entries[0] = bench.entry(1, "My total.py says something else")
+    (bench.workspace / "attachments" / "orders.csv").write_text("1")
+    asked = "Which line of orders.csv does total.py read?"
+    evidence = [{"file": "orders.csv", "line": 1, "note": ""}]
+    bench.answers(action="ask_reporter", clarification_question=asked, evidence=evidence)
+    result = await bench.first_turn()
+    assert len(bench.model.log) == 1
+    assert (result.outcome.action, result.outcome.clarification_question) == (Action.ASK_REPORTER, asked)
+
+
+@pytest.mark.promise("privacy:audience:schema")
+async def test_what_a_developer_wrote_is_not_known_to_the_reporter(bench: "Bench") -> None:
+    bench.case.entries.append(bench.entry(2, "Look at total.py", "developer"))
+    bench.answers(action="ask_reporter", clarification_question="What does total.py say?")
+    assert (await bench.first_turn()).outcome.action is Action.POST_FINDINGS
 
 
 @pytest.mark.promise("turn:outcome:checked")

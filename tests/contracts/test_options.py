@@ -6,11 +6,11 @@ from threadline.contracts import options
 from threadline.contracts.bug import (
     AgentActivities,
     CaseActivities,
-    FixActivities,
     IntakeActivities,
     SlackActivities,
 )
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
+from threadline.contracts.fixes import FixActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
@@ -18,10 +18,10 @@ from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
 CONTRACTS = (
     AgentActivities,
     CaseActivities,
-    CatchUpActivities,
     FixActivities,
     IntakeActivities,
     SlackActivities,
+    CatchUpActivities,
     SweepActivities,
 )
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}

@@ -30,6 +30,13 @@ def test_what_was_not_looked_up_is_not_clean(packages: list[dict[str, Any]]) -> 
         audit.vulnerabilities({"dependencies": packages})
 
 
+@pytest.mark.promise("operation:audit:not-checked")
+@pytest.mark.parametrize("report", [{}, {"dependencies": None}, [], {"error": "offline"}])
+def test_an_answer_in_another_form_is_not_clean(report: Any) -> None:
+    with pytest.raises(audit.NotChecked, match="lists no packages"):
+        audit.vulnerabilities(report)
+
+
 @pytest.mark.parametrize(
     ("told", "found"),
     [
@@ -61,16 +68,29 @@ def test_an_accepted_package_has_a_reason_and_is_one_that_is_installed() -> None
 
 
 @pytest.mark.promise("operation:audit:not-checked")
-def test_tools_that_are_not_there_or_give_no_answer_are_said_so(tmp_path: Path) -> None:
+def test_tools_that_give_no_answer_are_said_so(tmp_path: Path) -> None:
     for tool in ("pip-audit", "pip-licenses"):
         (tmp_path / tool).write_text("#!/bin/sh\necho 'requests.ConnectionError: no route' >&2\nexit 1\n")
         (tmp_path / tool).chmod(0o700)
-    (tmp_path / "python").symlink_to(sys.executable)
-    words = [str(tmp_path / "python"), "-I", str(ROOT / "deploy" / "audit.py"), sys.executable]
-    done = subprocess.run(words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    done = _audit_with(tmp_path)
     assert done.returncode == audit.NOT_CHECKED
     assert done.stdout.count("NOT CHECKED, since") == 2
     assert "no route" not in done.stdout
+
+
+@pytest.mark.promise("operation:audit:not-checked")
+def test_tools_that_are_not_there_are_said_so(tmp_path: Path) -> None:
+    done = _audit_with(tmp_path)
+    assert (done.returncode, done.stderr) == (audit.NOT_CHECKED, "")
+    for tool in ("pip-audit", "pip-licenses"):
+        assert f"NOT CHECKED, since {tool} could not be started" in done.stdout
+
+
+def _audit_with(tools: Path) -> subprocess.CompletedProcess[str]:
+    """The audit by an interpreter beside which these tools lie."""
+    (tools / "python").symlink_to(sys.executable)
+    words = [str(tools / "python"), "-I", str(ROOT / "deploy" / "audit.py"), sys.executable]
+    return subprocess.run(words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
 
 
 def test_the_audits_own_tools_are_locked_without_a_place_to_fetch_them_from() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from threadline.agents.investigator.outcome import Outcome
 from threadline.domain.audience import crossings, told_to_reporter
 
 INTERNAL: dict[str, Any] = {
@@ -25,12 +26,90 @@ INTERNAL: dict[str, Any] = {
         ("cart total  ADDS UP the list prices of all lines!", "cart total adds up the list prices of"),
         ("I saw that here, the bulk price is lost.", "here the bulk price is lost"),
         ("We will roll back release 4711 on the second shard before noon.", "roll back release 4711"),
+        ("It is in tax.rb.", "tax.rb"),
+        (r"It is in src\billing\tax.rb.", "src/billing/tax.rb"),
+        ("It is in src/billing/Makefile, I think.", "src/billing/Makefile"),
+        ("It is in config/prices.yaml.", "config/prices.yaml"),
+        ("I changed `Cart.total` for you.", "Cart.total"),
+        ("This is it:\n\n    return net + vat\n\nIt is mended.", "a block of code"),
+        ("See https://github.com/acme/shop/pull/31.", "the address https://github.com/acme/shop/pull/31"),
+        ("See https://code.acme.example/shop/-/merge_requests/4!", "merge_requests/4"),
+        ("See github.com/acme/shop.", "github.com/acme/shop"),
+        ("See http://grafana.internal/d/abc?x=1, please.", "http://grafana.internal/d/abc?x=1"),
+        ("See http://grafana:3000/d/abc.", "http://grafana:3000/d/abc"),
+        ("See http://10.0.0.7/d/abc.", "http://10.0.0.7/d/abc"),
+        ("See http://[broken.", "http://[broken"),
+        ("Ask at grafana.internal for it.", "grafana.internal"),
     ],
 )
 def test_something_internal_in_the_reporters_words_keeps_them_back(words: str, crossing: str) -> None:
     result = {**INTERNAL, "for_reporter": words}
     assert crossing in " ".join(crossings(words, result))
     assert told_to_reporter(result) == ""
+
+
+WHOLE: dict[str, Any] = {
+    "title": "Totals are of the list price",
+    "summary": "The total adds list prices, since the bulk price is set after it.",
+    "root_cause": "Cart.total() adds up the list prices of all lines before the code takes its share off.",
+    "evidence": [{"file": "sample-shop/shop/cart.py:42", "line": 42, "note": "here the bulk price is lost"}],
+    "recommended_actions": ["Roll back release 4711 on the second shard."],
+    "affected_components": ["tax-service"],
+}
+COPIES = [
+    *((name, str(WHOLE[name])) for name in ("title", "summary", "root_cause")),
+    ("evidence", "It is at sample-shop/shop/cart.py:42 now."),
+    ("evidence", "See cart.py, line 42."),
+    ("evidence", "I saw it: here the bulk price is lost."),
+    ("recommended_actions", "Roll back release 4711 on the second shard."),
+    ("affected_components", "The tax-service is at fault."),
+]
+
+
+@pytest.mark.promise("privacy:audience:internal-kept-back")
+@pytest.mark.parametrize(("name", "words"), COPIES)
+def test_a_copy_of_any_field_is_kept_back(name: str, words: str) -> None:
+    assert told_to_reporter({name: WHOLE[name], "for_reporter": words}) == ""
+    assert told_to_reporter({"for_reporter": "All is well.", **WHOLE}) == "All is well."
+
+
+def test_every_field_is_internal_told_or_no_text() -> None:
+    told, values = {"for_reporter", "clarification_question"}, {"action", "severity", "confidence", "fix_requested"}
+    assert {name for name, _ in COPIES} == set(Outcome.model_fields) - told - values
+
+
+@pytest.mark.parametrize("file", ["a/b.conf:7", "a/b.conf:7:3", "a/b.conf#L7-L9", "a/b.conf, line 7", r"a\b.conf:7-9"])
+def test_a_file_is_known_by_its_name_however_its_line_is_told(file: str) -> None:
+    assert crossings("It is in b.conf.", {"evidence": [{"file": file}]}) == ["the file b.conf"]
+
+
+def test_a_file_without_an_ending_is_known_by_its_folder() -> None:
+    result = {"evidence": [{"file": "shop/billing/Procfile.d/web"}]}
+    assert crossings("It is in Procfile.d/web.", result) == ["the file Procfile.d/web"]
+    assert crossings("It is on the web.", result) == []
+
+
+@pytest.mark.promise("privacy:audience:internal-kept-back")
+def test_what_the_reporter_said_or_attached_may_be_said_to_them() -> None:
+    said = "In cart.py of https://github.com/acme/shop/pull/31 I ran `total()`: the total adds list prices\norders.csv"
+    result = {**INTERNAL, "evidence": [{"file": "orders.csv", "line": 3, "note": ""}]}
+    words = "The total adds list prices, as you say of `total()` in cart.py; see line 3 of orders.csv."
+    assert len(crossings(words, result)) == 4
+    assert crossings(words, result, said) == []
+    assert crossings("See art.py.", result, said) == ["the path art.py"], "a part of a name is another name"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Which line of orders.csv is wrong?",
+        "What do you see at /checkout/cart.html, and what in reports/2024.csv?",
+        "Do you use Node.js or https://shop.example/tree/oak?",
+    ],
+)
+def test_a_question_about_what_people_see_is_harmless(words: str) -> None:
+    attached = {"evidence": [{"file": "attachments/orders.csv", "line": 3, "note": "one"}]}
+    assert crossings(words, {**INTERNAL, **attached}) == []
 
 
 @pytest.mark.parametrize(
@@ -51,7 +130,7 @@ def test_a_result_without_the_field_tells_the_reporter_nothing(result: dict[str,
     assert told_to_reporter(result) == ""
 
 
-@pytest.mark.parametrize("name", ["root_cause", "evidence", "recommended_actions"])
+@pytest.mark.parametrize("name", ["root_cause", "evidence", "recommended_actions", "affected_components"])
 @pytest.mark.parametrize("value", [None, 3, "text", ["text", None, {"file": None}], {"a": 1}])
 def test_a_result_in_another_form_is_read_all_the_same(name: str, value: object) -> None:
     assert told_to_reporter({name: value, "for_reporter": "All is well."}) == "All is well."

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import urllib.parse
 import urllib.request
@@ -11,14 +12,14 @@ from typing import Any
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 
-from tests.journey.trial import CANARY, Attempt, Trial, code_host, trial
+from tests.journey.trial import CANARY, TOKEN, Attempt, Trial, code_host, trial
 from threadline.bootstrap.agents import _FORBIDDEN
 from threadline.db.tables import metadata
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain.bug import CaseStatus
-from threadline.domain.errors import Permanent
-from threadline.forge.git import Git
+from threadline.forge.remotes import Remote
 
 __all__ = ["code_host", "trial"]
 
@@ -135,10 +136,31 @@ def _post(url: str, words: Mapping[str, str], token: str) -> str:
 @pytest.mark.promise("privilege:code:no-push")
 async def test_the_worker_has_nothing_to_push_with(trial: Trial, code_host: tuple[str, list[str]]) -> None:
     url, sent = code_host
+    held = trial.environment()
     [mirror] = [path for path in (trial.workspaces / "mirrors").iterdir() if path.is_dir()]
-    with pytest.raises(Permanent, match=r"(?i)auth|username|credential|401"):
-        await Git(trial.environment()).run("push", "--quiet", url, "HEAD:refs/heads/planted", git_dir=mirror)
+    config = (mirror / "config").read_text()
+    assert "bare = true" in config, "the control: this is what git reads there"
+    assert not re.search(r"://[^/\s]*@|helper|extraheader", config, re.IGNORECASE), "the mirror holds no login"
+    assert re.search(r"(?i)auth|username|credential|401", await _push(held, mirror, url))
     assert sent == [], "no credential was offered"
+    for name in ("GIT_CONFIG_COUNT", "GITHUB_TOKEN", "THREADLINE_GIT_PASSWORD"):
+        assert name not in held
+    token = Remote.parse(url).with_token(SecretStr(TOKEN))
+    assert await _push({**held, **token.environment}, mirror, url) == "", "the control: with a token it pushes"
+    assert sent
+
+
+async def _push(held: Mapping[str, str], mirror: Path, url: str) -> str:
+    """What plain git says when it pushes from the mirror with all that an environment holds; empty when it did."""
+    process = await asyncio.create_subprocess_exec(
+        *("git", f"--git-dir={mirror}", "push", "--quiet", url, "HEAD:refs/heads/planted"),
+        env={**held, "GIT_TERMINAL_PROMPT": "0"},  # or whoever runs the test would be asked
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    return said.decode(errors="replace").strip()
 
 
 def attempts_at(trial: Trial) -> Sequence[Attempt]:

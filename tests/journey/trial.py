@@ -1,6 +1,7 @@
 """Two cases on the running product, one of which tries to reach the other, and a code host that wants a login."""
 
 import asyncio
+import base64
 import os
 import shutil
 import tempfile
@@ -19,6 +20,7 @@ from threadline.devstack.scene import Scene
 from threadline.devstack.stack import Stack, Wishes
 
 CANARY = "canary-of-another-case"
+TOKEN = "token-that-may-push"
 ANSWER: dict[str, Any] = {
     "title": "t", "summary": "s", "root_cause": "", "evidence": [], "severity": "S3", "confidence": 0.5,
     "clarification_question": "", "for_reporter": "", "recommended_actions": [], "affected_components": [],
@@ -94,18 +96,21 @@ async def trial() -> AsyncIterator[Trial]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def code_host() -> AsyncIterator[tuple[str, list[str]]]:
-    """A code host that serves what asks for reading and wants a login for a push; with what it was sent as one."""
+async def code_host(tmp_path: Path) -> AsyncIterator[tuple[str, list[str]]]:
+    """A code host that takes a push from whoever shows `TOKEN`; with what it was sent as a login."""
     sent: list[str] = []
+    repository = tmp_path / "acme" / "sample-shop.git"
+    await _made(repository)
 
     async def answer(request: web.Request) -> web.Response:
-        if header := request.headers.get("Authorization", ""):
-            sent.append(header)
-        if request.query.get("service") == "git-receive-pack":
+        login = request.headers.get("Authorization", "")
+        if login:
+            sent.append(login)
+        if login != f"Basic {base64.b64encode(f'x-access-token:{TOKEN}'.encode()).decode()}":
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
-        return web.Response(status=404)
+        return await _served(request, tmp_path)
 
-    app = web.Application()
+    app = web.Application(client_max_size=64 << 20)
     app.router.add_route("*", "/{rest:.*}", answer)
     runner = web.AppRunner(app)
     await runner.setup()
@@ -114,3 +119,38 @@ async def code_host() -> AsyncIterator[tuple[str, list[str]]]:
     port = runner.addresses[0][1]
     yield f"http://127.0.0.1:{port}/acme/sample-shop.git", sent
     await runner.cleanup()
+
+
+async def _made(repository: Path) -> None:
+    for words in (("init", "--bare", "--quiet", str(repository)), ("-C", str(repository), *_RECEIVES)):
+        process = await asyncio.create_subprocess_exec("git", *words)
+        assert await process.wait() == 0
+
+
+_RECEIVES = ("config", "http.receivepack", "true")
+
+
+async def _served(request: web.Request, root: Path) -> web.Response:
+    """What git's own server answers (https://git-scm.com/docs/git-http-backend), by CGI."""
+    body = await request.read()
+    process = await asyncio.create_subprocess_exec(
+        *("git", "http-backend"),
+        env={
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": request.path,
+            "QUERY_STRING": request.query_string,
+            "REQUEST_METHOD": request.method,
+            "CONTENT_TYPE": request.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": "",  # aiohttp has unpacked it
+        },
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    told, _ = await process.communicate(body)
+    head, _, content = told.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+    status = int(headers.pop("Status", "200").split()[0])
+    return web.Response(status=status, headers=headers, body=content)

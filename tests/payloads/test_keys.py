@@ -3,8 +3,11 @@
 import base64
 
 import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 
 from threadline.domain.errors import Permanent
+from threadline.payloads.encryption import data_converter
 from threadline.payloads.keys import parse_keys
 from threadline.settings import PayloadSettings
 
@@ -15,6 +18,24 @@ def test_the_first_key_is_the_one_that_encrypts_and_none_is_shown() -> None:
     ring = parse_keys(f"2026-11:{NEW}, 2026-05:{OLD}")
     assert [(key.id, key.secret) for key in ring.keys] == [("2026-11", bytes([2]) * 32), ("2026-05", bytes([1]) * 32)]
     assert "secret" not in repr(ring)
+
+
+@pytest.mark.promise("privacy:encryption:turn-on")
+async def test_keys_behind_the_word_plain_decrypt_and_encrypt_nothing_yet() -> None:
+    ring = parse_keys(f"plain, 2026-11:{NEW}")
+    assert ([key.id for key in ring.keys], ring.encrypts) == (["2026-11"], False)
+    said = Payload(metadata={"encoding": b"json/plain"}, data=b'"the cart total is wrong"')
+    both, after = data_converter(ring), data_converter(parse_keys(f"2026-11:{NEW}"))
+    assert both.payload_codec
+    assert after.payload_codec
+    assert await both.payload_codec.encode([said]) == [said]
+    assert await both.payload_codec.decode(await after.payload_codec.encode([said])) == [said]
+    failure, encrypted = Failure(), Failure()
+    await both.encode_failure(ValueError("why"), failure)
+    assert failure.message == "why"
+    await after.encode_failure(ValueError("why"), encrypted)
+    assert encrypted.message == "Encoded failure"
+    assert "why" in str(await both.decode_failure(encrypted))
 
 
 @pytest.mark.promise("privacy:encryption:bad-keys")
@@ -29,6 +50,8 @@ def test_the_first_key_is_the_one_that_encrypts_and_none_is_shown() -> None:
         (f"a:{base64.b64encode(bytes(16)).decode()}", "the key 'a' has 16 bytes instead of 32"),
         (f"a:{NEW},b:{OLD},a:{OLD}", "the key id 'a' is there twice"),
         (",", "write it as id:key"),
+        ("plain", "write it as id:key"),
+        (f"a:{NEW},plain", "key 2 is not written as id:key"),
     ],
 )
 def test_what_is_wrong_with_the_keys_is_a_sentence_that_shows_none(

@@ -86,12 +86,18 @@ PRIVACY = Area(
         Promise(
             "privacy:audience:internal-kept-back",
             "Words for the reporter that repeat something internal are not shown.",
-            "a comparison with files, code, causes and actions of the same outcome (`domain/audience.py`).",
-            ("A paraphrase is not recognised; the summary is not compared.",),
+            "a comparison with every other field of the same outcome, and a look for code, paths and addresses "
+            "(`domain/audience.py`).",
+            (
+                "A paraphrase is not recognised, nor a component whose name is a plain word, nor a site inside the "
+                "house that looks like one outside.",
+                "What the reporter has said or attached may be said to them.",
+            ),
         ),
         Promise(
             "privacy:audience:schema",
-            "The agent must write for both audiences; what is wrong is given back once, and no turn is lost over it.",
+            "The agent must write for both audiences; what is wrong is given back once, and no turn is lost over it: "
+            "a question that still holds something internal goes to the developers.",
             "`agents/investigator/outcome.py`, `agents/investigator/runner.py`.",
             ("Whether the words are good is the model's.",),
         ),
@@ -133,8 +139,12 @@ PRIVACY = Area(
         Promise(
             "privacy:encryption:turn-on",
             "Keys can be turned on over open cases.",
-            "payloads without encryption, which are still read.",
-            ("A forged payload in clear is accepted, too.",),
+            "payloads without encryption, which are still read, and keys that decrypt before any encrypts "
+            "(`payloads/keys.py`).",
+            (
+                "A forged payload in clear is accepted, too.",
+                "In one step instead of two, attempts of a step fail while one process lacks the key.",
+            ),
         ),
         Promise(
             "privacy:encryption:rotation",
@@ -146,7 +156,7 @@ PRIVACY = Area(
             "privacy:encryption:missing-key",
             "A payload under a missing key names the key; nothing is lost or escalated meanwhile.",
             "a codec that is always installed, and workflow tasks that wait (`workflows/calls.py`).",
-            ("A turn is tried for an hour.",),
+            ("A turn is tried for an hour; attachments five times, and what is cosmetic less.",),
         ),
         Promise(
             "privacy:encryption:tampering",
@@ -164,7 +174,11 @@ PRIVACY = Area(
             "Who does not show the token of the codec server is shown nothing.",
             "a comparison in constant time and a signed cookie (`payloads/server.py`); beyond loopback it does not "
             "start without a token.",
-            ("On loopback a token is needed only when one is set.", "It knows no rights of single people."),
+            (
+                "On loopback a token is needed only when one is set.",
+                "It knows no rights of single people.",
+                "A browser sends the cookie to every server at the same host name, whatever its port.",
+            ),
         ),
         Promise(
             "privacy:codec-server:origins",

@@ -48,8 +48,12 @@ PRIVILEGE = Area(
         Promise(
             "privilege:queries:bounded",
             "A queried value of any size is cut before it is sent.",
-            "a query around the agent's (`db/read_only_queries.py`).",
-            ("The memory of the queried server.",),
+            "a query around the agent's, which must be a statement by itself (`db/read_only_queries.py`).",
+            (
+                "The memory of the queried server.",
+                "What the server quotes in an error comes over the wire; it is cut before it is shown.",
+                "EXPLAIN is refused, since a plan holds values of any size.",
+            ),
         ),
         Promise(
             "privilege:orphans:git",

@@ -29,13 +29,13 @@ from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
 from threadline.contracts.bug import (
     AgentActivities,
     CaseActivities,
-    FixActivities,
     IntakeActivities,
     SlackActivities,
     TurnEnded,
     TurnRequest,
 )
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
+from threadline.contracts.fixes import FixActivities
 from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord, Transition

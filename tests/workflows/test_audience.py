@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.workflows.house import House, house, outcome
 from threadline.db.agent_turns import TurnOutcome
 from threadline.db.engine import Database
 from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.slack_sandbox.identity import BOT_USER, ESCALATIONS, REPORTS, SUMMARIES
+from threadline.devstack.slack_sandbox.identity import BOT_USER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 from threadline.domain import messages
 from threadline.domain.bug import Action, Limits
 from threadline.domain.errors import Permanent
@@ -175,3 +176,21 @@ async def test_words_for_the_reporter_that_repeat_something_internal_are_not_sho
         assert await home.handle.result() == "resolved"
         await home.until_said("is resolved")
         assert not [post for post in home.said(REPORTS) if CANARY in post]
+
+
+@pytest.mark.promise("privacy:audience:internal-kept-back")
+async def test_what_the_reporter_has_named_themselves_may_be_told_to_them(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    told = ["Line 3 of orders.csv and canary_file.py are fine.", "It was canary_file.py indeed."]
+    cited = [{"file": "orders.csv", "line": 3, "note": ""}, {"file": "shop/canary_file.py", "line": 3, "note": ""}]
+    script = [marked(action, words, evidence=cited) for action, words in zip((POST, RESOLVE), told, strict=True)]
+    async with house(database, pool, *script) as home:
+        files = (messages.FileRef("F1", "orders.csv", "text/csv", 3),)
+        said = home.message(messages.REPORT, messages.REPORTER, REPORTER, "canary_file.py fails", home.thread.ts)
+        await home.send(replace(said, files=files))
+        await home.until_said(told[0])
+        await home.until_status("pending_verification")
+        await home.developer("that was it")
+        assert await home.handle.result() == "resolved"
+        await home.until_said(told[1])

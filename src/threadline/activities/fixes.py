@@ -4,7 +4,8 @@ import structlog
 from temporalio import activity
 
 from threadline.activities import sentences
-from threadline.contracts.bug import FixActivities, TurnRef
+from threadline.contracts.bug import TurnRef
+from threadline.contracts.fixes import FixActivities
 from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord
 from threadline.db.pull_requests import PullRequestRecord

@@ -124,7 +124,7 @@ class LiveSlackActivities(SlackActivities):
 
     async def _tell_reporter(self, case: CaseRecord, record: TurnRecord) -> None:
         """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
-        if not (told := audience.told_to_reporter(record.result)):
+        if not (told := await self._told(case, record)):
             return
         rendered, key = formatting.notice(told), f"turn:{record.turn}:told"
         try:
@@ -142,7 +142,7 @@ class LiveSlackActivities(SlackActivities):
             headline=f"{case.bug_id} needs people: {case.title}",
         )
         await self._escalation_thread(case, case.escalations, root)
-        words = sentences.with_people(case.bug_id, audience.told_to_reporter(record.result))
+        words = sentences.with_people(case.bug_id, await self._told(case, record))
         await self._say(case, case.thread, f"escalation:{case.escalations}:told", formatting.notice(words))
         target = self._places.target(case.severity)
         return Escalation(case.bug_id, case.escalations, target, len(self._places.tiers))
@@ -189,7 +189,8 @@ class LiveSlackActivities(SlackActivities):
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
                 result = (await work.turns.turn_result(bug_id, case.turn)).result
-                why, told = str(result.get("summary", "")), audience.told_to_reporter(result)
+                said = await work.conversation.of_reporter(bug_id)
+                why, told = str(result.get("summary", "")), audience.told_to_reporter(result, said)
             elif case.close_reason == Reason.OPERATOR_RESOLVED:
                 why = told = await work.conversation.last_close(bug_id)
         reason = Reason(case.close_reason)
@@ -230,6 +231,11 @@ class LiveSlackActivities(SlackActivities):
     async def _turn(self, turn: TurnRef) -> TurnRecord:
         async with self._database.begin() as work:
             return await work.turns.turn_result(turn.bug_id, turn.turn)
+
+    async def _told(self, case: CaseRecord, record: TurnRecord) -> str:
+        async with self._database.begin() as work:
+            said = await work.conversation.of_reporter(case.bug_id)
+        return audience.told_to_reporter(record.result, said)
 
     async def _say(
         self,

@@ -25,8 +25,9 @@ from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
 from threadline.bootstrap.gateway import CaseThreads, slack_client
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
-from threadline.contracts.bug import AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities
+from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
+from threadline.contracts.fixes import FixActivities
 from threadline.db import migrate
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger

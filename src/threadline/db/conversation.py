@@ -26,8 +26,11 @@ SELECT * FROM agent_conversations
 WHERE bug_id = :bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
 ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1
 """)
-
-
+_OF_REPORTER = text("""
+SELECT message_text FROM bug_conversations WHERE bug_id = :bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
+UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
+WHERE f.bug_id = :bug_id AND m.sender_type = 'reporter'
+""")
 _STORED = text("""
 SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts
 FROM bug_conversations
@@ -90,6 +93,10 @@ class Conversation:
         """What opened the case, as it reads now."""
         row = (await self._connection.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
         return pages.entry(row) if row else None
+
+    async def of_reporter(self, bug_id: str) -> str:
+        """All that the reporter has written, with the names of what they attached."""
+        return "\n".join((await self._connection.execute(_OF_REPORTER, {"bug_id": bug_id})).scalars())
 
     async def last_close(self, bug_id: str) -> str:
         """What was said when the case was last asked to be closed."""

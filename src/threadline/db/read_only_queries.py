@@ -17,8 +17,11 @@ _CELL_SHOWN = 2000
 
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([a-z]+)", re.DOTALL | re.IGNORECASE)
 _ROWS = frozenset({"select", "with", "values", "table"})
-_FACTS = frozenset({"show", "explain"})
-"""What answers with a few short lines of the server's own, and cannot stand inside a SELECT."""
+_FACTS = frozenset({"show"})
+"""What answers with a short line of the server's own, and cannot stand inside a SELECT.
+
+Not EXPLAIN: a plan repeats the query's constants, computed, at any length, and nothing can be put around it.
+"""
 _PASSED = frozenset({16, 20, 21, 23, 700, 701})
 """The types (oids) whose values are small: bool, and whole and floating numbers."""
 
@@ -94,7 +97,7 @@ class ReadOnlyQueries:
             except psycopg.errors.QueryCanceled as exc:
                 raise Permanent(f"the query took longer than {_TIMEOUT_S} seconds: narrow it") from exc
             except psycopg.Error as exc:
-                raise Permanent(f"{source} refused the query: {exc.diag.message_primary or 'no reason given'}") from exc
+                raise Permanent(f"{source} refused the query: {_reason(exc)}") from exc
 
     async def _connect(self, name: str) -> AsyncConnection[tuple[Any, ...]]:
         try:
@@ -134,7 +137,7 @@ async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, l
     word = _FIRST_WORD.match(statement)
     kind = word[1].lower() if word else ""
     if kind not in _ROWS | _FACTS:
-        raise Permanent("only a SELECT is run here (or WITH, VALUES, TABLE, SHOW, EXPLAIN): write it as one")
+        raise Permanent("only a SELECT is run here (or WITH, VALUES, TABLE, SHOW): write it as one")
     asked = statement.encode("utf-8", "replace")
     names: list[str] = []
     if kind in _ROWS:
@@ -157,7 +160,11 @@ async def _bounded(
 
     A row is held here as a whole before its first value can be read, and Postgres' values may have a gigabyte.
     """
-    inner = b"(" + statement.rstrip(b"; \t\r\n") + b"\n)"  # the line break ends a comment
+    alone = statement.rstrip(b"; \t\r\n")
+    # What is no statement by itself could close our bracket, and go on outside of what bounds it.
+    await connection.execute(b"PREPARE asked AS " + alone, prepare=True)
+    await connection.execute(b"DEALLOCATE asked")
+    inner = b"(" + alone + b"\n)"  # the line break ends a comment
     described = await connection.execute(b"SELECT * FROM " + inner + b" q LIMIT 0", prepare=True)
     columns = described.description or ()
     if not columns:
@@ -175,6 +182,11 @@ async def _bounded(
 
 def _columns(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[str]:
     return [column.name for column in cursor.description or ()]
+
+
+def _reason(error: psycopg.Error) -> str:
+    """The server quotes a value that it refuses in full."""
+    return (error.diag.message_primary or "no reason given")[:_CELL_SHOWN]
 
 
 def _shown(value: object) -> object:

@@ -1,73 +1,149 @@
 """Who may read what of a turn's result: the reporter what was written for them, developers everything.
 
 A stored result is JSON of any age. What it says to the reporter stands in `for_reporter` alone (and in the question,
-which is asked of them); every other field is internal.
+which is asked of them); every other field is internal. What the reporter said or attached is known to them already.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 _RUN = 8
 """Words in a row that are taken for a copy; of a shorter internal text, all of it."""
 _SHORTEST = 4
 """Words: shorter internal texts ("Cart", "see above") are in everybody's mouth."""
-_PATH = re.compile(r"(?<![\w/:.@-])(?:\.{0,2}/)?(?:[\w-]+/)+[\w.-]*\w\.[a-z]{1,5}\b")
-_FENCE = re.compile(r"```|~~~")
+
+_CODE = (
+    r"py|pyi|rb|go|java|kt|scala|groovy|php|js|jsx|mjs|ts|tsx|vue|svelte|cpp|hpp|cs|swift|ex|exs|erl|clj|hs|sql|gradle"
+)
+"""What ends the names of code; an export or a page that somebody looks at (`.csv`, `.html`) is everybody's."""
+_CODE_IN_A_FOLDER = rf"{_CODE}|c|h|cc|rs|sh|pl|tf|proto|ya?ml|toml|ini|cfg|conf|lock"
+"""Alone these would take `shop.rs`, which may be a site, for a file."""
+_BUILD = r"Makefile|Dockerfile|Jenkinsfile|Rakefile|Gemfile|Procfile"
+_PATH = re.compile(
+    rf"(?<![\w/:.@-])(?:[a-z]:)?(?:\.{{0,2}}/)?(?:(?:[\w.-]+/)*[\w-][\w.-]*\.(?:{_CODE})\b"
+    rf"|(?:[\w.-]+/)+(?:[\w-][\w.-]*\.(?:{_CODE_IN_A_FOLDER})|{_BUILD})\b"
+    r"|(?:[\w.-]+/)*(?:src|node_modules)/[\w./-]*\w)",
+    re.IGNORECASE,
+)
+_PRODUCT = re.compile(r"[A-Z][a-z]+\.js")
+"""`Node.js` and its like."""
+_LINE = re.compile(r"(?:[:#]L?\d+(?:[-:]L?\d+)*|,? lines? \d+.*)$", re.IGNORECASE)
+_FENCE = re.compile(r"```|~~~|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S")
+_TICKED = re.compile(r"`+([^`\n]+)`+")
+_NAMED = re.compile(r"[\d_./:\\-]|[a-z][A-Z]")
+"""What makes a component's name one that nobody says by chance: `tax-service`, not `cart`."""
+
+_ADDRESS = re.compile(
+    r"\b(?:https?|ssh|git)://[^\s<>|)\]]+|\bgit@[^\s<>|)\]]+"
+    r"|(?<![\w./@-])(?:github|gitlab|bitbucket)\.\w+/[^\s<>|)\]]+"
+    r"|(?<![\w./@-])(?:[\w-]+\.)+(?:internal|intranet|corp|lan)\b[^\s<>|)\]]*",
+    re.IGNORECASE,
+)
+_CODE_HOSTS = frozenset({"github", "gitlab", "bitbucket", "gitea", "git", "codeberg"})
+_OF_CODE = re.compile(r"/(?:pull|pull-requests|merge_requests|commit|blob)/\w")
+_INSIDE = (".internal", ".intranet", ".corp", ".lan", ".local", ".localhost")
 
 
-def told_to_reporter(result: Mapping[str, Any]) -> str:
+def told_to_reporter(result: Mapping[str, Any], said: str = "") -> str:
     """What the reporter may read of a result.
+
+    Args:
+        said: what the reporter has written, and the names of what they attached.
 
     Returns:
         the text, stripped; empty when there is none (results had no such field once), or when it holds something
         internal: better to say less than to let it cross.
     """
     words = result.get("for_reporter")
-    if not isinstance(words, str) or crossings(words, result):
+    if not isinstance(words, str) or crossings(words, result, said):
         return ""
     return words.strip()
 
 
-def crossings(words: str, result: Mapping[str, Any]) -> list[str]:
-    """What of a result's internal content is in `words`, as phrases for a sentence; empty when nothing is."""
+def crossings(words: str, result: Mapping[str, Any], said: str = "") -> list[str]:
+    """What of a result's internal content is in `words`, as phrases for a sentence; empty when nothing is.
+
+    Args:
+        said: what the reporter has said themselves, which may be said to them.
+    """
+    known = said.replace("\\", "/").lower()
     found = ["a block of code"] if _FENCE.search(words) else []
-    found += [f"the path {match[0]}" for match in _PATH.finditer(words)]
-    lowered = words.lower()
-    found += [f"the file {name}" for name in _files(result) if re.search(rf"(?<!\w){re.escape(name.lower())}", lowered)]
-    said = f" {_plain(words)} "
-    found += [f"“{copied}”" for text in _internal(result) if (copied := _copied(said, text))]
+    named = [(kind, name) for kind, name in _names(words, result) if not _stands_in(name, known)]
+    paths = {name.lower() for kind, name in named if kind == "the path"}
+    found += [f"{kind} {name}" for kind, name in named if kind != "the file" or name.lower() not in paths]
+    plain, known = f" {_plain(words)} ", f" {_plain(said)} "
+    found += [f"“{copied}”" for text in _internal(result) if (copied := _copied(plain, text, known))]
     return list(dict.fromkeys(found))
 
 
+def _names(words: str, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is named in `words` and looks internal, with what it is."""
+    for match in _ADDRESS.finditer(words):
+        if _is_internal(match[0].rstrip(".,;:!?'\"")):
+            yield "the address", match[0].rstrip(".,;:!?'\"")
+    rest = _ADDRESS.sub(" ", words).replace("\\", "/")
+    yield from (("the code", match[1].strip()) for match in _TICKED.finditer(rest) if match[1].strip())
+    yield from (("the path", match[0]) for match in _PATH.finditer(rest) if not _PRODUCT.fullmatch(match[0]))
+    lowered = rest.lower()
+    yield from (("the file", name) for name in _files(result) if _stands_in(name, lowered))
+    components = [str(each) for each in _list(result.get("affected_components"))]
+    yield from (("the component", name) for name in components if _NAMED.search(name) and _stands_in(name, lowered))
+
+
+def _is_internal(address: str) -> bool:
+    """Whether an address is of the code, or leads nowhere from outside."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host = parts.hostname or ""
+    except ValueError:
+        return True
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        named = "." not in host or host.endswith(_INSIDE) or bool(_CODE_HOSTS & set(host.split(".")))
+        return named or bool(_OF_CODE.search(parts.path))
+
+
 def _internal(result: Mapping[str, Any]) -> Iterator[str]:
-    yield str(result.get("root_cause") or "")
-    for item in _dicts(result.get("evidence")):
-        yield str(item.get("note") or "")
-    actions = result.get("recommended_actions")
-    yield from (str(action) for action in actions) if isinstance(actions, list | tuple) else ()
+    yield from (str(result.get(name) or "") for name in ("title", "summary", "root_cause"))
+    for item in _list(result.get("evidence")):
+        yield str(item.get("note") or "") if isinstance(item, Mapping) else ""
+    for name in ("recommended_actions", "affected_components"):
+        yield from (str(each) for each in _list(result.get(name)))
 
 
 def _files(result: Mapping[str, Any]) -> Iterator[str]:
-    """The names under which the evidence's files could be told."""
-    for item in _dicts(result.get("evidence")):
-        path = str(item.get("file") or "").strip()
-        name = path.rpartition("/")[2]
+    """The names under which the evidence's files could be told; what people attached is no secret of the house."""
+    for item in _list(result.get("evidence")):
+        told = str(item.get("file") or "") if isinstance(item, Mapping) else ""
+        path = _LINE.sub("", told.strip().replace("\\", "/")).strip().removeprefix("./")
+        folder, _, name = path.rpartition("/")
+        if "attachments" in folder.split("/"):
+            continue
         if "." in name.strip("."):  # `Makefile` is a word of ours, too
             yield name
+        elif folder and name:
+            yield f"{folder.rpartition('/')[2]}/{name}"
 
 
-def _dicts(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+def _list(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
 
 
-def _copied(said: str, text: str) -> str:
-    words = _plain(text).split()
-    size = min(_RUN, len(words))
+def _stands_in(name: str, lowered: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", lowered))
+
+
+def _copied(words: str, text: str, known: str) -> str:
+    parts = _plain(text).split()
+    size = min(_RUN, len(parts))
     if size < _SHORTEST:
         return ""
-    runs = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
-    return next((run for run in runs if f" {run} " in said), "")
+    runs = (" ".join(parts[at : at + size]) for at in range(len(parts) - size + 1))
+    return next((run for run in runs if f" {run} " in words and f" {run} " not in known), "")
 
 
 def _plain(text: str) -> str:

@@ -31,14 +31,15 @@ class Undecipherable(Permanent):
 class EncryptionCodec(PayloadCodec):
     """AES-256-GCM over the whole payload, its metadata included; the key's id is authenticated with it.
 
-    Without keys it encrypts nothing. It is in place all the same: a converter that does not know the encoding would
-    drop an encrypted signal with a line in the log, where this one holds the workflow until the key is there. What is
-    not encrypted passes through, so that encryption can be turned on over open workflows.
+    Without keys, or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter
+    that does not know the encoding would drop an encrypted signal with a line in the log, where this one holds the
+    workflow until the key is there. What is not encrypted passes through, so that encryption can be turned on over open
+    workflows.
     """
 
     def __init__(self, ring: KeyRing | None) -> None:
         self._ciphers = {key.id: AESGCM(key.secret) for key in ring.keys} if ring else {}
-        self._current = ring.keys[0].id if ring else ""
+        self._current = ring.keys[0].id if ring and ring.encrypts else ""
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt each payload under the first key."""
@@ -88,11 +89,11 @@ def data_converter(ring: KeyRing | None) -> DataConverter:
     """The one converter of every process that talks to Temporal.
 
     Args:
-        ring: with keys, messages and stack traces of failures travel encrypted as well, and Temporal sees the words
-            "Encoded failure" and the error's type alone.
+        ring: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal
+            sees the words "Encoded failure" and the error's type alone.
     """
     codec = EncryptionCodec(ring)
-    if ring is None:
+    if ring is None or not ring.encrypts:
         return replace(plain_converter, payload_codec=codec)
     return replace(
         plain_converter,

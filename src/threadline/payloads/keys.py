@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 KEY_BYTES = 32
 """AES-256."""
 
+PLAIN = "plain"
+"""As the first entry: these keys decrypt, and nothing is encrypted yet, or any more."""
+
 _ID = re.compile(r"[A-Za-z0-9._-]{1,40}")
 
 
@@ -21,24 +24,27 @@ class Key:
 
 @dataclass(frozen=True)
 class KeyRing:
-    """The first key encrypts; all of them decrypt."""
+    """All keys decrypt; the first one encrypts, unless nothing is to be encrypted."""
 
     keys: tuple[Key, ...]
+    encrypts: bool = True
 
 
 def parse_keys(text: str) -> KeyRing:
-    """Read `id:base64key`, several separated by commas.
+    """Read `id:base64key`, several separated by commas, with the word `plain` before them or not.
 
     Raises:
         ValueError: with a sentence that names the id and never shows a key.
     """
-    keys = [_key(part.strip(), place) for place, part in enumerate(text.split(","), start=1) if part.strip()]
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    encrypts = parts[:1] != [PLAIN]
+    keys = [_key(part, place) for place, part in enumerate(parts[not encrypts :], start=1)]
     if not keys:
         raise ValueError("write it as id:key, where `openssl rand -base64 32` makes the key")
     ids = [key.id for key in keys]
     if twice := [name for name in dict.fromkeys(ids) if ids.count(name) > 1]:
         raise ValueError(f"the key id {twice[0]!r} is there twice: give each key an id of its own, and never reuse one")
-    return KeyRing(tuple(keys))
+    return KeyRing(tuple(keys), encrypts)
 
 
 def _key(part: str, place: int) -> Key:

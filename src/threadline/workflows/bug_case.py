@@ -18,7 +18,6 @@ with workflow.unsafe.imports_passed_through():
         AgentActivities,
         CaseActivities,
         EndRequest,
-        FixActivities,
         Notice,
         NoticeKind,
         SaveRequest,
@@ -30,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from threadline.domain.bug import Action, BugState, CaseStatus, Marks, Reason
 
-from threadline.workflows import bug_turn, sla_tracking
+from threadline.workflows import bug_fix, bug_turn, sla_tracking
 from threadline.workflows.calls import attempt, call, fault_of
 from threadline.workflows.inbox import Inbox
 
@@ -178,12 +177,7 @@ class BugCase:
 
     async def look_up_fix(self) -> None:
         """Ask the code host whether the fix was merged; a merge ends the case."""
-        try:
-            self.merge(await call(FixActivities.check_pull_request, self.marks.bug_id, summary="was the fix merged?"))
-        except FailureError as error:
-            if is_cancelled_exception(error):
-                raise
-            workflow.logger.warning("pull_request_not_checked", extra={"case": self.marks.bug_id})
+        await bug_fix.check(self)
         if self.marks.status is CaseStatus.RESOLVED:
             await self._farewell()
 
@@ -256,20 +250,10 @@ class BugCase:
             self.merge(stepped[0])
         self.aside(SlackActivities.mark_used, replace(turn, then=None), "check marks")
         if has_fix and not self.closing:
-            await self._open_pull_request(turn)
+            refusal = await bug_fix.open_pull_request(self, turn)
+            if refusal is not None:
+                await self._notice(NoticeKind.FIX_REFUSED, turn.turn, refusal)
         return any(stepped)
-
-    async def _open_pull_request(self, turn: TurnRef) -> None:
-        """A code host that is away is waited for, but not by a reporter who wants the case closed."""
-        opening = asyncio.create_task(call(FixActivities.open_pull_request, turn, summary="open a pull request"))
-        await workflow.wait_condition(lambda: opening.done() or self.closing)
-        if not opening.done():
-            opening.cancel()
-            return
-        try:
-            self.merge(opening.result())
-        except FailureError as error:
-            await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).words)
 
     async def _escalate(self, turn: TurnRef) -> None:
         try:

@@ -1,5 +1,6 @@
 """The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -77,24 +78,40 @@ def check(outcome: Outcome, *, may_ask: bool) -> list[str]:
             violations.append("You may not ask the reporter in this turn: choose another action.")
         if not outcome.clarification_question.strip():
             violations.append("ask_reporter needs a clarification_question.")
-        violations += _internal_in("clarification_question", outcome.clarification_question, outcome)
     elif not outcome.summary.strip():
         violations.append(f"{outcome.action.value} needs a summary.")
     return violations
 
 
-def check_for_reporter(outcome: Outcome) -> list[str]:
-    """What is wrong with the words for the reporter, as sentences that tell the model what to change.
+def check_for_reporter(outcome: Outcome, said: str = "") -> list[str]:
+    """What is wrong with the words that the reporter would read, as sentences that tell the model what to change.
 
     It is asked to mend this once, and no turn is lost over it: words that are missing, or that hold something internal
-    still, are not shown (`audience.told_to_reporter`), and the reporter gets a sentence of the bot's own.
+    still, are not shown (`audience.told_to_reporter`), and the reporter gets a sentence of the bot's own; such a
+    question goes to the developers (`keep_back`).
+
+    Args:
+        said: what the reporter is known to have written, and the names of what was attached.
     """
+    if outcome.action is Action.ASK_REPORTER:
+        # A summary of why something is asked says what is asked; neither it nor the title is posted then.
+        compared = outcome.model_dump(exclude={"title", "summary"})
+        return _internal_in("clarification_question", outcome.clarification_question, compared, said)
     if outcome.action in _TOLD and not outcome.for_reporter.strip():
         return [f"{outcome.action.value} needs for_reporter: say in plain words what it means for them."]
-    return _internal_in("for_reporter", outcome.for_reporter, outcome)
+    return _internal_in("for_reporter", outcome.for_reporter, outcome.model_dump(), said)
 
 
-def _internal_in(field: str, words: str, outcome: Outcome) -> list[str]:
-    if not (found := audience.crossings(words, outcome.model_dump())):
+def keep_back(outcome: Outcome) -> Outcome:
+    """What becomes of an outcome whose words for the reporter hold something internal after all."""
+    if outcome.action is not Action.ASK_REPORTER:
+        return outcome
+    why = "The reporter was not asked this, since it may hold something internal: "
+    summary = f"{outcome.summary}\n\n{why}{outcome.clarification_question}".strip()
+    return outcome.model_copy(update={"action": Action.POST_FINDINGS, "summary": summary, "clarification_question": ""})
+
+
+def _internal_in(field: str, words: str, result: Mapping[str, Any], said: str) -> list[str]:
+    if not (found := audience.crossings(words, result, said)):
         return []
     return [f"{field} is read by the reporter, and holds {', '.join(found)}: say it in plain words without that."]

@@ -1,5 +1,6 @@
 """Runs one turn of an investigation: prompt in, checked outcome out."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +13,21 @@ from threadline.agents.investigator import prompts
 from threadline.agents.investigator.cli_home import CliHome, find_cli
 from threadline.agents.investigator.driver import Driver
 from threadline.agents.investigator.ledger import SessionLedger
-from threadline.agents.investigator.outcome import Outcome, check, check_for_reporter, output_format, read_outcome
+from threadline.agents.investigator.outcome import (
+    Outcome,
+    check,
+    check_for_reporter,
+    keep_back,
+    output_format,
+    read_outcome,
+)
 from threadline.agents.investigator.policy import WorkspacePolicy
 from threadline.agents.investigator.ports import CaseRecords, LogSearch, QuerySource, TurnBrief, TurnResult
 from threadline.agents.investigator.results import SessionUnknown, TurnBroken, TurnRefused, raise_for
 from threadline.agents.investigator.tools import SERVER, ToolLimits, bug_server
 from threadline.agents.investigator.watch import Watch
+from threadline.agents.investigator.workspace import ATTACHMENTS
+from threadline.domain import messages
 
 LARGEST_LINE = 64 << 20
 """Bytes of one message of the CLI; the SDK's own limit of 1 MiB ends a turn that reads one big file."""
@@ -199,15 +209,21 @@ class Investigator:
 async def _converse(driver: Driver, watch: Watch, brief: TurnBrief, prompt: str) -> Outcome:
     """Ask, and ask once more when the answer cannot be used."""
     await driver.connect()
-    problems: list[str] = []
+    problems, said = list[str](), await asyncio.to_thread(_known_to_reporter, brief)
     for text in (prompt, None):
         result = await driver.ask(text or prompts.mend(brief.bug_id, problems))
         raise_for(result, watch)
         outcome, problems = read_outcome(result.structured_output)
         if outcome is not None:
-            problems = check(outcome, may_ask=brief.may_ask)
-            if text:
-                problems += check_for_reporter(outcome)
-            if not problems:
-                return outcome
+            problems, leaks = check(outcome, may_ask=brief.may_ask), check_for_reporter(outcome, said)
+            if not problems and not (text and leaks):
+                return keep_back(outcome) if leaks else outcome
+            problems += leaks
     raise TurnRefused(f"The agent's answer cannot be used: {watch.detail(' '.join(problems))}", watch.spend)
+
+
+def _known_to_reporter(brief: TurnBrief) -> str:
+    """What the reporter wrote, as far as this turn was told, and the names of what was attached."""
+    attached = brief.workspace / ATTACHMENTS
+    names = [path.name for path in attached.iterdir()] if attached.is_dir() else []
+    return "\n".join([*(entry.text for entry in brief.entries if entry.sender_type == messages.REPORTER), *names])
