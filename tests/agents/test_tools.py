@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from threadline.agents.investigator.fences import parts_in
 from threadline.agents.investigator.ports import LogSearch, QuerySource
 from threadline.agents.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 from threadline.domain.errors import Permanent, Transient
@@ -164,3 +165,45 @@ async def test_the_model_is_shown_no_secret_of_a_row_or_a_log_line(bench: "Bench
     lines, _ = await _use(bench, "search_logs", logs=source, query="x", minutes=1, limit=1)
     assert json.loads(rows)["rows"] == [['say "[redacted: GitHub token]"']]
     assert source.token not in lines
+
+
+class Cutting:
+    """A token that begins on a new line, and one that ends behind the cut; a column that says what it holds."""
+
+    names = ("shop",)
+    token = "gh" + "p_" + "a1B2" * 9
+
+    async def query(self, source: str, sql: str, limit: int) -> Table:
+        words = ["x" * 480 + " " + self.token, f"one\n{self.token}", "letmein", {"note": self.token}]
+        return Table(["a", "b", "password", "d"], [words], truncated=False)
+
+    async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
+        return ["y" * 980 + " " + self.token]
+
+
+@pytest.mark.promise("privacy:redaction:tools")
+async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: "Bench") -> None:
+    source = Cutting()
+    rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
+    lines, _ = await _use(bench, "search_logs", logs=source, query="x", minutes=1, limit=1)
+    bench.case.known_services = [Service("cart", f"one\n{source.token}", "U9", "C1", "sample-shop")]
+    services, _ = await _use(bench, "list_services")
+    for shown in (rows, lines, services):
+        assert source.token[:10] not in shown
+    assert json.loads(rows)["rows"][0][1:3] == ["one\n[redacted: GitHub token]", "[redacted: secret]"]
+
+
+@pytest.mark.promise("privacy:redaction:tools")
+async def test_a_rule_never_reaches_from_one_persons_words_into_anothers(bench: "Bench") -> None:
+    key = "aB3d" * 16
+    words = [
+        f"-----BEGIN {'PRIVATE'} KEY-----\n{key}",
+        "It happens on Mondays",
+        f"-----END {'PRIVATE'} KEY-----\nthanks",
+    ]
+    bench.case.entries = [bench.entry(seq, text) for seq, text in enumerate(words, start=1)]
+    (page,) = await _conversation(bench)
+    assert [part.seq for part in parts_in(page)] == [1, 2, 3]
+    assert "It happens on Mondays" in page
+    assert "thanks" in page
+    assert key not in page

@@ -15,8 +15,6 @@ from threadline.domain.bug import Action
 from threadline.domain.errors import Permanent
 from threadline.gateway.events import Message, RoutingConfig, Start, route
 
-pytest.importorskip("threadline.domain.redaction", reason="nothing takes secrets out yet")
-
 CONFIG = RoutingConfig(REPORTS, SUMMARIES, "", BOT_USER, BOT_ID)
 SECRETS = {
     "report": "ghp_" + "Rb7Kq2" * 6,

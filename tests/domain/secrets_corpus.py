@@ -39,6 +39,9 @@ def _pem(kind: str, lines: int = 4) -> str:
 
 HEX = "0123456789abcdef"
 _RSA, _GCP = _pem("RSA " + "PRIVATE KEY"), _pem("PRIVATE " + "KEY").replace("\n", "\\n")
+_ENCRYPTED = _RSA.replace(
+    "\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF0123456789ABCDEF\n\n", 1
+).replace("\n-----END", "\naB3d=\n-----END")
 
 SECRETS: tuple[Secret, ...] = (
     # Code hosts and package registries
@@ -118,6 +121,9 @@ SECRETS: tuple[Secret, ...] = (
     _in("Pulumi", "", "pu" + "l-" + _part(40, HEX)),
     _in("a key of another model", "", "s" + "k-" + _part(32, HEX)),
     # Keys
+    _in("encrypted private key", "", _ENCRYPTED),
+    _in("private key in one line", "", _RSA.replace("\n", " ")),
+    _in("private key in a quotation", "", _RSA.replace("\n", "\n&gt; ")),
     _in("RSA private key", "the key is\n", _RSA, "\nand it does not work"),
     _in("OpenSSH private key", "", _pem("OPENSSH " + "PRIVATE KEY", 8)),
     _in("EC private key", "", _pem("EC " + "PRIVATE KEY", 2)),
@@ -129,6 +135,7 @@ SECRETS: tuple[Secret, ...] = (
     # Headers and addresses
     _in("bearer", "Authorization: Bearer ", _part(40)),
     _in("basic", "curl -H 'Authorization: Basic ", base64.b64encode(b"admin:" + b"hunter2hunter2").decode(), "'"),
+    _in("basic, letters alone", "Authorization: Basic ", base64.b64encode(b"user:pass").decode()),
     _in("X-Api-Key", "X-Api-Key: ", _part(32, HEX)),
     _in("Postgres", "postgres://shop:", "s3cr3t" + "-pw", "@db.example:5432/shop"),
     _in("MySQL with an @", "mysql://root:", "p@ss" + "w0rd!", "@10.0.0.1/app"),
@@ -158,6 +165,12 @@ SECRETS: tuple[Secret, ...] = (
     _in("JSON", '{"user": "bob", "password": "', "hun" + "ter2", '"}'),
     _in("JSON, escaped", '{\\"password\\": \\"', "hun" + "ter2", '\\"}'),
     _in("Python", "PASS" + 'WORD = "', "swordfish", '"'),
+    _in("Spring", "spring.datasource.password=", "letme" + "in", "\nspring.jpa.show-sql=true"),
+    _in("Spring, as YAML", "spring.datasource.password: ", "correct" + "horse"),
+    _in("properties", "db.password=", "correct" + "horse"),
+    _in("JSON, letters and a hyphen", '{"password": "', "correct" + "-horse", '"}'),
+    _in("JSON, client secret of letters", '{"client_secret": "', "abcdef" + "ghijkl", '"}'),
+    _in("client secret of letters", "client_secret=", "abcdef" + "ghijkl"),
     _in("api key", "api_key: ", _part(32, HEX)),
     _in("client secret", "client_secret=", _part(30)),
     _in("Django", "SECRET_KEY = '", "django-insecure-" + "9$x!k2_m" + _part(30), "'"),
@@ -173,6 +186,11 @@ SECRETS: tuple[Secret, ...] = (
     _in("sshpass", "sshpass -p ", "hun" + "ter2", " ssh x"),
     # What the rules do not know: counted, and told in docs/privacy.md
     _in("only letters, in a sentence", "my password is ", "correcthorse"),
+    _in("only letters, under a plain name", "password: ", "letme" + "in"),
+    _in("only letters, with blanks around the sign", "db.password = ", "correct" + "horse"),
+    _in("only letters, as an argument", "connect(password=", "correct" + "horse", ", host=db)"),
+    _in("only letters, a token", '{"token": "', "abcdef" + "ghijkl", '"}'),
+    _in("only letters, joined by a line", '{"password": "', "correct" + "_horse", '"}'),
     _in("a passphrase of words", "the passphrase is ", "correct horse battery staple"),
     _in("without any word that says so", "log in as admin with ", "hun" + "ter2"),
     _in("a session's id, as a column", "session_id ", _part(40)),

@@ -215,6 +215,23 @@ async def test_an_answer_that_came_too_late_for_one_delivery_serves_the_next(
     assert directory.asked == ["U1"]
 
 
+@pytest.mark.promise("privacy:external-people:acknowledged-stays")
+async def test_a_reply_that_was_acknowledged_is_forwarded_whoever_its_author_has_become(
+    temporal: Client, threads: ThreadLookup
+) -> None:
+    """Slack has forgotten it by then: to ask again could only lose it."""
+    directory = Directory()
+    directory.guests.add("U1")
+    dispatcher = Dispatcher(temporal, threads, Doorkeeper(directory))
+    reply = replace(said("U1"), thread=Thread("T1", identity.REPORTS, "1700000000.000042"))
+    assert await dispatcher.dispatch(reply) == "guest"
+    await dispatcher.forward(reply.thread, reply.message)
+
+    history = await temporal.get_workflow_handle(bug_workflow_id(reply.thread)).fetch_history()
+    assert any(event.HasField("workflow_execution_signaled_event_attributes") for event in history.events)
+    assert directory.asked == ["U1"]
+
+
 async def test_a_failed_answer_is_asked_for_again() -> None:
     directory = Directory()
     directory.fails = True

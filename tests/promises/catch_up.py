@@ -32,6 +32,7 @@ CATCH_UP = Area(
             "thread (`activities/comparison.py`).",
             (
                 "Of several edits the last is seen.",
+                "An edit that only replaces one secret by another reads the same, and is not seen.",
                 "An edited reply leaves no sign on its thread's root: it is found by a deep look (when a gateway was "
                 "away for over a minute, and daily), or when its thread's turn comes, 20 threads a look.",
                 "A deletion is inferred for messages of the last 30 days.",

@@ -128,6 +128,11 @@ PRIVACY = Area(
             "a refusal, after which Slack delivers again; what it gives up on the catch-up finds.",
         ),
         Promise(
+            "privacy:external-people:acknowledged-stays",
+            "A reply that was acknowledged reaches its case, whoever its author has become since.",
+            "a door that is asked once, before Slack is told to forget the reply (`gateway/dispatch.py`).",
+        ),
+        Promise(
             "privacy:encryption:nothing-in-clear",
             "With THREADLINE_PAYLOAD_KEYS Temporal's database holds nothing that people or the agent said.",
             "a codec over every payload, and failures that are encoded (`payloads/encryption.py`).",

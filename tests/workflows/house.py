@@ -47,7 +47,7 @@ from threadline.domain.bug import Action, BugState, Limits
 from threadline.domain.messages import IncomingMessage
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import Message, RoutingConfig
+from threadline.gateway.events import RoutingConfig
 from threadline.gateway.handover import Handover
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
@@ -209,13 +209,9 @@ def core_activities(
     posts = Posts(slack, PostLedger(database, PostClaim))
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
     dispatcher = Dispatcher(temporal, CaseThreads(database))
-
-    async def deliver(thread: Thread, message: IncomingMessage) -> None:
-        await dispatcher.dispatch(Message(thread, message))
-
     return [
         *activities_of(LiveCaseActivities(database, limits or Limits()), CaseActivities),
-        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, deliver), IntakeActivities),
+        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
         *activities_of(LiveSlackActivities(database, slack, posts, places), SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),

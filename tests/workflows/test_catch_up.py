@@ -86,6 +86,21 @@ async def test_a_report_and_what_follows_it_are_found_once(home: House) -> None:
 
 
 @pytest.mark.promise("catch-up:correction:missed")
+async def test_a_message_whose_secret_was_taken_out_does_not_count_as_edited(home: House) -> None:
+    """Slack shows the token and the case the mark; an edit would end the wait for an answer that nobody gave."""
+    await install(home)
+    await home.report()
+    await home.reporter("My token is gh" + "p_" + "a1B2" * 9)
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    (said,) = home.slack.workspace.message(identity.REPORTS, home.thread.ts).replies[:1]
+    home.slack.workspace.edit(identity.REPORTS, said.ts, said.text)
+    assert "edited" in said.as_slack()
+    await look(home)
+    assert ("reporter", "My token is [redacted: GitHub token]") in await entries(home)
+    assert await resent(home) == 0
+
+
+@pytest.mark.promise("catch-up:correction:missed")
 async def test_edits_and_deletions_are_found(home: House) -> None:
     await install(home)
     await home.report()

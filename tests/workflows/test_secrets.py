@@ -9,6 +9,7 @@ from tests.workflows.environment import skipping_time
 from tests.workflows.failing import Failing, FailingActivity
 from tests.workflows.house import House, house, outcome
 from threadline.activities.faults import FaultInterceptor
+from threadline.bootstrap.desk import CaseDesk
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox.identity import REPORTS, SUMMARIES
 from threadline.domain import addressing
@@ -94,3 +95,20 @@ async def test_a_failure_tells_temporal_no_secret() -> None:
     whole = b"".join(event.SerializeToString() for event in history.events)
     assert b"the remote https://bot:" in whole
     assert TOKEN.encode() not in whole
+
+
+@pytest.mark.promise("privacy:redaction:nothing-in-temporal")
+async def test_an_operators_reason_reaches_temporal_without_its_secret(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        monkeypatch.setenv("TEMPORAL_ADDRESS", home.environment.client.service_client.config.target_host)
+        await CaseDesk(database).resolve("BUG-1", f"they revoked {TOKEN} themselves")
+        await home.until_status("resolved")
+        history = await home.handle.fetch_history()
+
+    told = b"".join(event.SerializeToString() for event in history.events)
+    assert f"they revoked {MARK} themselves".encode() in told
+    assert TOKEN.encode() not in told

@@ -10,6 +10,7 @@ from threadline.db.conversation import StoredMessage
 from threadline.db.engine import Database
 from threadline.db.followed import DueThread
 from threadline.domain import addressing, messages, rich_text
+from threadline.domain.redaction import redact
 from threadline.slack.history import History
 
 
@@ -74,7 +75,7 @@ class Comparison:
         if not 0 < version < end or before.sender_type == messages.BOT:
             return None
         edit = addressing.edit_id(self._team, thread.channel, str(message["ts"]), str(message["edited"]["ts"]))
-        if edit in sides.stored or rich_text.text_of(message) == before.message_text:
+        if edit in sides.stored or _kept(rich_text.text_of(message)) == _kept(before.message_text):
             return None
         return missed_events.edited(self._team, thread.channel, message, author, edit, before)
 
@@ -100,6 +101,11 @@ class Comparison:
 
     def _id(self, thread: DueThread, message: Raw) -> str:
         return addressing.message_id(self._team, thread.channel, str(message["ts"]))
+
+
+def _kept(text: str) -> str:
+    """A text as it would be stored today: rules that are newer than what is stored make no edit either."""
+    return messages.clean(redact(text))
 
 
 def _edited(message: Raw) -> Decimal:

@@ -16,6 +16,7 @@ from threadline.db.quarantine import QuarantinedMessage
 from threadline.db.turns import TurnRecord
 from threadline.domain.messages import CLOSE, OPERATOR, IncomingMessage
 from threadline.domain.records import Entry
+from threadline.domain.redaction import redact
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import Close
 from threadline.settings import DatabaseSettings
@@ -80,7 +81,7 @@ class CaseDesk:
             kind=CLOSE,
             sender_type=OPERATOR,
             sender_id=getpass.getuser(),
-            text=reason,
+            text=redact(reason),
             channel=case.thread.channel,
             ts=f"{time.time():.6f}",
         )

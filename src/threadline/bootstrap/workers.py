@@ -31,16 +31,14 @@ from threadline.contracts.fixes import FixActivities
 from threadline.db import migrate
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
-from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE, Thread
+from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE
 from threadline.domain.bug import Limits
 from threadline.domain.errors import Permanent
-from threadline.domain.messages import IncomingMessage
 from threadline.domain.records import Service
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.doorkeeper import Doorkeeper
-from threadline.gateway.events import Message
 from threadline.settings import (
     AgentSettings,
     CaseSettings,
@@ -188,15 +186,12 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             door = Doorkeeper(slack, settings.channels.external_people)
             dispatcher = Dispatcher(client, CaseThreads(database), door)
 
-            async def deliver(thread: Thread, message: IncomingMessage) -> None:
-                await dispatcher.dispatch(Message(thread, message))
-
             catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
             sweep = live_sweep(database, client, dispatcher, case)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             yield [
                 *_methods(LiveCaseActivities(database, _limits(case)), CaseActivities),
-                *_methods(LiveIntakeActivities(database, slack, places.bot_user, deliver), IntakeActivities),
+                *_methods(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
                 *_methods(LiveSlackActivities(database, slack, posts, places), SlackActivities),
                 *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
                 *_methods(catch_up, CatchUpActivities),

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MARK = "[redacted: "
+BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\[\dm)|(?<=\[\d\dm))"
+"""Where a word begins; also behind what ends in a letter or digit and is none: an escaped line break or character, and
+a terminal's colour."""
 
 
 def anything(_: str) -> bool:

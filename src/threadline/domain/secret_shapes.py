@@ -26,7 +26,7 @@ from detect_secrets.plugins import (
     twilio,
 )
 
-from threadline.domain.secret_rules import Rule, anything, is_mixed, is_random
+from threadline.domain.secret_rules import BEGIN, Rule, anything, is_mixed, is_random
 
 _DETECTOR: tuple[tuple[type[Any], str, tuple[str, ...], Callable[[str], bool]], ...] = (
     (artifactory.ArtifactoryDetector, "Artifactory key", ("AKC", "AP"), is_random),
@@ -73,16 +73,30 @@ def _detected() -> Iterator[Rule]:
             yield Rule(kind, pattern, hints, group, accepts, lead=_AROUND, trail=' \t\r\n"')
 
 
-def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = anything, group: int = 0) -> Rule:
-    """A token that begins where a word begins: so no match starts inside another, and time stays linear."""
-    return Rule(kind, re.compile(rf"(?<![A-Za-z0-9_-]){body}"), hints, group, accepts)
+def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = anything) -> Rule:
+    """A token whose first letters, its hints, also end common words: it begins where a word begins."""
+    anchor = re.compile("|".join(re.escape(hint.lower()) for hint in hints))
+    return Rule(kind, re.compile(BEGIN + body), hints, accepts=accepts, anchor=anchor)
 
 
+def _prefixed(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = anything) -> Rule:
+    """A token that no word ends like, so it is found behind anything.
+
+    Time stays linear as long as a match fails within a few characters of its start, or takes the whole run with it.
+    """
+    return Rule(kind, re.compile(body), hints, accepts=accepts)
+
+
+_GAP = r"(?:[\s>\"'`,.|#*+/]|\\+[nrt]?|&(?:gt|amp|quot);)*+"
 _PRIVATE_KEY = re.compile(
-    # Up to its last line; without one, as many lines of base64 as follow, for a text that was cut. No dashes are
-    # crossed, so that many first lines do not each search the whole text.
+    # Its first line, headers, lines of base64, and the last line if it follows: a text may have been cut. Nothing else
+    # is crossed: words between two such lines are somebody's words, and many first lines must not each search the text.
     r"-----BEGIN [^-\n]{0,40}PRIVATE KEY[^-\n]{0,10}-----"
-    r"(?:(?:[^-]|-(?!----))*+-----END [^-\n]{0,60}-----|(?:(?:\s|\\[nr]|>|&gt;)*+[A-Za-z0-9+/=]{24,}+)++)"
+    rf"(?:{_GAP}(?:Proc-Type: ?4,ENCRYPTED|DEK-Info: ?[\w-]{{3,20}},[0-9A-Fa-f]{{8,64}}|"
+    r"(?:Version|Comment|Hash|Charset): ?[^\n\\]{0,120}+)){0,6}+"
+    rf"(?:{_GAP}[A-Za-z0-9+/=]{{24,}}+)++"
+    rf"(?:(?:{_GAP}[A-Za-z0-9+/=]++){{0,2}}+{_GAP}-----END [^-\n]{{0,40}}PRIVATE KEY[^-\n]{{0,10}}-----"
+    rf"|{_GAP}[A-Za-z0-9+/=]++{_GAP}\Z)?+"
 )
 _AWS_SECRET = re.compile(
     r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z]).{0,160}?(?<![A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
@@ -93,61 +107,72 @@ _WEBHOOK = re.compile(
     r"webhook\.office\.com/webhookb2)/([\w/@.-]{20,})"
 )
 _B = r"[A-Za-z0-9_-]"
+_JWT = r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_=-]*+){0,4}+"
 
 OURS: tuple[Rule, ...] = (
     Rule("private key", _PRIVATE_KEY, ("PRIVATE KEY",)),
     Rule(
         "private key", re.compile(r"(?<=Private-Lines: )\d+\s++((?:[A-Za-z0-9+/=]{20,}+\s*+)++)"), ("Private-Lines",), 1
     ),
-    _token("private key", r"AGE-SECRET-KEY-1[0-9A-Z]{50,}", "AGE-SECRET-KEY-1"),
+    _prefixed("private key", r"AGE-SECRET-KEY-1[0-9A-Z]{50,}", "AGE-SECRET-KEY-1"),
     Rule("AWS secret key", _AWS_SECRET, ("AKIA", "ASIA"), 1, is_random),
     Rule("webhook", _WEBHOOK, ("hooks.slack.com", "api/webhooks", "webhook.office.com"), 1),
-    _token("JSON Web Token", r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_=-]*+){1,4}", "eyJ"),
-    _token("Anthropic key", rf"sk-ant-{_B}{{16,}}", "sk-ant-"),
+    # A run without a dot is matched as well, and refused: else each start in it would search the rest of it.
+    _token("JSON Web Token", _JWT, "eyJ", accepts=lambda text: "." in text),
+    _prefixed("JSON Web Token", _JWT, "eyJ", accepts=lambda text: ".eyJ" in text),
+    _prefixed("Anthropic key", rf"sk-ant-{_B}{{16,}}", "sk-ant-", accepts=is_random),
+    _prefixed("API key", rf"sk-proj-{_B}{{20,}}", "sk-proj-", accepts=is_random),
     _token("API key", rf"sk-{_B}{{20,}}", "sk-", accepts=is_random),
     _token("API key", r"sk-[a-f0-9]{32,}", "sk-"),
     _token("Slack token", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9%/+=-]{8,}", "xox"),
-    _token("Slack token", r"xapp-[A-Za-z0-9-]{10,}", "xapp-"),
-    _token("GitHub token", r"gh[oprsu]_[A-Za-z0-9]{20,}", "gh"),
-    _token("GitHub token", r"github_pat_[A-Za-z0-9_]{20,}", "github_pat_"),
+    _prefixed("Slack token", r"xapp-\d-[A-Za-z0-9-]{10,}", "xapp-"),
+    _prefixed("GitHub token", r"gh[oprsu]_[A-Za-z0-9]{20,}", "gh"),
+    _prefixed("GitHub token", r"github_pat_[A-Za-z0-9_]{20,}", "github_pat_"),
     _token("GitLab token", rf"(?:gl[a-z]{{2,6}}-|GR1348941){_B}{{20,}}", "gl", "GR1348941", accepts=is_random),
-    _token("Google key", rf"AIza{_B}{{30,}}", "AIza"),
-    _token("Google token", r"ya29\.[A-Za-z0-9._-]{20,}", "ya29."),
-    _token("Google secret", rf"GOCSPX-{_B}{{20,}}", "GOCSPX-"),
+    _prefixed("Google key", rf"AIza{_B}{{30,}}", "AIza"),
+    _prefixed("Google token", r"ya29\.[A-Za-z0-9._-]{20,}", "ya29."),
+    _prefixed("Google secret", rf"GOCSPX-{_B}{{20,}}", "GOCSPX-"),
     _token("Google token", rf"1//0{_B}{{30,}}", "1//0"),
-    _token("npm token", r"npm_[A-Za-z0-9]{30,}", "npm_"),
-    _token("PyPI token", rf"pypi-{_B}{{50,}}", "pypi-"),
-    _token("RubyGems key", r"rubygems_[0-9a-f]{40,}", "rubygems_"),
+    _prefixed("npm token", r"npm_[A-Za-z0-9]{30,}", "npm_"),
+    _prefixed("PyPI token", rf"pypi-{_B}{{50,}}", "pypi-", accepts=is_random),
+    _prefixed("RubyGems key", r"rubygems_[0-9a-f]{40,}", "rubygems_"),
     _token("crates.io token", r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])", "cio", accepts=is_random),
-    _token("Docker token", rf"dckr_(?:pat|oat)_{_B}{{20,}}", "dckr_"),
-    _token("Stripe key", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}", "k_live_", "k_test_"),
-    _token("Stripe secret", r"whsec_[A-Za-z0-9+/=]{20,}", "whsec_"),
+    _token("Artifactory key", r"AKC[A-Za-z0-9]{20,}", "AKC", accepts=is_random),
+    _prefixed("Docker token", rf"dckr_(?:pat|oat)_{_B}{{20,}}", "dckr_"),
+    _token("Stripe key", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}", "sk_live_", "sk_test_", "rk_live_", "rk_test_"),
+    _prefixed("Stripe secret", r"whsec_[A-Za-z0-9+/=]{20,}", "whsec_"),
     _token("SendGrid key", rf"SG\.{_B}{{16,}}\.{_B}{{16,}}", "SG."),
-    _token("Mailgun key", r"key-[0-9a-f]{32}(?![A-Za-z0-9])", "key-"),
-    _token("Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", "shp"),
+    _token("Mailgun key", r"(?<![A-Za-z0-9][_-])key-[0-9a-f]{32}(?![A-Za-z0-9])", "key-"),
+    _prefixed("Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", "shp"),
     _token("Square token", rf"(?:sq0[a-z]{{3}}-{_B}{{22,}}|EAAA{_B}{{56,}})", "sq0", "EAAA", accepts=is_random),
     _token("Facebook token", r"EAA[A-Za-z0-9]{80,}", "EAA"),
-    _token("DigitalOcean token", r"do[opr]_v1_[0-9a-f]{60,}", "_v1_"),
-    _token("Heroku key", rf"HRKU-{_B}{{30,}}", "HRKU-"),
-    _token("Linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}", "lin_"),
-    _token("Notion token", r"(?:ntn|secret)_[A-Za-z0-9]{40,}", "ntn_", "secret_", accepts=is_mixed),
-    _token("Atlassian token", r"ATATT3[A-Za-z0-9_=-]{40,}", "ATATT3"),
-    _token("New Relic key", r"NRAK-[A-Z0-9]{20,}", "NRAK-"),
+    _prefixed("DigitalOcean token", r"do[opr]_v1_[0-9a-f]{60,}", "_v1_"),
+    _prefixed("Heroku key", rf"HRKU-{_B}{{30,}}", "HRKU-"),
+    _prefixed("Linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}", "lin_"),
+    _prefixed("Notion token", r"(?:ntn|secret)_[A-Za-z0-9]{40,}", "ntn_", "secret_", accepts=is_mixed),
+    _prefixed("Atlassian token", r"ATATT3[A-Za-z0-9_=-]{40,}", "ATATT3"),
+    _prefixed("New Relic key", r"NRAK-[A-Z0-9]{20,}", "NRAK-"),
     _token("Grafana token", r"gl(?:c|sa)_[A-Za-z0-9_+/=]{30,}", "glc_", "glsa_"),
     _token("Vault token", rf"hv[bsr]\.{_B}{{20,}}", "hvs.", "hvb.", "hvr."),
-    _token("Terraform token", rf"[A-Za-z0-9]{{14}}\.atlasv1\.{_B}{{40,}}", ".atlasv1."),
-    _token("Hugging Face token", r"hf_[A-Za-z0-9]{30,}", "hf_"),
+    _prefixed("Terraform token", rf"[A-Za-z0-9]{{14}}\.atlasv1\.{_B}{{40,}}", ".atlasv1."),
+    _prefixed("Hugging Face token", r"hf_[A-Za-z0-9]{30,}", "hf_"),
     _token("API key", r"(?:gsk_|r8_|xai-|pplx-|nvapi-)[A-Za-z0-9_-]{30,}", "gsk_", "r8_", "xai-", "pplx-", "nvapi-"),
-    _token("Databricks token", r"dapi[0-9a-f]{32}", "dapi"),
-    _token("Supabase token", r"sb(?:p|_secret)_[A-Za-z0-9_-]{20,}", "sbp_", "sb_secret_"),
-    _token("PlanetScale token", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{30,}", "pscale_"),
+    _prefixed("Databricks token", r"dapi[0-9a-f]{32}", "dapi"),
+    _prefixed("Supabase token", r"sb(?:p|_secret)_[A-Za-z0-9_-]{20,}", "sbp_", "sb_secret_"),
+    _prefixed("PlanetScale token", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{30,}", "pscale_"),
     _token("Doppler token", r"dp\.[a-z]{2,6}\.[A-Za-z0-9]{40,}", "dp."),
-    _token("Sentry token", r"sntry[sua]_[A-Za-z0-9_+/=]{30,}", "sntry"),
-    _token("Figma token", rf"figd_{_B}{{30,}}", "figd_"),
+    _prefixed("Sentry token", r"sntry[sua]_[A-Za-z0-9_+/=]{30,}", "sntry"),
+    _prefixed("Figma token", rf"figd_{_B}{{30,}}", "figd_"),
     _token("Airtable token", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat"),
-    _token("Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "PMAK-"),
-    _token("Pulumi token", r"pul-[0-9a-f]{40}", "pul-"),
-    _token("Azure secret", r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}", "8Q~"),
-    _token("Telegram token", r"(?:bot)?\d{8,10}:([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])", ":", accepts=is_random, group=1),
+    _prefixed("Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "PMAK-"),
+    _prefixed("Pulumi token", r"pul-[0-9a-f]{40}", "pul-"),
+    _prefixed("Azure secret", r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}", "8Q~"),
+    Rule(
+        "Telegram token",
+        re.compile(r"(?<![A-Za-z0-9_-])(?:bot)?\d{8,10}:([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])"),
+        (":",),
+        1,
+        is_random,
+    ),
 )
 DETECTED = tuple(_detected())

@@ -3,14 +3,19 @@
 People write about passwords and tokens far more often than they write them down, so a value has to look like a secret.
 """
 
+import base64
 import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from threadline.domain.secret_rules import Rule, anything, is_mixed, is_random
+from threadline.domain.secret_rules import BEGIN, Rule, anything, is_mixed, is_random
 
 _VALUE = r"""((?:&(?:amp|lt|gt);|\[(?!redacted:\ )|\\(?![\\"'nrt])|[^\s"'`<>,;\[\\])++)"""
 """A run of characters, with what Slack escaped; it ends before quotes, separators, and a mark of ours."""
+
+
+_LETTERS = r"([a-z-]{6,60}+)(?=[*_~]{0,2}(?:[\s;&\"'`\\]|\.?(?:\s|\Z)))"
+"""Letters alone, up to the end of a value in a configuration; behind an argument there is a comma or a bracket."""
 
 
 def _after(*words: str) -> str:
@@ -62,6 +67,10 @@ _HARMLESS = re.compile(
 _SIGNS = "!@#$%^*+=?~"
 
 
+_CODE = re.compile(r"(?i)(?:too|must|not|is|no)-.*|.+(?:password|passwd|pwd|secret|token)")
+"""Codes of errors, and names of variables, which letters alone can be where a password can."""
+
+
 def _chosen(value: str) -> bool:
     """What people choose as a password: four characters at least, and a digit or a sign among letters."""
     if len(value) < 4 or _HARMLESS.fullmatch(value):
@@ -87,6 +96,20 @@ def _issued(value: str) -> bool:
 
 def _no_label(value: str) -> bool:
     return len(value) >= 4 and not _HARMLESS.fullmatch(value)
+
+
+def _plain(value: str) -> bool:
+    """A password of letters alone, where its place says that it is one."""
+    return _no_label(value) and not _CODE.fullmatch(value)
+
+
+def _basic(value: str) -> bool:
+    """What a header's `Basic` announces: a name and a password, with a colon between them."""
+    try:
+        pair = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+    except ValueError:
+        return False
+    return ":" in pair and pair.isprintable()
 
 
 def _no_placeholder(value: str) -> bool:
@@ -115,11 +138,16 @@ _ASSIGNED = (
     ),
     _named("password", rf"(?:{_OF_PEOPLE})\d?{_IS}{_VALUE}", _AT_PASS, _chosen),
     _rule("password", rf"(?<![a-z])pass['\"]?=['\"]?{_VALUE}", ("pass",), _chosen),
-    _rule("password", rf"\b(?:user(?:name)?|login)\b[^\n]{{1,40}}?\bpass: ?{_VALUE}", ("pass:",), _chosen),
+    _named("password", rf"{BEGIN}(?:user(?:name)?|login)\b[^\n]{{1,40}}?\bpass: ?{_VALUE}", ("user", "login"), _chosen),
     _named("secret", rf"(?:{_OF_APPS})\d?{_IS}{_VALUE}", _AT_SECRET, _chosen),
     _named("key or token", rf"(?:{_OF_MACHINES})\d?{_IS}{_VALUE}", _AT_KEY, _issued),
-    # Letters alone are a name in code, but not in quotes, in an environment, or in a connection string.
-    _named("password", rf"(?:{_OF_PEOPLE})\d?{_IS}(?<=[\"'`])([a-z]{{6,40}})(?=\\?[\"'`])", _AT_PASS, _no_label),
+    # Letters alone are a name in code, but not in quotes, in an environment, or in a connection string; nor where no
+    # blank surrounds the sign and no argument follows, nor under a dotted name.
+    _named("password", rf"(?:{_OF_PEOPLE})\d?{_IS}(?<=[\"'`])([a-z-]{{6,40}})(?=\\?[\"'`])", _AT_PASS, _plain),
+    _named("secret", rf"(?:{_OF_APPS})\d?{_IS}(?<=[\"'`])([a-z]{{10,60}})(?=\\?[\"'`])", _AT_SECRET, _plain),
+    _named("password", rf"(?:{_OF_PEOPLE})\d?={_LETTERS}", _AT_PASS, _plain),
+    _named("secret", rf"(?:{_OF_APPS})\d?={_LETTERS}", _AT_SECRET, _plain),
+    _named("password", rf"(?<=\.)(?:{_OF_PEOPLE})\d?:[ \t]{{0,3}}{_LETTERS}", _AT_PASS, _plain),
     Rule(
         "password",
         re.compile(rf"(?<![a-z])[A-Z_]{{0,40}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET)=[\"']?{_VALUE}"),
@@ -155,23 +183,28 @@ _TOLD = (
         ("--",),
         _chosen,
     ),
-    _rule("password", rf"\bsshpass\b[^\n]{{0,40}}?-p ?[\"']?{_VALUE}", ("sshpass",), _no_label),
-    _rule("password", rf"\bmysql\w*\b[^\n]{{0,80}}?[ ]-p{_VALUE}", ("mysql",), _no_label),
-    _rule(
+    _named("password", rf"{BEGIN}sshpass\b[^\n]{{0,40}}?-p ?[\"']?{_VALUE}", ("sshpass",), _no_label),
+    _named("password", rf"{BEGIN}mysql\w*\b[^\n]{{0,80}}?[ ]-p{_VALUE}", ("mysql",), _no_label),
+    _named(
         "password",
-        r"\bcurl\b[^\n]{0,200}?[ ](?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"'<>\[]++)",
+        rf"{BEGIN}curl\b[^\n]{{0,200}}?[ ](?:-u|--user)[ =]?[\"']?[^\s:\"']{{1,100}}:([^\s\"'<>\[]++)",
         ("curl",),
         _no_placeholder,
     ),
 )
 _HEADERS = (
-    _rule(
+    _named(
         "session",
-        rf"\bcookie:(?:[^\n]{{0,300}}?;)?[ ]?[\w.-]{{0,20}}(?:session|sid|auth|token)[\w.-]{{0,20}}={_VALUE}",
+        rf"{BEGIN}cookie:(?:[^\n]{{0,300}}?;)?[ ]?[\w.-]{{0,20}}(?:session|sid|auth|token)[\w.-]{{0,20}}={_VALUE}",
         ("cookie:",),
         _issued,
     ),
-    _rule("session", rf"\b(?:jsessionid|phpsessid|connect\.sid)={_VALUE}", ("sessi", "phpsess", ".sid"), _issued),
+    _named(
+        "session",
+        rf"{BEGIN}(?:jsessionid|phpsessid|connect\.sid)={_VALUE}",
+        ("jsessionid", "phpsessid", "connect.sid"),
+        _issued,
+    ),
     _rule(
         "credentials",
         r"authorization[\"'\]]{0,2}[ \t]{0,3}[:=][ \t]{0,3}[\"']?"
@@ -179,7 +212,8 @@ _HEADERS = (
         ("authorization",),
         _credentials,
     ),
-    _rule("token", r"\bbearer[ \t]{1,3}([A-Za-z0-9._~+/=-]{16,}+)", ("bearer",), is_mixed),
+    _named("credentials", rf"{BEGIN}basic[ \t]{{1,3}}([A-Za-z0-9+/]{{8,400}}+={{0,2}})", ("basic",), _basic),
+    _named("token", rf"{BEGIN}bearer[ \t]{{1,3}}([A-Za-z0-9._~+/=-]{{16,}}+)", ("bearer",), is_mixed),
 )
 ADDRESSES = (
     # Slack takes what follows the password's colon for a mail address: user:<mailto:password@host|password@host>

@@ -77,11 +77,23 @@ class Dispatcher:
         Raises:
             NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it.
         """
-        if isinstance(route, Ignored):
-            return route.reason
+        return route.reason if isinstance(route, Ignored) else await self._accept(route, self._door)
+
+    async def forward(self, thread: Thread, message: IncomingMessage) -> None:
+        """Hand over a reply that waited for its case; returns when Temporal has accepted it.
+
+        Nobody is asked who wrote it: the door has let it in before Slack was told to forget it, and whoever became a
+        guest since would lose it in silence.
+
+        Raises:
+            NotAccepted: whatever went wrong, within 2.2 seconds.
+        """
+        await self._accept(Message(thread, message), None)
+
+    async def _accept(self, route: Start | Message | Close | Lookup, door: Doorkeeper | None) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                admitted = await self._door.admit(route) if self._door else route
+                admitted = await door.admit(route) if door else route
                 return admitted.reason if isinstance(admitted, Ignored) else await self._hand_over(admitted)
         except (Permanent, Transient) as exc:
             raise NotAccepted(str(exc)) from exc

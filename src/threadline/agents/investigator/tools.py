@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import structlog
@@ -13,12 +13,14 @@ from threadline.agents.investigator.fences import parts
 from threadline.agents.investigator.ports import CaseRecords, LogSearch, QuerySource
 from threadline.domain.bug import Severity
 from threadline.domain.errors import Permanent, Transient
-from threadline.domain.records import Finding
+from threadline.domain.records import Entry, Finding
 from threadline.domain.redaction import redact, redact_value
 
 SERVER = "bug"
 LARGEST_RESULT = 19_000
 """Bytes of one result. What is larger the CLI would write to a file, which is gone when the session is resumed."""
+_LOOKED_AT = 10
+"""Times its cut length that a text is searched for secrets, which marks may shorten."""
 PAGE = 20
 """Messages that are fetched at a time."""
 
@@ -92,7 +94,7 @@ def _tool(
             async with asyncio.timeout(timeout):
                 return _result(await answer(given))
         except (Permanent, Transient, Unusable) as told:
-            return _result(str(told), is_error=True)
+            return _result(redact(str(told)), is_error=True)
         except TimeoutError:
             return _result(
                 f"{name} gave no answer within {timeout:g} s. Go on without it, or ask for less.", is_error=True
@@ -111,7 +113,9 @@ def _tool(
 
 
 def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": _fitting(redact(text))}], "is_error": is_error}
+    """What the model is shown. The text is without secrets: they are taken out of each value before it becomes part of
+    a text, since a rule must not reach from one person's words into another's, and JSON hides where a token begins."""
+    return {"content": [{"type": "text", "text": _fitting(text)}], "is_error": is_error}
 
 
 def _fitting(text: str) -> str:
@@ -132,7 +136,7 @@ class _CaseTools:
         self._check_case(given)
         skip, at = _cursor(given.get("cursor") or "")
         page = await self._records.conversation(at, PAGE)
-        fenced = [part for entry in page.entries for part in parts(entry)][skip:]
+        fenced = [part for entry in page.entries for part in parts(_without_secrets(entry))][skip:]
         shown = _fill(fenced)
         if len(shown) < len(fenced):
             follow: str | None = f"{skip + len(shown)}:{at or ''}"
@@ -186,8 +190,9 @@ def _querying(queries: QuerySource) -> Answer:
         if given["source"] not in queries.names:
             raise Unusable(f"There is no source {given['source']!r}: choose one of {', '.join(queries.names)}.")
         table = await queries.query(given["source"], given["sql"], given["limit"])
-        rows = [[_cell(value) for value in row] for row in table.rows]
-        return _json({"columns": list(table.columns), "rows": rows, "truncated": table.truncated})
+        names = list(table.columns)
+        rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows]
+        return _json({"columns": names, "rows": rows, "truncated": table.truncated})
 
     return query
 
@@ -195,17 +200,31 @@ def _querying(queries: QuerySource) -> Answer:
 def _searching(logs: LogSearch) -> Answer:
     async def search(given: Arguments) -> str:
         lines = await logs.search(given["query"], given["minutes"], given["limit"])
-        return "\n".join(line[:1000] for line in lines) or "No line matches."
+        return "\n".join(_cut(line, 1000) for line in lines) or "No line matches."
 
     return search
 
 
-def _cell(value: object) -> str | int | float | bool | None:
-    return value if isinstance(value, int | float | bool | None) else str(value)[:500]
+def _cell(column: str, value: object) -> str | int | float | bool | None:
+    if isinstance(value, int | float | bool | None):
+        return value
+    return str(redact_value(_cut(str(value), 500), field=column))
+
+
+def _cut(text: str, length: int) -> str:
+    """The beginning of a text, cut only after its secrets are gone: the half of a token is recognised by no rule.
+
+    A row may hold megabytes, of which no more is looked at than the cut can come to show.
+    """
+    return redact(text[: _LOOKED_AT * length])[:length]
+
+
+def _without_secrets(entry: Entry) -> Entry:
+    return replace(entry, text=redact(entry.text))
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(redact_value(value), ensure_ascii=False, default=str)
 
 
 def _string(description: str) -> dict[str, Any]:
