@@ -144,7 +144,7 @@ TURN = Area(
         ),
         Promise(
             "turn:retried:disk-full",
-            "A full disk under the workspaces delays a turn, and says what to do.",
+            "A disk under the workspaces that is full or cannot be written delays a turn, and says what to do.",
             "`Transient`, for the workspace and for git.",
             ("After an hour people take over.",),
         ),
