@@ -17,6 +17,7 @@ from threadline.devstack.model_sandbox.investigation import _outcome
 from threadline.domain import messages
 from threadline.domain.bug import Action, CaseStatus, Limits
 from threadline.domain.errors import ClaimLost, Permanent, Transient
+from threadline.domain.messages import FileRef
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 
@@ -196,3 +197,17 @@ async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_w
         await bench.run()
     monkeypatch.undo()
     assert (await bench.run(attempt=2)).action is Action.POST_FINDINGS
+
+
+@pytest.mark.promise("turn:files:with-their-message")
+async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(bench: Bench) -> None:
+    """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
+    await _open(bench, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))
+    with pytest.raises(Transient, match="attached while the turn began"):
+        await bench.run()
+    assert (await bench.scene.settle(1)).action is None
+    async with bench.scene.database.begin() as work:
+        [file] = await work.attachments.pending("BUG-1")
+        await work.attachments.store(file.id, b"the log's words")
+    assert (await bench.run(attempt=2)).action is Action.POST_FINDINGS
+    assert "Here is what I saw" in bench.model.log[0].conversation.prompt

@@ -19,7 +19,9 @@ WHERE t.status = 'done' AND t.turn <= c.turn AND t.has_fix AND t.bug_id = ANY(:c
 """)
 _FILES = text("""
 SELECT a.bug_id, a.file_id, a.name, a.content IS NOT NULL AS there, a.error, coalesce(m.turn, 0) AS turn
-FROM attachments a JOIN bug_conversations m USING (bug_id, message_id) WHERE a.bug_id = ANY(:cases)
+FROM attachments a JOIN bug_conversations m USING (bug_id, message_id)
+WHERE a.bug_id = ANY(:cases) AND NOT EXISTS (
+    SELECT FROM agent_turns t WHERE t.bug_id = m.bug_id AND m.seq = ANY(t.read_seqs))
 """)
 
 

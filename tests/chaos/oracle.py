@@ -66,6 +66,8 @@ class Evidence:
     """The transcripts of the real agent, by session."""
     unheard: set[str] = field(default_factory=set)
     """Ids of what Slack gave up delivering, or a terminated run was told."""
+    cut: set[str] = field(default_factory=set)
+    """Cases of which a run was terminated."""
     effects: Effects = field(default_factory=Effects)
     attached: Mapping[str, bool] = field(default_factory=dict)
 
@@ -96,6 +98,7 @@ async def gather(
         evidence.sessions = {row.session_id: row.words for row in await work.connection.execute(_SESSIONS, sessions)}
     for run in terminated:
         evidence.unheard |= await histories.signalled(stage, run)
+        evidence.cut |= {row.bug_id for row in evidence.cases if run.workflow_id.endswith(row.thread_ts)}
     dropped = {(each.channel, each.event_ts) for each in stage.slack.deliveries.log if each.outcome == "dropped"}
     evidence.unheard |= {each.id for each in written.values() if each.event in dropped}
     evidence.effects = await effects.gather(stage, list(evidence.bug_ids.values()))
@@ -106,7 +109,14 @@ def judge(evidence: Evidence) -> list[Fault]:
     """Everything that is not as it must be in the database and in Slack. Pure."""
     found = [*_storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
     found += effects.judge(evidence.effects, list(evidence.bug_ids.values()), evidence.attached)
-    return found + [Fault(row.bug_id, row.what) for row in evidence.held]
+    return found + list(_held(evidence))
+
+
+def _held(evidence: Evidence) -> Iterator[Fault]:
+    """Terminate may end a run amid a post: when the case ends before the next run comes to it, the claim stays."""
+    for row in evidence.held:
+        if not (row.bug_id in evidence.cut and row.what.startswith("the post ")):
+            yield Fault(row.bug_id, row.what)
 
 
 def _posts_of_the_bot(stage: Stage) -> list[Message]:

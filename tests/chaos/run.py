@@ -94,7 +94,7 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
         restarts=stage.restarts - restarts,
         seconds=round(time.monotonic() - began, 1),
         faults=tuple(faults),
-        happened=await _happened(stage, runs, since),
+        happened={**await _happened(stage, runs, since), "fixed": len(evidence.effects.fixes)},
         story=story,
     )
 

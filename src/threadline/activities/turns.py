@@ -83,7 +83,13 @@ class LiveAgentActivities(AgentActivities):
             return claim
         _log.info("turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, batch=len(claim.entries))
         with _trouble_of_the_machine_passes():
+            await self._refuse_unfetched(claim)
             return await self._under_lease(claim, self._work(request, claim))
+
+    async def _refuse_unfetched(self, claim: Claim) -> None:
+        """A message may be stored after the workflow looked what to fetch, and before the turn took its batch."""
+        if any(file.content is None and not file.error for file in await self._turns.attachments(claim.bug_id)):
+            raise Transient("A file was attached while the turn began: it is tried again as soon as that is fetched.")
 
     async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
