@@ -72,7 +72,7 @@ async def test_the_oracle_sees_a_loss_a_doubling_and_what_was_never_posted(stage
     assert "was deleted, and still reads" in _seen(replace(whole, written=gone))
 
 
-def test_the_oracle_sees_a_fix_that_was_pushed_twice_or_nowhere_and_a_file_that_is_not_there() -> None:
+async def test_the_oracle_sees_a_fix_that_was_pushed_twice_or_nowhere_and_a_file_that_is_not_there() -> None:
     fix = SimpleNamespace(bug_id="BUG-1", turn=2, branch="threadline/bug-1", commit="a" * 40, pushed=2)
     file = SimpleNamespace(bug_id="BUG-1", file_id="F1", name="log.txt", there=True, error="", turn=2)
 
