@@ -18,11 +18,12 @@ FROM agent_turns t JOIN cases c USING (bug_id) LEFT JOIN pull_requests p USING (
 WHERE t.status = 'done' AND t.turn <= c.turn AND t.has_fix AND t.bug_id = ANY(:cases) ORDER BY t.bug_id, t.turn
 """)
 _FILES = text("""
-SELECT a.bug_id, a.file_id, a.name, a.content IS NOT NULL AS there, a.error, coalesce(m.turn, 0) AS turn
-FROM attachments a JOIN bug_conversations m USING (bug_id, message_id)
-WHERE a.bug_id = ANY(:cases) AND NOT EXISTS (
-    SELECT FROM agent_turns t WHERE t.bug_id = m.bug_id AND m.seq = ANY(t.read_seqs))
+SELECT a.bug_id, a.file_id, a.name, a.content IS NOT NULL AS there, a.error,
+       CASE WHEN EXISTS (SELECT FROM agent_turns t WHERE t.bug_id = m.bug_id AND m.seq = ANY(t.read_seqs))
+            THEN 0 ELSE coalesce(m.turn, 0) END AS turn
+FROM attachments a JOIN bug_conversations m USING (bug_id, message_id) WHERE a.bug_id = ANY(:cases)
 """)
+"""`turn` is the one that was shown the message: one that read it by a tool had its workspace by then."""
 
 
 @dataclass
