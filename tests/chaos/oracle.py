@@ -1,5 +1,6 @@
 """What must be true after a run, read from Postgres, the sandbox and Temporal; each fault is a sentence."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ SELECT session_id, string_agg(entry, ' ') AS words FROM agent_session_entries
 WHERE session_id = ANY(:sessions) GROUP BY session_id
 """)
 
+_OWN_WORD = re.compile(r"\bw\d\d[a-z]\w*")
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
 
 
@@ -219,8 +221,9 @@ def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
 
 
 def _word(said: str) -> str:
-    """The word that is in this message alone."""
-    return next((word.strip(".,?()") for word in reversed(said.split()) if word.lstrip("(")[:1] == "w"), said)
+    """The word that was in this message from the start and is in no other; an edit may come after the agent saw it."""
+    found = _OWN_WORD.search(said)
+    return found[0] if found else said
 
 
 def _posts(evidence: Evidence) -> Iterator[Fault]:
