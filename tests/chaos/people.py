@@ -22,6 +22,8 @@ _SAYINGS = {
 BURST = 5
 PATIENCE = 4.0
 """Seconds for which a developer waits for a summary thread to answer in."""
+INSISTENCE = 20.0
+"""The same for one who wants a fix: the real agent's first findings take that long."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class People:
     async def _do(self, tale: Tale, act: Act) -> None:
         match act.deed:
             case Deed.ANSWERS | Deed.ASKS_FIX:
-                await self._answer(tale, _SAYINGS[act.deed].format(act.word))
+                patience = PATIENCE if act.deed is Deed.ANSWERS else INSISTENCE
+                await self._answer(tale, _SAYINGS[act.deed].format(act.word), patience)
             case Deed.ATTACHES:
                 self._attach(tale, act)
             case Deed.EDITS:
@@ -136,8 +139,8 @@ class People:
         identity_ = addressing.deletion_id(identity.TEAM, gone.channel, gone.ts)
         self.written[identity_] = Written(identity_, messages.DELETION, tale.root.ts, "", original=_id(gone))
 
-    async def _answer(self, tale: Tale, text: str) -> None:
-        async for _ in until(PATIENCE, every=0.2):
+    async def _answer(self, tale: Tale, text: str, patience: float) -> None:
+        async for _ in until(patience, every=0.2):
             if summary := self.summary_of(tale.root):
                 break
         else:

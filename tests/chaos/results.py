@@ -28,6 +28,8 @@ class Record:
     restarts: int
     seconds: float
     code: str
+    caught_up: int = 0
+    fixes: int = 0
     faults: tuple[str, ...] = ()
 
     @property
@@ -58,6 +60,8 @@ def record_of(outcome: Outcome, code: str) -> Record:
         restarts=outcome.restarts,
         seconds=outcome.seconds,
         code=code,
+        caught_up=outcome.happened["caught_up"],
+        fixes=outcome.happened["fixed"],
         faults=tuple(map(str, outcome.faults)),
     )
 
@@ -102,6 +106,8 @@ def page(records: Sequence[Record]) -> str:
         "threads": sum(record.threads for record in records),
         "messages that people wrote": sum(record.messages for record in records),
         "turns of the agent": sum(record.turns for record in records),
+        "messages that the catch-up signalled": sum(record.caught_up for record in records),
+        "turns whose fix was pushed": sum(record.fixes for record in records),
         "processes killed or stopped, and started again": sum(record.restarts for record in records),
     }
     return "\n".join(

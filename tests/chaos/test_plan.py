@@ -51,7 +51,7 @@ def test_two_hundred_seeds_have_each_kind_alone_and_together_and_the_real_agent_
 
 def test_results_add_up_by_seed(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    bad = Record(3, "scripted", "socket", ("cancel",), 20, 100, 30, 2, 25.0, "abc", ("BUG-1: was lost",))
+    bad = Record(3, "scripted", "socket", ("cancel",), 20, 100, 30, 2, 25.0, "abc", faults=("BUG-1: was lost",))
     mended = Record(3, "scripted", "socket", ("cancel",), 20, 101, 31, 2, 26.0, "def")
     for record in (bad, Record(1, "claude", "http", ("kill core",), 20, 60, 20, 1, 50.0, "abc"), mended):
         results.add(record, path)
