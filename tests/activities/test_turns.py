@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from pathlib import Path
 from typing import Any, NoReturn
 
 import psutil  # type: ignore[import-untyped]
@@ -16,6 +17,7 @@ from threadline.devstack.model_sandbox.investigation import _outcome
 from threadline.domain import messages
 from threadline.domain.bug import Action, CaseStatus, Limits
 from threadline.domain.errors import ClaimLost, Permanent, Transient
+from threadline.domain.messages import FileRef
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 
@@ -169,20 +171,43 @@ async def test_what_the_agent_hands_over_is_stored_without_its_secrets(bench: Be
     assert token not in str(turn["result"])
 
 
-class _FullDisk(Workspaces):
+class _Unwritable(Workspaces):
     """A disk cannot be filled without privileges; this raises what one raises."""
 
+    def __init__(self, root: Path, number: int) -> None:
+        super().__init__(root, [])
+        self._number = number
+
     def open(self, *_: Any, **__: Any) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(self._number, os.strerror(self._number))
 
 
 @pytest.mark.promise("turn:retried:disk-full")
-async def test_a_full_disk_has_the_turn_tried_again_and_says_what_to_do(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "todo"),
+    [(errno.ENOSPC, "free some space"), (errno.EROFS, "mend THREADLINE_WORKSPACES"), (errno.ENOTDIR, "mend")],
+    ids=["full", "read-only", "no folder"],
+)
+async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_what_to_do(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, todo: str
 ) -> None:
     await _open(bench)
-    monkeypatch.setattr(bench.activities, "_workspaces", _FullDisk(bench.root, []))
-    with pytest.raises(Transient, match="free some space"):
+    monkeypatch.setattr(bench.activities, "_workspaces", _Unwritable(bench.root, number))
+    with pytest.raises(Transient, match=todo):
         await bench.run()
     monkeypatch.undo()
     assert (await bench.run(attempt=2)).action is Action.POST_FINDINGS
+
+
+@pytest.mark.promise("turn:files:with-their-message")
+async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(bench: Bench) -> None:
+    """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
+    await _open(bench, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))
+    with pytest.raises(Transient, match="attached while the turn began"):
+        await bench.run()
+    assert (await bench.scene.settle(1)).action is None
+    async with bench.scene.database.begin() as work:
+        [file] = await work.attachments.pending("BUG-1")
+        await work.attachments.store(file.id, b"the log's words")
+    assert (await bench.run(attempt=2)).action is Action.POST_FINDINGS
+    assert "Here is what I saw" in bench.model.log[0].conversation.prompt

@@ -2,9 +2,7 @@
 
 import argparse
 import asyncio
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -33,7 +31,7 @@ async def sit(seeds: Sequence[int], threads: int, kinds: Sequence[str], console:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    bad, code = 0, _code()
+    bad, code = 0, results.code_digest(ROOT / "src" / "threadline", ROOT / "tests" / "chaos")
     with Progress(*bar, console=console) as progress:
         task = progress.add_task("chaos", total=len(seeds))
         for first in range(0, len(seeds), A_STAGE):
@@ -63,14 +61,6 @@ def _line(record: Record) -> str:
         f"{record.seed:5} {verdict:14} {record.agent:8} {record.way:6} {record.messages:4} messages "
         f"{record.turns:3} turns {record.restarts:2} restarts {record.seconds:5.0f} s  {', '.join(record.kinds)}"
     )
-
-
-def _code() -> str:
-    """The commit, with a mark when the files differ from it."""
-    path = {"PATH": os.environ.get("PATH", os.defpath)}
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    said = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, check=False)
-    return said.stdout.strip() or "unknown"
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """What must be true after a run, read from Postgres, the sandbox and Temporal; each fault is a sentence."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Row, text
 
-from tests.chaos import histories
+from tests.chaos import effects, histories
+from tests.chaos.effects import Effects
 from tests.chaos.histories import Fault
 from tests.chaos.people import Written
 from tests.chaos.stage import Stage
@@ -21,7 +23,8 @@ SELECT bug_id, thread_ts, status, closings, close_reason, summary_channel, summa
 WHERE channel = :channel AND thread_ts = ANY(:roots)
 """)
 _MESSAGES = text("""
-SELECT bug_id, seq, message_id, message_type, message_text, said_at, turn, wakes FROM bug_conversations
+SELECT bug_id, seq, message_id, message_type, message_text, said_at, turn, wakes,
+       redacted_at IS NOT NULL AS redacted FROM bug_conversations
 WHERE sender_type <> 'bot' AND bug_id = ANY(:cases) ORDER BY bug_id, seq
 """)
 _SETTLED = text("""
@@ -47,6 +50,7 @@ SELECT session_id, string_agg(entry, ' ') AS words FROM agent_session_entries
 WHERE session_id = ANY(:sessions) GROUP BY session_id
 """)
 
+_OWN_WORD = re.compile(r"\bw\d\d[a-z]\w*")
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
 
 
@@ -62,8 +66,12 @@ class Evidence:
     held: list[Any] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     """The transcripts of the real agent, by session."""
-    excused: set[str] = field(default_factory=set)
-    """Ids of messages that went with a terminated run."""
+    unheard: set[str] = field(default_factory=set)
+    """Ids of what Slack gave up delivering, or a terminated run was told."""
+    cut: set[str] = field(default_factory=set)
+    """Cases of which a run was terminated."""
+    effects: Effects = field(default_factory=Effects)
+    attached: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def bug_ids(self) -> dict[str, str]:
@@ -72,11 +80,15 @@ class Evidence:
 
 
 async def gather(
-    stage: Stage, written: Mapping[str, Written], roots: Iterable[str], terminated: Sequence[Terminated] = ()
+    stage: Stage,
+    written: Mapping[str, Written],
+    roots: Iterable[str],
+    terminated: Sequence[Terminated] = (),
+    attached: Mapping[str, bool] | None = None,
 ) -> Evidence:
     """Look everything up, once nothing moves any more."""
     channel = stage.settings["THREADLINE_REPORTS_CHANNEL"]
-    evidence = Evidence(written, _posts_of_the_bot(stage))
+    evidence = Evidence(written, _posts_of_the_bot(stage), attached=attached or {})
     async with stage.database.begin() as work:
         found = await work.connection.execute(_CASES, {"channel": channel, "roots": list(roots)})
         evidence.cases = list(found)
@@ -87,14 +99,26 @@ async def gather(
         sessions = {"sessions": [turn.session_id for turn in evidence.turns]}
         evidence.sessions = {row.session_id: row.words for row in await work.connection.execute(_SESSIONS, sessions)}
     for run in terminated:
-        evidence.excused |= await histories.signalled(stage, run)
+        evidence.unheard |= await histories.signalled(stage, run)
+        evidence.cut |= {row.bug_id for row in evidence.cases if run.workflow_id.endswith(row.thread_ts)}
+    dropped = {(each.channel, each.event_ts) for each in stage.slack.deliveries.log if each.outcome == "dropped"}
+    evidence.unheard |= {each.id for each in written.values() if each.event in dropped}
+    evidence.effects = await effects.gather(stage, list(evidence.bug_ids.values()))
     return evidence
 
 
 def judge(evidence: Evidence) -> list[Fault]:
     """Everything that is not as it must be in the database and in Slack. Pure."""
     found = [*_storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
-    return found + [Fault(row.bug_id, row.what) for row in evidence.held]
+    found += effects.judge(evidence.effects, list(evidence.bug_ids.values()), evidence.attached)
+    return found + list(_held(evidence))
+
+
+def _held(evidence: Evidence) -> Iterator[Fault]:
+    """Terminate may end a run amid a post: when the case ends before the next run comes to it, the claim stays."""
+    for row in evidence.held:
+        if not (row.bug_id in evidence.cut and row.what.startswith("the post ")):
+            yield Fault(row.bug_id, row.what)
 
 
 def _posts_of_the_bot(stage: Stage) -> list[Message]:
@@ -114,7 +138,7 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
     for each, written in evidence.written.items():
         case = evidence.bug_ids.get(written.root, "")
         if each not in rows:
-            if each not in evidence.excused:
+            if not _shown_no_more(evidence, written, set(rows)):
                 yield Fault(case, f"{each} ({written.kind}, “{written.text}”) was never stored")
         elif len(rows[each]) > 1:
             yield Fault(case, f"{each} was stored {len(rows[each])} times")
@@ -125,11 +149,28 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(found[0].bug_id, f"{each} was stored, and is nobody's")
 
 
+def _shown_no_more(evidence: Evidence, written: Written, stored: set[str]) -> bool:
+    """What Slack shows is what can be found: no message that is deleted, and of edits the last one.
+
+    That the original reads as it does now is looked at with the original.
+    """
+    unheard = evidence.unheard
+    match written.kind:
+        case messages.EDIT:
+            return bool({written.id, written.original} & unheard)
+        case messages.DELETION:
+            return written.original in unheard and written.original not in stored
+        case _:
+            return written.gone and written.id in unheard
+
+
 def _as_written(row: Row[Any], written: Written, case: str) -> Iterator[Fault]:
     if row.bug_id != case:
         yield Fault(case, f"{written.id} is stored with {row.bug_id}")
     if row.message_type != written.kind:
         yield Fault(case, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
+    if written.gone and (row.message_text or not row.redacted):
+        yield Fault(case, f"{written.id} was deleted, and still reads “{row.message_text}”")
     if written.kind != messages.CLOSE and written.text and row.message_text != written.text:
         yield Fault(case, f"{written.id} reads “{row.message_text}”, and was “{written.text}”")
 
@@ -153,7 +194,7 @@ def _use(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.stored:
         times = seen[row.bug_id, row.seq] + (row.turn == 0) + ((row.bug_id, row.turn, row.seq) in read)
         times += (row.bug_id, row.turn) in handed_over  # people took over what this turn was to look at
-        must = row.wakes or row.message_type in (messages.REPORT, messages.MESSAGE)
+        must = (row.wakes or row.message_type in (messages.REPORT, messages.MESSAGE)) and not row.redacted
         if times > 1 or (must and not times):
             yield Fault(row.bug_id, f"{row.message_id} ({row.message_type}) was used {times} times")
     for turn in evidence.turns:
@@ -180,8 +221,9 @@ def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
 
 
 def _word(said: str) -> str:
-    """The word that is in this message alone."""
-    return next((word.strip(".,?()") for word in reversed(said.split()) if word.lstrip("(")[:1] == "w"), said)
+    """The word that was in this message from the start and is in no other; an edit may come after the agent saw it."""
+    found = _OWN_WORD.search(said)
+    return found[0] if found else said
 
 
 def _posts(evidence: Evidence) -> Iterator[Fault]:

@@ -1,7 +1,8 @@
 """The people of a run: they write in the sandbox what the plan says; what they wrote is remembered for the oracle."""
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from tests.chaos.plan import Act, Deed, Plan, Story, dice_of
 from threadline.devstack.controls import until
@@ -11,18 +12,35 @@ from threadline.domain import addressing, messages
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."
+_SAYINGS = {
+    Deed.SAYS: "It is the cart total, {}.",
+    Deed.BURSTS: "It is also this, {}.",
+    Deed.MENTIONS: f"<@{identity.BOT_USER}> the discount code, {{}}",
+    Deed.ANSWERS: "Could it be the quantity, {}?",
+    Deed.ASKS_FIX: "Please fix it, {}.",
+}
+BURST = 5
 PATIENCE = 4.0
 """Seconds for which a developer waits for a summary thread to answer in."""
+INSISTENCE = 20.0
+"""The same for one who wants a fix: the real agent's first findings take that long."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What must be stored: under which id, as what, in which report's thread, and how it reads now."""
+    """What must be stored: under which id, as what, in which report's thread, and how it reads now.
+
+    `event` is the channel and the moment by which Slack's delivery of it is known, `original` what it corrects;
+    `gone`: its author deleted it, and no word of it may be left.
+    """
 
     id: str
     kind: str
     root: str
     text: str
+    event: tuple[str, str] = ("", "")
+    original: str = ""
+    gone: bool = False
 
 
 @dataclass
@@ -43,18 +61,14 @@ class People:
         self._plan, self._workspace = plan, slack.workspace
         self.tales: list[Tale] = []
         self.written: dict[str, Written] = {}
+        self.attached: dict[str, bool] = {}
+        """Files by id, with whether their message is still there."""
 
     async def play(self) -> None:
         """Returns when everybody has said what they had to say."""
         async with asyncio.TaskGroup() as together:
             for story in self._plan.stories:
                 together.create_task(self._tell(story))
-
-    def poke(self, root: str) -> None:
-        """The reporter writes once more, as they would when nothing happens."""
-        tale = next(tale for tale in self.tales if tale.root.ts == root)
-        word = f"w{tale.story.number:02d}p{len(tale.told):02d}"
-        self._reply(tale, identity.REPORTER, f"Is anybody there? {word}")
 
     async def _tell(self, story: Story) -> None:
         await asyncio.sleep(story.begins)
@@ -70,26 +84,36 @@ class People:
 
     async def _do(self, tale: Tale, act: Act) -> None:
         match act.deed:
-            case Deed.SAYS:
-                self._reply(tale, identity.REPORTER, f"It is the cart total, {act.word}.")
-            case Deed.MENTIONS:
-                self._reply(tale, identity.REPORTER, f"<@{identity.BOT_USER}> the discount code, {act.word}")
-            case Deed.CLOSES:
-                self._remember(tale, self._post(tale, identity.REPORTER, "never mind"), messages.CLOSE)
+            case Deed.ANSWERS | Deed.ASKS_FIX:
+                patience = PATIENCE if act.deed is Deed.ANSWERS else INSISTENCE
+                await self._answer(tale, _SAYINGS[act.deed].format(act.word), patience)
+            case Deed.ATTACHES:
+                self._attach(tale, act)
             case Deed.EDITS:
                 self._edit(tale, act)
-            case Deed.ANSWERS:
-                await self._answer(tale, act)
+            case Deed.DELETES:
+                self._delete(tale, act)
+            case Deed.CLOSES:
+                self._remember(tale, self._post(tale, identity.REPORTER, "never mind"), messages.CLOSE)
             case Deed.MEDDLES:
                 tale.meddled.append(self._post(tale, identity.BYSTANDER, f"Same here, {act.word}.").ts)
+            case _:
+                words = [f"{act.word}{number}" for number in range(BURST)] if act.deed is Deed.BURSTS else [act.word]
+                for word in words:
+                    self._reply(tale, identity.REPORTER, _SAYINGS[act.deed].format(word))
 
-    def _reply(self, tale: Tale, user: str, text: str) -> None:
-        message = self._post(tale, user, text)
+    def _reply(self, tale: Tale, user: str, text: str, files: Sequence[str] = ()) -> None:
+        message = self._post(tale, user, text, files)
         self._remember(tale, message, messages.MESSAGE)
         tale.told.append(message)
 
-    def _post(self, tale: Tale, user: str, text: str) -> Message:
-        return self._workspace.post(identity.REPORTS, user, text, thread_ts=tale.root.ts)
+    def _attach(self, tale: Tale, act: Act) -> None:
+        file = self._workspace.add_file(f"{act.word}.txt", identity.REPORTER, f"What I saw, {act.word}.".encode())
+        self.attached[file.id] = True
+        self._reply(tale, identity.REPORTER, f"Here is the log, {act.word}.", [file.id])
+
+    def _post(self, tale: Tale, user: str, text: str, files: Sequence[str] = ()) -> Message:
+        return self._workspace.post(identity.REPORTS, user, text, thread_ts=tale.root.ts, files=files)
 
     def _edit(self, tale: Tale, act: Act) -> None:
         """Somebody corrects what they said; what was stored before reads anew."""
@@ -97,19 +121,31 @@ class People:
         text = f"{original.text} (that is, {act.word})"
         edited = self._workspace.edit(original.channel, original.ts, text, by=original.user)
         identity_ = addressing.edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
-        self.written[identity_] = Written(identity_, messages.EDIT, tale.root.ts, text)
-        first = self.written[addressing.message_id(identity.TEAM, edited.channel, edited.ts)]
-        self.written[first.id] = Written(first.id, first.kind, first.root, text)
+        first = self.written[_id(edited)]
+        event = (edited.channel, edited.edited_ts)
+        self.written[identity_] = Written(identity_, messages.EDIT, tale.root.ts, text, event, first.id)
+        self.written[first.id] = replace(first, text=text)
 
-    async def _answer(self, tale: Tale, act: Act) -> None:
-        async for _ in until(PATIENCE, every=0.2):
+    def _delete(self, tale: Tale, act: Act) -> None:
+        """Somebody takes back a message, but never the report: under a report that is gone there is nothing to do."""
+        if len(tale.told) < 2:
+            return
+        gone = dice_of(f"{self._plan.seed}:{act.word}").choice(tale.told[1:])
+        tale.told.remove(gone)
+        self.attached |= dict.fromkeys((file.id for file in gone.files), False)
+        self._workspace.delete(gone.channel, gone.ts, by=gone.user)
+        for each in [each for each in self.written.values() if _id(gone) in (each.id, each.original)]:
+            self.written[each.id] = replace(each, text="", gone=True)
+        identity_ = addressing.deletion_id(identity.TEAM, gone.channel, gone.ts)
+        self.written[identity_] = Written(identity_, messages.DELETION, tale.root.ts, "", original=_id(gone))
+
+    async def _answer(self, tale: Tale, text: str, patience: float) -> None:
+        async for _ in until(patience, every=0.2):
             if summary := self.summary_of(tale.root):
                 break
         else:
             return  # nothing was found yet: there is no thread to answer in
-        message = self._workspace.post(
-            identity.SUMMARIES, identity.DEVELOPER, f"Could it be the quantity, {act.word}?", thread_ts=summary.ts
-        )
+        message = self._workspace.post(identity.SUMMARIES, identity.DEVELOPER, text, thread_ts=summary.ts)
         self._remember(tale, message, messages.MESSAGE)
         tale.told.append(message)
 
@@ -124,8 +160,12 @@ class People:
         return next((message for message in places if bug_id and _key(message) == f"{bug_id}:summary"), None)
 
     def _remember(self, tale: Tale, message: Message, kind: str) -> None:
-        identity_ = addressing.message_id(identity.TEAM, message.channel, message.ts)
-        self.written[identity_] = Written(identity_, kind, tale.root.ts, message.text)
+        event = (message.channel, message.ts)
+        self.written[_id(message)] = Written(_id(message), kind, tale.root.ts, message.text, event)
+
+
+def _id(message: Message) -> str:
+    return addressing.message_id(identity.TEAM, message.channel, message.ts)
 
 
 def _key(message: Message) -> str:

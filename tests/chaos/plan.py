@@ -10,12 +10,20 @@ class Deed(StrEnum):
     """What a person does; the reporter unless it says otherwise."""
 
     SAYS = "says"
+    BURSTS = "bursts"
+    """Says several things at once."""
     MENTIONS = "mentions"
     """Says something that mentions the bot, which Slack delivers as two events."""
+    ATTACHES = "attaches"
+    """Says something with a file, which may be edited like any other message."""
     EDITS = "edits"
+    DELETES = "deletes"
+    """Somebody takes back what they said."""
     CLOSES = "closes"
     ANSWERS = "answers"
     """A developer, in the summary thread, once that exists."""
+    ASKS_FIX = "asks for a fix"
+    """A developer again; the real agent mends then what it has found."""
     MEDDLES = "meddles"
     """A third party, in the report's thread: nobody's business."""
 
@@ -73,7 +81,7 @@ PROCESSES = (
 """`kill` is SIGKILL, `stop` is what a deploy sends; either way the process is started again."""
 SLACK = (
     *("duplicates", "late and out of order", "answers lost after storing", "slow answers", "rate limits"),
-    *("errors before storing", "socket refreshed", "socket cut", "equal timestamps"),
+    *("errors before storing", "socket refreshed", "socket cut", "equal timestamps", "slack gives up"),
 )
 MODEL = ("model overloaded", "model slow", "model breaks off", "disk full")
 TEMPORAL = ("results late and lost", "cancel", "terminate")
@@ -81,13 +89,28 @@ REAL_ONLY = ("kill cli",)
 """There is no CLI to kill behind a scripted turn."""
 
 KINDS = (*PROCESSES, *SLACK, *MODEL, *TEMPORAL)
+_ALL = (*KINDS, *REAL_ONLY)
 LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - {"socket refreshed", "socket cut"})
 """They last as long as people write; the others are blows."""
 
-REAL_EVERY = 8
-"""One seed of so many runs the real CLI."""
+EITHER = frozenset({"kill agents in a turn", "model overloaded", "model breaks off", "disk full"})
+"""They hit the real agent in another way than the script: alone they have the one and the other by turns."""
+REAL_EVERY = 10
+"""One seed of so many runs the real CLI in any case."""
 THREADS, MESSAGES, REAL_MESSAGES = 20, 8, 3
-_WEIGHTS = {Deed.SAYS: 40, Deed.MENTIONS: 8, Deed.EDITS: 12, Deed.CLOSES: 10, Deed.ANSWERS: 22, Deed.MEDDLES: 8}
+_WEIGHTS = {
+    Deed.SAYS: 26,
+    Deed.BURSTS: 8,
+    Deed.MENTIONS: 8,
+    Deed.ATTACHES: 5,
+    Deed.EDITS: 12,
+    Deed.DELETES: 5,
+    Deed.CLOSES: 10,
+    Deed.ANSWERS: 20,
+    Deed.MEDDLES: 6,
+}
+FIXES = 0.25
+"""Share of the real agent's threads in which a developer asks for a fix."""
 
 
 def dice_of(seed: str) -> Random:
@@ -98,24 +121,28 @@ def dice_of(seed: str) -> Random:
 def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Plan:
     """Everything that is decided before a run; the same again for the same seed.
 
-    An even seed brings one kind of fault alone, each in its turn; an odd one several together.
+    An even seed brings one kind of fault alone, each in its turn, so that any sixty seeds in a row have all of them;
+    an odd one brings several together.
 
     Args:
         kinds: what is to go wrong, instead of what the seed says.
     """
     dice = dice_of(f"plan:{seed}")
-    real = seed % REAL_EVERY == REAL_EVERY - 1 or seed % (2 * REAL_EVERY) == 0
-    chosen = tuple(kinds) or _kinds(seed, real, dice)
+    alone = _ALL[seed // 2 % len(_ALL)]
+    often = seed % REAL_EVERY == REAL_EVERY - 1
+    real = _needs_real(alone, seed) if seed % 2 == 0 and not kinds else often or bool({*kinds} & {*REAL_ONLY})
+    chosen = tuple(kinds) or ((alone,) if seed % 2 == 0 else _several(real, dice))
     stories = tuple(_story(number, real, dice_of(f"story:{seed}:{number}")) for number in range(threads))
     blows = (blow for kind in chosen if kind not in LASTING for blow in _blows(kind, dice))
     return Plan(seed, real, dice.random() < 0.3, chosen, stories, tuple(sorted(blows, key=lambda blow: blow.at)))
 
 
-def _kinds(seed: int, real: bool, dice: Random) -> tuple[str, ...]:
-    known = (*KINDS, *REAL_ONLY) if real else KINDS
-    if seed % 2 == 0:
-        return (known[seed // 2 % len(known)],)
-    return tuple(sorted(dice.sample(known, dice.randint(3, 8))))
+def _needs_real(alone: str, seed: int) -> bool:
+    return alone in REAL_ONLY or (alone in EITHER and seed // (2 * len(_ALL)) % 2 == 1)
+
+
+def _several(real: bool, dice: Random) -> tuple[str, ...]:
+    return tuple(sorted(dice.sample(_ALL if real else KINDS, dice.randint(3, 8))))
 
 
 def _story(number: int, real: bool, dice: Random) -> Story:
@@ -126,6 +153,9 @@ def _story(number: int, real: bool, dice: Random) -> Story:
         Act(dice.choice(gaps) * dice.uniform(0.5, 1.0), deed, f"w{number:02d}m{at:02d}")
         for at, deed in enumerate(deeds)
     ]
+    if real and dice.random() < FIXES:
+        acts.append(Act(dice.uniform(1.0, 3.0), Deed.ASKS_FIX, f"w{number:02d}x"))
+        return Story(number, dice.uniform(0.0, 4.0), False, tuple(acts))
     if dice.random() < 0.6:
         acts.append(Act(dice.uniform(0.3, 1.5), Deed.CLOSES, f"w{number:02d}z"))
         if dice.random() < 0.6:  # it is taken back, while the case is being closed if the moment is right

@@ -1,5 +1,6 @@
 """What the runs came to, one line a seed in a file that adds up over sittings, and the tables that are made of it."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,12 +10,13 @@ from tests.chaos.plan import KINDS, REAL_ONLY
 from tests.chaos.run import Outcome
 
 FILE = Path(__file__).with_name("results.jsonl")
+_NO_CODE = (".pyc", ".jsonl")
 PAGE = Path(__file__).parents[2] / "docs" / "chaos.md"
 
 
 @dataclass(frozen=True)
 class Record:
-    """One seed. `code` is the commit that was run; `faults` are the oracle's sentences, none when it was clean."""
+    """One seed. `code` is the `code_digest` of what was run; `faults` are sentences of the oracle."""
 
     seed: int
     agent: str
@@ -26,11 +28,23 @@ class Record:
     restarts: int
     seconds: float
     code: str
+    caught_up: int = 0
+    fixes: int = 0
     faults: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
         return not self.faults
+
+
+def code_digest(*folders: Path) -> str:
+    """What the files in these folders come to: it changes with them, and with nothing else."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in _NO_CODE):
+            digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:10]
 
 
 def record_of(outcome: Outcome, code: str) -> Record:
@@ -46,6 +60,8 @@ def record_of(outcome: Outcome, code: str) -> Record:
         restarts=outcome.restarts,
         seconds=outcome.seconds,
         code=code,
+        caught_up=outcome.happened["caught_up"],
+        fixes=outcome.happened["fixed"],
         faults=tuple(map(str, outcome.faults)),
     )
 
@@ -90,6 +106,8 @@ def page(records: Sequence[Record]) -> str:
         "threads": sum(record.threads for record in records),
         "messages that people wrote": sum(record.messages for record in records),
         "turns of the agent": sum(record.turns for record in records),
+        "messages that the catch-up signalled": sum(record.caught_up for record in records),
+        "turns whose fix was pushed": sum(record.fixes for record in records),
         "processes killed or stopped, and started again": sum(record.restarts for record in records),
     }
     return "\n".join(

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import psutil  # type: ignore[import-untyped]
 from sqlalchemy import text
 from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
 from tests.chaos import histories, oracle, timeline
@@ -20,8 +22,9 @@ from tests.chaos.stage import Stage
 from tests.chaos.trouble import Trouble, agents_of
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.devstack.slack_sandbox import identity
-from threadline.domain import messages
+from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
+from threadline.domain.catch_up import CatchUpState
 from threadline.domain.messages import IncomingMessage
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import Close
@@ -36,6 +39,13 @@ SELECT bug_id, status, thread_ts, escalated FROM cases
 WHERE status <> 'resolved' AND channel = :channel AND thread_ts = ANY(:roots)
 """)
 
+_HAPPENED = text("""
+SELECT (SELECT count(*) FROM case_transitions WHERE reason = 'reopened' AND at > :since) AS reopened,
+       (SELECT count(*) FROM case_transitions WHERE reason = 'reporter_closed' AND at > :since) AS closed,
+       (SELECT count(*) FROM agent_turns WHERE attempt > 1 AND started_at > :since) AS interrupted,
+       (SELECT count(*) FROM resent_messages WHERE last_at > :since) AS caught_up
+""")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -48,6 +58,8 @@ class Outcome:
     restarts: int
     seconds: float
     faults: tuple[Fault, ...]
+    happened: Mapping[str, int]
+    """How often what a storm is made of has happened: cases that were reopened, turns tried again, and more."""
     story: str = ""
 
 
@@ -67,7 +79,8 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     calm = _Calm(stage, people, since)
     faults = await calm.come(longest * (2 if plan.real else 1))
     roots = [tale.root.ts for tale in people.tales]
-    evidence = await oracle.gather(stage, {**people.written, **calm.operators}, roots, trouble.terminated)
+    written = {**people.written, **calm.operators}
+    evidence = await oracle.gather(stage, written, roots, trouble.terminated, people.attached)
     runs = await histories.runs_of(stage, since)
     faults += oracle.judge(evidence)
     faults += await histories.judge_runs(stage, runs, trouble.terminated)
@@ -81,8 +94,16 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
         restarts=stage.restarts - restarts,
         seconds=round(time.monotonic() - began, 1),
         faults=tuple(faults),
+        happened={**await _happened(stage, runs, since), "fixed": len(evidence.effects.fixes)},
         story=story,
     )
+
+
+async def _happened(stage: Stage, runs: Sequence[WorkflowExecution], since: datetime) -> dict[str, int]:
+    async with stage.database.begin() as work:
+        counted = (await work.connection.execute(_HAPPENED, {"since": since})).mappings().one()
+    continued = sum(run.status is WorkflowExecutionStatus.CONTINUED_AS_NEW for run in runs)
+    return {**{str(what): int(times) for what, times in counted.items()}, "continued": continued}
 
 
 class _Calm:
@@ -97,19 +118,42 @@ class _Calm:
     async def come(self, longest: float) -> list[Fault]:
         """Returns what is stuck after `longest` seconds, and nothing when all is at its end before."""
         until = time.monotonic() + longest
-        while True:
-            on_the_way = sum(delivery.outcome == "pending" for delivery in self._stage.slack.deliveries.log)
-            running = await self._running()
-            unfinished = await self._unfinished()
-            if not (on_the_way or running or unfinished):
-                return []
-            if time.monotonic() > until:
-                return await self._stuck(running, on_the_way)
-            await asyncio.sleep(0.4)
+        looking = asyncio.create_task(self._caught_up())
+        try:
+            while True:
+                on_the_way = sum(delivery.outcome == "pending" for delivery in self._stage.slack.deliveries.log)
+                caught_up = looking.done()
+                running = await self._running()
+                unfinished = await self._unfinished()
+                if caught_up and not (on_the_way or running or unfinished):
+                    looking.result()
+                    return []
+                if time.monotonic() > until:
+                    late = [] if caught_up else [Fault("", "the catch-up has no end")]
+                    return [*late, *await self._stuck(running, on_the_way)]
+                await asyncio.sleep(0.4)
+        finally:
+            looking.cancel()
+
+    async def _caught_up(self) -> None:
+        """Ask for a look as a gateway does that was away for long, and wait for its end: edits in old threads, too."""
+        looking = await self._stage.client.start_workflow(
+            addressing.CATCH_UP_WORKFLOW,
+            CatchUpState(),
+            id=addressing.CATCH_UP_ID,
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=addressing.LOOK,
+            start_signal_args=[{"deep": True}],
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+        await looking.result()
 
     async def _running(self) -> list[str]:
+        """Workflows that have not ended; the catch-up begins again and again."""
         query = "ExecutionStatus = 'Running'"
-        return [run.id async for run in self._stage.client.list_workflows(query)]
+        ids = [run.id async for run in self._stage.client.list_workflows(query)]
+        return [each for each in ids if not each.startswith(addressing.CATCH_UP_ID)]
 
     async def _unfinished(self) -> int:
         """Cases that are open, or not there yet; those that are with people are resolved at their word."""

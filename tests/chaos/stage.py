@@ -19,6 +19,7 @@ import psycopg
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from tests.chaos.hurry import INTERVAL
 from threadline.db.engine import Database
 from threadline.devstack import environment, postgres, sandboxes, temporal
 from threadline.devstack.controls import ModelControl
@@ -36,13 +37,14 @@ SERVERS = ("temporal", "postgres")
 RETRIES = (0.0, 0.3, 0.6, *(1.0,) * 120)
 """Seconds before each delivery of an event that was not acknowledged.
 
-Slack itself gives up after six minutes; what the product does then is the catch-up's business and not tested here.
+Slack itself gives up after six minutes; where it is to give up, the sandbox drops the event at once.
 """
 LIMITS = {
     "THREADLINE_REPORTER_TIMEOUT": "2s",
     "THREADLINE_DEVELOPER_TIMEOUT": "2s",
     "THREADLINE_ONCALL": identity.ON_CALL,
     "THREADLINE_LOG_LEVEL": "INFO",
+    "THREADLINE_CATCH_UP_INTERVAL": INTERVAL,
 }
 """Silence ends waits, and the cases themselves, amid the run."""
 

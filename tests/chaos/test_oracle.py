@@ -10,6 +10,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from tests.chaos import effects
 from tests.chaos import run as chaos
 from tests.chaos.oracle import Evidence, judge
 from tests.chaos.people import Written
@@ -58,7 +59,37 @@ async def test_the_oracle_sees_a_loss_a_doubling_and_what_was_never_posted(stage
     assert "was left investigating" in _seen(replace(whole, cases=[open_case, *whole.cases[1:]]))
     assert "opened no case" in _seen(replace(whole, cases=[]))
     held = SimpleNamespace(bug_id="BUG-1", what="turn 3 is still claimed")
-    assert "turn 3 is still claimed" in _seen(replace(whole, held=[held]))
+    assert "turn 3 is still claimed" in _seen(replace(whole, held=[held], cut={"BUG-1"}))
+    held = SimpleNamespace(bug_id="BUG-1", what="the post BUG-1:summary is claimed and was never sent")
+    assert "never sent" in _seen(replace(whole, held=[held], cut={"BUG-2"}))
+
+    lost = Written("T:C:2:e3", "edit", whole.cases[0].thread_ts, "other words", original="T:C:2")
+    assert "T:C:2:e3 (edit, “other words”) was never stored" in _seen(
+        replace(whole, written={**whole.written, lost.id: lost}, unheard=set())
+    )
+    assert _seen(replace(whole, written={**whole.written, lost.id: lost}, unheard={lost.id})) == ""
+    gone = {**whole.written, first.message_id: replace(whole.written[first.message_id], text="", gone=True)}
+    assert "was deleted, and still reads" in _seen(replace(whole, written=gone))
+
+
+async def test_the_oracle_sees_a_fix_that_was_pushed_twice_or_nowhere_and_a_file_that_is_not_there() -> None:
+    fix = SimpleNamespace(bug_id="BUG-1", turn=2, branch="threadline/bug-1", commit="a" * 40, pushed=2)
+    file = SimpleNamespace(bug_id="BUG-1", file_id="F1", name="log.txt", there=True, error="", turn=2)
+
+    def seen(branches: dict[str, tuple[str, int]], *files: Any, there: bool = True) -> str:
+        whole = effects.Effects([fix], list(files), branches)
+        return "\n".join(map(str, effects.judge(whole, ["BUG-1", "BUG-2"], {"F1": there})))
+
+    right = {fix.branch: (fix.commit, 1)}
+    assert seen(right, file) == ""
+    assert "2 commits were pushed for 1 fixes" in seen({fix.branch: (fix.commit, 2)}, file)
+    assert "its branch is at bbbbbbbb" in seen({fix.branch: ("b" * 40, 1)}, file)
+    assert "BUG-1: its branch is not there" in seen({}, file)
+    assert "BUG-2: its branch is there" in seen({**right, "threadline/bug-2": ("c" * 40, 0)}, file)
+    assert "stored 2 times" in seen(right, file, file)
+    assert "stored 0 times" in seen(right)
+    assert "log.txt is kept" in seen(right, file, there=False)
+    assert "nobody fetched it" in seen(right, SimpleNamespace(**{**vars(file), "there": False}))
 
 
 async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(

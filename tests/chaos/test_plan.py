@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.chaos import results
-from tests.chaos.plan import KINDS, REAL_ONLY, plan_of
+from tests.chaos.plan import EITHER, KINDS, REAL_ONLY, plan_of
 from tests.chaos.results import Record
 
 SEEDS = range(200)
@@ -12,6 +12,30 @@ SEEDS = range(200)
 def test_a_seed_means_the_same_again() -> None:
     assert plan_of(41) == plan_of(41)
     assert plan_of(41) != plan_of(43)
+
+
+def test_any_sixty_seeds_in_a_row_have_each_kind_alone_and_any_ten_the_real_agent() -> None:
+    plans = [plan_of(seed) for seed in range(260)]
+    for first in range(200):
+        alone = {plan.kinds[0] for plan in plans[first : first + 60] if len(plan.kinds) == 1}
+        assert alone == {*KINDS, *REAL_ONLY}
+        assert any(plan.real for plan in plans[first : first + 10])
+
+
+def test_what_hits_the_real_agent_in_another_way_hits_both_alone() -> None:
+    ways = {(plan.kinds[0], plan.real) for plan in map(plan_of, range(120)) if len(plan.kinds) == 1}
+    assert {(kind, real) for kind in EITHER for real in (True, False)} <= ways
+
+
+def test_a_digest_of_the_code_changes_with_the_code_alone(tmp_path: Path) -> None:
+    code, kept = tmp_path / "run.py", tmp_path / "results.jsonl"
+    code.write_text("one")
+    kept.write_text("{}")
+    first = results.code_digest(tmp_path)
+    kept.write_text("{}{}")
+    assert results.code_digest(tmp_path) == first
+    code.write_text("two")
+    assert results.code_digest(tmp_path) != first
 
 
 def test_two_hundred_seeds_have_each_kind_alone_and_together_and_the_real_agent_often_enough() -> None:
@@ -27,7 +51,7 @@ def test_two_hundred_seeds_have_each_kind_alone_and_together_and_the_real_agent_
 
 def test_results_add_up_by_seed(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    bad = Record(3, "scripted", "socket", ("cancel",), 20, 100, 30, 2, 25.0, "abc", ("BUG-1: was lost",))
+    bad = Record(3, "scripted", "socket", ("cancel",), 20, 100, 30, 2, 25.0, "abc", faults=("BUG-1: was lost",))
     mended = Record(3, "scripted", "socket", ("cancel",), 20, 101, 31, 2, 26.0, "def")
     for record in (bad, Record(1, "claude", "http", ("kill core",), 20, 60, 20, 1, 50.0, "abc"), mended):
         results.add(record, path)

@@ -12,6 +12,7 @@ from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
+from tests.chaos.disk import fill_disk
 from tests.chaos.people import People
 from tests.chaos.plan import Blow, Plan, dice_of
 from tests.chaos.stage import CORES, Stage
@@ -38,7 +39,7 @@ class Terminated:
 
 @dataclass
 class Trouble:
-    """Args: `plan` says what goes wrong, `people` are asked to write again where nothing else would wake a case."""
+    """Args: `plan` says what goes wrong; `people` are those whose cases it hits."""
 
     stage: Stage
     plan: Plan
@@ -67,6 +68,7 @@ class Trouble:
     def _begin(self) -> None:
         kinds = set(self.plan.kinds)
         shares: dict[str, float] = {
+            **({"dropped": 0.25} if "slack gives up" in kinds else {}),
             **({"duplicated": 0.3} if "duplicates" in kinds else {}),
             **({"delayed": 0.5} if "late and out of order" in kinds else {}),
             **({"error_after": 0.15} if "answers lost after storing" in kinds else {}),
@@ -94,22 +96,9 @@ class Trouble:
             if "model overloaded" in kinds:
                 await self.stage.model.fail(status=529, count=4)
             if "model breaks off" in kinds:
-                await self.stage.model.fail(status=500, count=2)
+                await self.stage.model.break_off(count=4)
             if "disk full" in kinds:
-                await self._refuse_writes(1.0)
-
-    async def _refuse_writes(self, seconds: float) -> None:
-        """A full disk cannot be had without privileges: the workspaces' folder is no folder for a while."""
-        cases = self.stage.workspaces / "cases"
-        if not cases.is_dir():
-            return
-        self.stage.say("no workspace can be written")
-        away = cases.rename(cases.with_name("cases.away"))
-        cases.write_text("")
-        await asyncio.sleep(seconds)
-        cases.unlink()
-        away.rename(cases)
-        self.stage.say("workspaces can be written again")
+                await fill_disk(self.stage, 1.0)
 
     # -- blows -------------------------------------------------------------------------------------------------------
 
@@ -163,13 +152,7 @@ class Trouble:
 
     async def _terminate(self, dice: Random) -> None:
         if (root := self._any_case(dice)) and (ended := await self._to_a_case(root, "terminate")):
-            self.terminated.append(ended)
-            await asyncio.sleep(dice.uniform(0.2, 1.5))
-            self._find_what_was_terminated(root)
-
-    def _find_what_was_terminated(self, root: str) -> None:
-        """A terminated case is found when somebody writes; a sweeper that looks for such cases belongs here."""
-        self.people.poke(root)
+            self.terminated.append(ended)  # nobody writes: the sweep revives it, the catch-up finds what it took away
 
     async def _to_a_case(self, root: str, deed: str) -> Terminated | None:
         workflow_id = addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root))

@@ -167,6 +167,13 @@ async def test_what_is_no_request_is_refused_in_words(model: ModelSandbox) -> No
         assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
 
 
+async def test_a_reply_is_broken_off_over_the_control_api(model: ModelSandbox) -> None:
+    assert (await post(f"{model.url}/control/errors", {"broken_off": True, "bug_id": "BUG-7"}))[0] == 204
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await ask(model, stream=True)
+    assert (await ask(model, stream=True))[0] == 200
+
+
 async def test_errors_are_queued_over_the_control_api(model: ModelSandbox) -> None:
     fault = {"status": 429, "count": 1, "retry_after": 2.5, "bug_id": "BUG-7"}
     assert (await post(f"{model.url}/control/errors", fault))[0] == 204

@@ -81,7 +81,11 @@ POST = Area(
             "post:once:chaos",
             "Under chaos, too, each question, finding, escalation and last closing is seen once.",
             "the ledger and the metadata of posts; the oracle of `make chaos` counts in the sandbox.",
-            ("What tells developers that somebody wrote is cosmetic, and may be left out.",),
+            (
+                "What tells developers that somebody wrote is cosmetic, and may be left out.",
+                "Terminate amid a post, and the case's end before its next run comes to that: it is seen, and its "
+                "claim stays in the ledger.",
+            ),
         ),
     ),
 )

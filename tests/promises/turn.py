@@ -143,8 +143,15 @@ TURN = Area(
             ("With the real CLI that is read from the database alone, and not from what the model was sent.",),
         ),
         Promise(
+            "turn:files:with-their-message",
+            "A turn that is shown a message has the files that came with it, or is told why it has not.",
+            "files are fetched before a turn, and an attempt that meets one which is not is tried again "
+            "(`activities/turns.py`).",
+            ("A message that the agent reads by its tool in mid-turn: its file is there in the next turn.",),
+        ),
+        Promise(
             "turn:retried:disk-full",
-            "A full disk under the workspaces delays a turn, and says what to do.",
+            "A disk under the workspaces that is full or cannot be written delays a turn, and says what to do.",
             "`Transient`, for the workspace and for git.",
             ("After an hour people take over.",),
         ),

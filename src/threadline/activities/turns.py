@@ -26,6 +26,11 @@ LEASE = 30.0
 BEAT = 5.0
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_UNUSABLE = (
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+)
+"""The machine's trouble, too, and not the case's: a volume that is away, one that is read-only, no more handles."""
 
 Value = TypeVar("Value")
 _log = structlog.get_logger(__name__)
@@ -77,8 +82,14 @@ class LiveAgentActivities(AgentActivities):
         if isinstance(claim, TurnEnded):
             return claim
         _log.info("turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, batch=len(claim.entries))
-        with _full_disk_passes():
+        with _trouble_of_the_machine_passes():
+            await self._refuse_unfetched(claim)
             return await self._under_lease(claim, self._work(request, claim))
+
+    async def _refuse_unfetched(self, claim: Claim) -> None:
+        """A message may be stored after the workflow looked what to fetch, and before the turn took its batch."""
+        if any(file.content is None and not file.error for file in await self._turns.attachments(claim.bug_id)):
+            raise Transient("A file was attached while the turn began: it is tried again as soon as that is fetched.")
 
     async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
@@ -141,16 +152,20 @@ class LiveAgentActivities(AgentActivities):
 
 
 @contextlib.contextmanager
-def _full_disk_passes() -> Iterator[None]:
+def _trouble_of_the_machine_passes() -> Iterator[None]:
     """Without this each case of the hour in which a disk is full would be escalated at its first attempt."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno in _FULL:
+            todo = "The disk under the agent's workspaces is full: free some space there"
+        elif error.errno in _UNUSABLE:
+            todo = (
+                f"The agent's workspaces cannot be used ({error.strerror}): mend THREADLINE_WORKSPACES on its machine"
+            )
+        else:
             raise
-        raise Transient(
-            "The disk under the agent's workspaces is full: free some space there; the turn is tried again until then."
-        ) from error
+        raise Transient(f"{todo}; the turn is tried again until then.") from error
 
 
 def _brief(request: TurnRequest, claim: Claim, workspace: Workspace, budget: float) -> TurnBrief:

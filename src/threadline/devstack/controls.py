@@ -78,6 +78,10 @@ class ModelControl(_Control):
     async def fail(self, *, status: int = 529, count: int = 1, bug_id: str = "") -> None:
         await self.post("errors", status=status, count=count, bug_id=bug_id)
 
+    async def break_off(self, count: int = 1) -> None:
+        """The next replies begin well, and end in the middle."""
+        await self.post("errors", count=count, broken_off=True)
+
 
 async def until(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
     """Turns of a loop that looks for a condition; the loop ends by itself when the time is over."""

@@ -32,7 +32,7 @@ def build(director: Director) -> Starlette:
 
 
 class ErrorOrder(BaseModel):
-    """What `Director.fail_next` takes."""
+    """What `Director.fail_next` takes, or with `broken_off` what `Director.break_next` does."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,6 +40,7 @@ class ErrorOrder(BaseModel):
     count: int = 1
     retry_after: float | None = None
     bug_id: str = ""
+    broken_off: bool = False
 
 
 class _Messages:
@@ -99,12 +100,17 @@ class _Control:
         return JSONResponse({"requests": [exchange.as_json(messages=messages) for exchange in shown]})
 
     async def errors(self, request: Request) -> Response:
-        """Body: `{"status": 529, "count": 1, "retry_after": null, "bug_id": ""}`, every field optional."""
+        """Body: `{"status": 529, "count": 1, "retry_after": null, "bug_id": "", "broken_off": false}`."""
         try:
             order = ErrorOrder.model_validate_json(await request.body() or b"{}")
         except ValidationError as exc:
-            return JSONResponse({"error": f"Send status, count, retry_after, bug_id, or some of them: {exc}"}, 400)
-        self._director.fail_next(**order.model_dump())
+            return JSONResponse(
+                {"error": f"Send status, count, retry_after, bug_id, broken_off, or some of them: {exc}"}, 400
+            )
+        if order.broken_off:
+            self._director.break_next(order.count, bug_id=order.bug_id)
+        else:
+            self._director.fail_next(**order.model_dump(exclude={"broken_off"}))
         return Response(status_code=204)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from threadline.devstack.model_sandbox.conversation import Conversation
 from threadline.devstack.model_sandbox.holds import Holds
-from threadline.devstack.model_sandbox.turn import Answer, Failure, Reply, Script, Turn, play
+from threadline.devstack.model_sandbox.turn import Answer, Failure, Interruption, Reply, Script, Turn, play
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Exchange:
 
 @dataclass
 class _Fault:
-    failure: Failure
+    answer: Failure | Interruption
     left: int
     bug_id: str
 
@@ -93,6 +93,10 @@ class Director:
         """Answer the next `count` requests (of one case, if named) with an HTTP error, whatever their script says."""
         self._faults.append(_Fault(Failure(status, retry_after=retry_after), count, bug_id))
 
+    def break_next(self, count: int = 1, *, bug_id: str = "") -> None:
+        """Begin the next `count` replies, and close their connections in the middle."""
+        self._faults.append(_Fault(Interruption(), count, bug_id))
+
     async def release(self, name: str) -> None:
         """Let every reply pass the hold `name`, now and later."""
         await self.holds.release(name)
@@ -122,9 +126,9 @@ class Director:
             logger.exception("model_script_failed")
             return Failure(400, f"The model's script failed: {exc}")
 
-    def _fault(self, bug_id: str) -> Failure | None:
+    def _fault(self, bug_id: str) -> Failure | Interruption | None:
         for fault in self._faults:
             if fault.left > 0 and fault.bug_id in {"", bug_id}:
                 fault.left -= 1
-                return fault.failure
+                return fault.answer
         return None

@@ -27,11 +27,16 @@ KEPT = 10_000
 
 @dataclass
 class Delivery:
-    """One copy of one event on its way: `outcome` is pending, delivered, given_up, dropped."""
+    """One copy of one event on its way: `outcome` is pending, delivered, given_up, dropped.
+
+    `channel` and `event_ts` say which: a message's own `ts`, or the `edited.ts` of an edit.
+    """
 
     event_id: str
     type: str
     subtype: str
+    channel: str = ""
+    event_ts: str = ""
     attempts: int = 0
     outcome: str = "pending"
 
@@ -151,4 +156,5 @@ class Deliveries:
 
 def _delivery(callback: Json, outcome: str = "pending") -> Delivery:
     event = callback["event"]
-    return Delivery(callback["event_id"], event["type"], event.get("subtype", ""), outcome=outcome)
+    place, at = events.channel_of(event), event["event_ts"]
+    return Delivery(callback["event_id"], event["type"], event.get("subtype", ""), place, at, outcome=outcome)

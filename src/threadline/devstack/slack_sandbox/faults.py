@@ -37,6 +37,7 @@ class Weather:
     """
 
     dice: Random
+    dropped: float = 0.0
     duplicated: float = 0.0
     delayed: float = 0.0
     seconds: float = 1.5
@@ -61,7 +62,9 @@ class Weather:
         return None
 
     def delivery(self) -> DeliveryPlan:
-        """What happens to one event."""
+        """What happens to one event; one that is `dropped` is never delivered, as when Slack has given up."""
+        if self.dice.random() < self.dropped:
+            return DeliveryPlan(copies=0)
         copies = 2 if self.dice.random() < self.duplicated else 1
         late = self.dice.random() < self.delayed
         return DeliveryPlan(copies, self.dice.uniform(0, self.seconds) if late else 0.0)

@@ -1,4 +1,4 @@
-"""What the storm found, reduced: a close comes amid a turn's end, and is taken back before the case is closed."""
+"""What a storm found, reduced: a close comes amid a turn's end, and is taken back before the case is closed."""
 
 import asyncio
 from collections.abc import AsyncIterator

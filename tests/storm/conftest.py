@@ -1,5 +1,0 @@
-"""The real Postgres under the storm."""
-
-from tests.workflows.conftest import agent_url, database, database_url, pool, postgres
-
-__all__ = ["agent_url", "database", "database_url", "pool", "postgres"]
