@@ -150,11 +150,14 @@ class Ground:
 
     # -- what has come of it -----------------------------------------------------------------------------------------
 
-    async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 30) -> None:
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 30, every: float = 0.05
+    ) -> None:
+        """Wait for a condition that is looked at again and again."""
         try:
             async with asyncio.timeout(seconds):
                 while not await condition():  # noqa: ASYNC110 - the other side is other processes
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(every)
         except TimeoutError:
             raise AssertionError(f"it did not happen in {seconds:.0f} s: {what}") from None
 

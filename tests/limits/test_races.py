@@ -4,20 +4,22 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 from temporalio import activity
 
 from tests.limits.scene import Ground, connected
+from tests.storm.plan import dice
 from tests.workflows.house import Agent, outcome
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action, Limits
 from threadline.gateway.events import Start
 
-THREADS, PATIENCE = 6, 45.0
-BURST = 6
-"""Messages around the end of a run, eight milliseconds apart."""
+THREADS, PATIENCE = 6, 75.0
+AMID = 0.06
+"""Seconds after the start of a run's last activity within which it ends."""
 
 
 async def _talk_until_hit(ground: Ground, threads: list[Thread], ended: str, times: int) -> None:
@@ -34,7 +36,7 @@ async def _talk_until_hit(ground: Ground, threads: list[Thread], ended: str, tim
     async with asyncio.TaskGroup() as together:
         talking = [together.create_task(talk(thread)) for thread in threads]
         try:
-            await ground.until(happened, f"{times} runs are {ended} and a signal came amid an end", PATIENCE)
+            await ground.until(happened, f"{times} runs are {ended} and a signal came amid an end", PATIENCE, every=0.5)
         finally:
             hit.set()
         await asyncio.gather(*talking)
@@ -44,22 +46,22 @@ async def _talk_until_hit(ground: Ground, threads: list[Thread], ended: str, tim
 class AmidTheEnd(Agent):
     """While the last activity of a run is at work, and just after it, somebody writes again."""
 
-    write: Callable[[str, int], Coroutine[Any, Any, None]] | None = None
+    write: Callable[[str], Coroutine[Any, Any, None]] | None = None
     writing: list[asyncio.Task[None]] = field(default_factory=list)
 
     @activity.defn
     async def cleanup_workspace(self, bug_id: str) -> None:
         assert self.write
         self.cleaned.append(bug_id)
-        self.writing += [asyncio.create_task(self.write(bug_id, number)) for number in range(BURST)]
+        self.writing.append(asyncio.create_task(self.write(bug_id)))
 
 
 @pytest.mark.promise("limits:signal:during-completion")
 async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> None:
-    numbers, over = itertools.count(1), asyncio.Event()
+    numbers, throws, over = itertools.count(1), dice("1"), asyncio.Event()
 
-    async def write(bug_id: str, place: int) -> None:
-        await asyncio.sleep(place * 0.008)
+    async def write(bug_id: str) -> None:
+        await asyncio.sleep(throws.uniform(0, AMID))
         if not over.is_set():
             thread = threads[bug_id]
             await ground.deliver(thread, ground.message(thread, next(numbers)))
@@ -70,15 +72,21 @@ async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> 
     ground.agent = agent = AmidTheEnd(ground.agent.turns, [outcome(Action.RESOLVED)] * 10_000, write=write)
     async with ground.working():
         reports = [ground.thread() for _ in range(THREADS)]
-        threads = {f"BUG-{number}": thread for number, thread in enumerate(reports, start=1)}
-        for thread in reports:
+        threads: dict[str, Thread] = {}
+        for number, thread in enumerate(reports, start=1):
+            threads[f"BUG-{number}"] = thread
             await ground.deliver(thread, ground.report(thread))
-            await ground.until_stored()
-        await ground.until(hit, "runs end, and a signal comes amid the end of one", PATIENCE)
+            await ground.until(partial(_open_cases, ground, number), "the report is a case")
+        await ground.until(hit, "runs end, and a signal comes amid the end of one", PATIENCE, every=0.5)
         over.set()
         await asyncio.gather(*agent.writing)
         await ground.until_stored()
         assert await ground.faults() == []
+
+
+async def _open_cases(ground: Ground, count: int) -> bool:
+    async with ground.database.begin() as work:
+        return len(await work.overview.cases(limit=2 * THREADS)) == count
 
 
 @pytest.mark.promise("limits:signal:during-continue-as-new")
