@@ -33,7 +33,12 @@ SELECT t.bug_id, t.turn, t.action, t.result, t.read_seqs, t.attempt, t.failure, 
         WHERE s.bug_id = t.bug_id AND s.at > t.finished_at
           AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
                           AND n.started_at < s.at)
-        ORDER BY s.rev LIMIT 1) AS next_step
+        ORDER BY s.rev LIMIT 1) AS next_step,
+       EXISTS (SELECT FROM case_transitions s
+        WHERE s.bug_id = t.bug_id AND s.at > t.finished_at AND s.to_status = 'resolved'
+          AND s.reason IN ('reporter_closed', 'operator_resolved', 'operator_cancelled')
+          AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
+                          AND n.started_at < s.at)) AS closed
 FROM agent_turns t JOIN cases c USING (bug_id)
 WHERE t.status = 'done' AND t.turn <= c.turn AND t.bug_id = ANY(:cases) ORDER BY t.bug_id, t.turn
 """)
@@ -242,7 +247,8 @@ def _posts(evidence: Evidence) -> Iterator[Fault]:
             "escalate": (f"turn:{turn.turn}:findings", f"escalation:{escalations[turn.bug_id]}"),
         }.get(turn.action, (f"turn:{turn.turn}:findings",))
         missing = [key for key in due if not posted[f"{turn.bug_id}:{key}"]]
-        if missing and turn.next_step not in _CLOSED:
+        settled_late = turn.bug_id in evidence.cut  # its next step is not the first that was taken after it
+        if missing and turn.next_step not in _CLOSED and not (settled_late and turn.closed):
             yield Fault(turn.bug_id, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
 
 
