@@ -44,6 +44,7 @@ class QuietSlack:
     def application(self) -> web.Application:
         app = web.Application()
         app.router.add_post("/api/{method}", self._call)
+        app.router.add_get("/api/{method}", self._call)
         app.router.add_get("/link", self._link)
         app.router.add_get("/posts", self._told)
         return app
@@ -107,6 +108,7 @@ _ANSWERS: dict[str, Json] = {
         "team": identity.TEAM_NAME,
         "url": "http://slack.invalid/",
     },
+    "users.info": {"user": {"team_id": identity.TEAM}},
     "conversations.history": {"messages": []},
     "conversations.replies": {"messages": []},
 }

@@ -33,6 +33,7 @@ _FOUND: dict[str, Any] = {
     "title": "The total ignores the code",
     "summary": "The total adds list prices.",
     "root_cause": "It sums the wrong field.",
+    "for_reporter": "",
     "evidence": [],
     "severity": "S2",
     "confidence": 0.9,
