@@ -10,11 +10,15 @@ from threadline.contracts.bug import (
     IntakeActivities,
     SlackActivities,
 )
+from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
 
-CONTRACTS = (AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities)
+CONTRACTS = (
+    *(AgentActivities, CaseActivities, FixActivities, IntakeActivities, SlackActivities),
+    *(CatchUpActivities, SweepActivities),
+)
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
 
@@ -40,6 +44,7 @@ def test_whatever_writes_about_a_case_never_gives_up() -> None:
 @pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")
 def test_a_call_to_slack_ends_before_its_attempt_and_an_attempt_before_its_claim() -> None:
     assert HTTP_TOTAL < options.POST.start_to_close < LEASE
+    assert HTTP_TOTAL < options.REPAIR.start_to_close < LEASE
     assert HTTP_TOTAL + GRACE < LEASE < HTTP_TOTAL + ROOT_GRACE
 
 
