@@ -25,8 +25,8 @@ CATCH_UP = Area(
             "catch-up:report:missed",
             "A report that was missed opens its case, once, with what was said in its thread.",
             f"{_KEYS}; what the history shows becomes the event that Slack would have sent "
-            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/handover.py`); however short "
-            "a page is, only Slack says that it was the last (`slack/history.py`).",
+            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/handover.py`); "
+            "however short a page is, only Slack says that it was the last (`slack/history.py`).",
         ),
         Promise(
             "catch-up:correction:missed",
@@ -44,7 +44,8 @@ CATCH_UP = Area(
             "catch-up:developer:missed",
             "A developer's reply that was missed reaches its case.",
             "the threads that the bot opened, which the database knows (`db/threads.py`), or learns from their "
-            "metadata at the first reply (`activities/intake.py`); it does not matter whether their root is still there.",
+            "metadata at the first reply (`activities/intake.py`); whether their root is still there does not "
+            "matter.",
         ),
         Promise(
             "catch-up:installation:nothing-older",

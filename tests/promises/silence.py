@@ -62,7 +62,7 @@ SILENCE = Area(
             "`wakes` in `db/intake.py`, decided when the message is stored.",
             (
                 "Who is thanked is read by the few phrases of `domain/phrases.py`, in English.",
-                "What was said before the close that ended the case, and arrives after it, is kept and reopens nothing.",
+                "What was said before the close that ended the case and arrives after it is kept, and reopens nothing.",
             ),
         ),
         Promise(
