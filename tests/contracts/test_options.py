@@ -49,6 +49,7 @@ def test_whatever_writes_about_a_case_never_gives_up() -> None:
 @pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")
 def test_a_call_to_slack_ends_before_its_attempt_and_an_attempt_before_its_claim() -> None:
     assert HTTP_TOTAL < options.POST.start_to_close < LEASE
+    assert HTTP_TOTAL < options.REPAIR.start_to_close < LEASE
     assert HTTP_TOTAL + GRACE < LEASE < HTTP_TOTAL + ROOT_GRACE
 
 

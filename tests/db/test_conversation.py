@@ -180,6 +180,29 @@ async def test_thanks_and_a_late_close_do_not_reopen_but_anything_else_does(scen
     assert marks.message_due
 
 
+@pytest.mark.promise("silence:reopening:anything-said")
+async def test_what_was_said_before_the_close_and_arrives_after_the_end_does_not_reopen(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    await scene.flush(close(20))
+    await scene.end(Reason.REPORTER_CLOSED)
+    marks = await scene.flush(
+        said(10, "It is in Firefox"), said(20, "In the same moment", by=messages.DEVELOPER, id="x")
+    )
+    assert not marks.message_due
+    assert "It is in Firefox" in await scene.texts()
+    assert (await scene.flush(said(21, "It is back"))).message_due
+
+
+@pytest.mark.promise("silence:reopening:anything-said")
+async def test_a_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    await scene.end(Reason.AGENT_RESOLVED)
+    await scene.flush(close(20))
+    assert (await scene.flush(said(10, "It is in Firefox"))).message_due
+
+
 @pytest.mark.promise("intake:storing:quarantine")
 @pytest.mark.parametrize("bad", ["nul \x00 byte", "half \ud800 pair"])
 async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(scene: Scene, bad: str) -> None:

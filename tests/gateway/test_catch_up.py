@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import CATCH_UP_ID
 from threadline.gateway.app import Gateway, GatewayConfig
 from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatch import ThreadLookup
+from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.events import RoutingConfig
+from threadline.gateway.intake import Intake
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -70,3 +73,71 @@ async def test_each_connection_by_socket_asks(start: Start, sandbox: SlackSandbo
 async def test_by_http_the_start_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
     start(HTTP)
     assert await asked(temporal, 1) == [True]
+
+
+class Clock:
+    """Seconds, rising when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Asked(CatchUpRequests):
+    """Notes what is asked for, and asks nobody."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        super().__init__(client, clock)
+        self.deep: list[bool] = []
+
+    def _request(self, *, deep: bool) -> None:
+        self.deep.append(deep)
+
+
+@pytest.mark.promise("catch-up:gateway:asks")
+async def test_only_a_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
+    clock = Clock()
+    requests = Asked(temporal, clock)
+    requests.connected()
+    clock.now += 59
+    requests.connected()
+    clock.now += 61
+    requests.connected()
+    clock.now += 61
+    requests.in_touch()
+    clock.now += 1
+    requests.connected()
+    assert requests.deep == [True, False, True, False]
+
+
+@pytest.mark.promise("catch-up:gateway:asks")
+async def test_events_that_could_not_be_handed_over_for_a_minute_ask_for_a_deep_look(
+    temporal: Client, absent_temporal: Client, threads: ThreadLookup
+) -> None:
+    """The connection stands all the while, so nothing else tells that Slack has given events up."""
+    clock = Clock()
+    requests = Asked(temporal, clock)
+    config = RoutingConfig(identity.REPORTS, identity.SUMMARIES, "", identity.BOT_USER, identity.BOT_ID)
+    away, back = (Intake(config, Dispatcher(client, threads), requests) for client in (absent_temporal, temporal))
+    said = {"type": "message", "channel": identity.REPORTS, "user": identity.REPORTER, "text": "hello"}
+
+    def event(number: int) -> dict[str, Any]:
+        ts = f"170000000{number}.000000"
+        return {"type": "event_callback", "team_id": identity.TEAM, "event": {**said, "ts": ts}}
+
+    assert await away.take(event(1)) == HTTPStatus.INTERNAL_SERVER_ERROR
+    clock.now += 59
+    assert await back.take(event(2)) == HTTPStatus.OK
+    assert requests.deep == [], "Slack delivers again what was refused for so short a time"
+    assert await away.take(event(3)) == HTTPStatus.INTERNAL_SERVER_ERROR
+    clock.now += 31
+    assert await away.take(event(4)) == HTTPStatus.INTERNAL_SERVER_ERROR
+    clock.now += 31
+    ignored = {**event(5), "event": {"type": "channel_rename"}}
+    assert await back.take(ignored) == HTTPStatus.OK
+    assert requests.deep == [], "what goes nowhere does not tell that Temporal is back"
+    assert await back.take(event(6)) == HTTPStatus.OK
+    assert await back.take(event(7)) == HTTPStatus.OK
+    assert requests.deep == [True]

@@ -16,20 +16,23 @@ CATCH_UP = Area(
             f"{_KEYS}; how far a look came is noted in the database (`activities/catch_up.py`, `db/followed.py`).",
             (
                 "Messages that are older than 30 days are not looked for.",
-                "Oldest first holds among ten threads and the others of their cases, not over the whole workspace.",
+                "Oldest first holds within each case, not over the whole workspace.",
+                "A reply in a thread of a resolved case whose root is older than 30 days is found by a deep look "
+                "(when a gateway was away for over a minute, and daily), not by the next one.",
             ),
         ),
         Promise(
             "catch-up:report:missed",
             "A report that was missed opens its case, once, with what was said in its thread.",
             f"{_KEYS}; what the history shows becomes the event that Slack would have sent "
-            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/handover.py`).",
+            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/handover.py`); "
+            "however short a page is, only Slack says that it was the last (`slack/history.py`).",
         ),
         Promise(
             "catch-up:correction:missed",
             "A missed edit or deletion is applied.",
-            "`edited.ts`, compared with the newest edit that is stored, and the absence of a stored message from its "
-            "thread (`activities/comparison.py`).",
+            "`edited.ts`, compared with the newest edit that is stored, and the absence of a stored message from every "
+            "thread of its case, confirmed by asking Slack for that very message (`activities/comparison.py`).",
             (
                 "Of several edits the last is seen.",
                 "An edit that only replaces one secret by another reads the same, and is not seen.",
@@ -41,12 +44,15 @@ CATCH_UP = Area(
         Promise(
             "catch-up:developer:missed",
             "A developer's reply that was missed reaches its case.",
-            "the threads that the bot opened, which the database knows (`db/threads.py`).",
+            "the threads that the bot opened, which the database knows (`db/threads.py`), or learns from their "
+            "metadata at the first reply (`activities/intake.py`); whether their root is still there does not "
+            "matter.",
         ),
         Promise(
             "catch-up:installation:nothing-older",
             "Nothing that was written before the installation starts a case.",
-            "a mark for each channel, made when a gateway or a core worker first follows it (`db/followed.py`).",
+            "a mark for each channel, made when a gateway or a core worker first follows it, and anew when it "
+            "follows it again (`db/followed.py`).",
             ("Who wrote an old root opens a case by writing in its thread now, as without a catch-up.",),
         ),
         Promise(
@@ -62,7 +68,8 @@ CATCH_UP = Area(
         ),
         Promise(
             "catch-up:gateway:asks",
-            "A gateway asks for a look whenever it has connected.",
+            "A gateway asks for a look whenever it has connected, and when it can hand events over again after more "
+            "than a minute in which it could not.",
             "one signal-with-start under a fixed id (`gateway/catch_up.py`).",
             ("After five minutes without Temporal it stops asking; then the schedule takes over.",),
         ),
@@ -75,6 +82,24 @@ CATCH_UP = Area(
                 "again.",
             ),
         ),
+        Promise(
+            "catch-up:trouble:others-go-on",
+            "A channel or a thread that cannot be compared keeps no other from it, stays due, and is told by "
+            "`threadline doctor`.",
+            "what was done is noted for each case, and what was not as well (`activities/catch_up.py`, "
+            "`db/followed.py`).",
+            (
+                "What may pass is tried five times before the others go on; while Slack limits the rate or cannot be "
+                "reached, all wait.",
+            ),
+        ),
+        Promise(
+            "catch-up:refused:stays-out",
+            "What somebody wrote who may not have a say is not let in later, when they may or the settings have "
+            "changed.",
+            "the ids of what the catch-up was refused (`db/followed.py`).",
+            ("It counts from the first look after it was written: who is let in before that look is let in with it.",),
+        ),
     ),
 )
 
@@ -85,8 +110,10 @@ SWEEP = Area(
     (
         Promise(
             "sweep:terminated:carries-on",
-            "An open case whose run was terminated carries on without a message, at most one interval later.",
-            "the case's row, from which a new run decides as the old one would have (`activities/sweeping.py`).",
+            "An open case whose run was terminated carries on without a message, at most one interval later, also "
+            "while Slack is away.",
+            "the case's row, from which a new run decides as the old one would have (`activities/sweeping.py`), and a "
+            "workflow of the sweep's own (`workflows/sweep.py`).",
         ),
         Promise(
             "sweep:terminated:accepted-message",

@@ -60,7 +60,10 @@ SILENCE = Area(
             "Any message but thanks or another *never mind* reopens a case, with its number, its conversation and "
             "the agent's memory, and each reopening is told.",
             "`wakes` in `db/intake.py`, decided when the message is stored.",
-            ("Who is thanked is read by the few phrases of `domain/phrases.py`, in English.",),
+            (
+                "Who is thanked is read by the few phrases of `domain/phrases.py`, in English.",
+                "What was said before the close that ended the case and arrives after it is kept, and reopens nothing.",
+            ),
         ),
         Promise(
             "silence:reopening:not-thanks",

@@ -233,7 +233,7 @@ def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCa
     routing = RoutingConfig(
         identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
     )
-    hand_over = Handover(routing, dispatcher).signals
+    hand_over = Handover(routing, dispatcher).pass_on
     return LiveCatchUpActivities(
         database, History(slack), hand_over, FOLLOWED, team=identity.TEAM, bot_user=identity.BOT_USER, quiet=QUIET
     )

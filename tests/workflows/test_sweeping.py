@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
 
 from tests.workflows.house import House, house, outcome
-from tests.workflows.test_catch_up import entries, install, look, resent
+from tests.workflows.test_catch_up import entries, install, look, resent, until_ended
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing
@@ -25,6 +27,13 @@ async def change(home: House, statement: str) -> int:
     """What nobody does by hand, done to the database; returns how many rows it touched."""
     async with home.database.begin() as work:
         return (await work.connection.execute(text(statement))).rowcount
+
+
+async def sweep(home: House) -> None:
+    await home.environment.client.start_workflow(
+        addressing.SWEEP_WORKFLOW, id=addressing.SWEEP_ID, task_queue=addressing.CORE_QUEUE
+    )
+    await until_ended(home, addressing.SWEEP_ID)
 
 
 def posts_with(home: House, key: str) -> list[str]:
@@ -62,7 +71,7 @@ async def test_a_terminated_case_carries_on_without_a_word(home: House) -> None:
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
     await home.handle.terminate("by accident")
     await keep(home, "Is it the discount?")
-    await look(home)
+    await sweep(home)
     await until_found(home, 2)
     assert len(posts_with(home, "BUG-1:turn:1:findings")) == 1
     assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
@@ -88,8 +97,9 @@ async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(
     await home.reporter("never mind", "close")
     await home.until_status(CaseStatus.RESOLVED)
     await home.until_said("Write in this thread to reopen it")
+    await until_ended(home, addressing.bug_workflow_id(home.thread))
     await keep(home, "It is back")
-    await look(home)
+    await sweep(home)
     await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
 
 
@@ -119,12 +129,12 @@ async def test_what_finished_and_was_never_said_is_said(home: House, lost: str, 
         for ts in [ts for ts in posts_with(home, lost) if ts in place.messages]:
             home.slack.workspace.delete(place.id, ts)
     assert await change(home, f"DELETE FROM slack_posts WHERE key = '{lost}'") == 1  # noqa: S608 - a key of ours
-    await look(home)
+    await sweep(home)
     assert not posts_with(home, lost), "what ended a moment ago may still be on its way"
     assert await change(home, moved) == 1
-    await look(home)
+    await sweep(home)
     await home.until(said, lost)
-    await look(home)
+    await sweep(home)
     assert len(posts_with(home, lost)) == 1
 
 
@@ -140,7 +150,7 @@ async def test_a_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
         await home.handle.terminate("by accident")
         async with home.database.begin() as work:  # as far as the silence got
             await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
-        await look(home)
+        await sweep(home)
         await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
         assert home.agent.requests[-1].unanswered
 
@@ -153,10 +163,64 @@ async def test_the_clock_of_an_open_escalation_is_started_again(database: Databa
         await home.until_status(CaseStatus.ESCALATED)
         clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
         await clock.terminate("by accident")
-        await look(home)
+        await sweep(home)
         state = await clock.query("state")
         assert state["next"]["kind"] == "acknowledge_reminder"
         assert not state["acknowledged"]
         began = (await clock.describe()).start_time
-        await look(home)
+        await sweep(home)
         assert (await clock.describe()).start_time == began
+
+
+@pytest.mark.promise("sweep:clock:restarted")
+async def test_every_page_of_clocks_is_swept(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 1)
+    async with house(database, pool, outcome(Action.ESCALATE), outcome(Action.ESCALATE)) as home:
+        await _all_reported(home)
+        handle = home.environment.client.get_workflow_handle
+        clocks = [handle(addressing.sla_workflow_id(f"BUG-{number}", 1)) for number in (1, 2)]
+
+        async def running() -> bool:
+            try:
+                return all([(await clock.describe()).status is WorkflowExecutionStatus.RUNNING for clock in clocks])
+            except RPCError:  # not started yet
+                return False
+
+        await home.until(running, "both are escalated")
+        for clock in clocks:
+            await clock.terminate("by accident")
+        await sweep(home)
+        assert await running()
+
+
+@pytest.mark.promise("sweep:answer:said")
+async def test_what_can_be_said_is_not_hidden_by_what_a_workflow_owes(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 1)
+    home.slack.workspace.post(identity.REPORTS, identity.REPORTER, "A third report")
+    await _all_reported(home)
+
+    async def said() -> bool:
+        return all(posts_with(home, f"BUG-{number}:turn:1:findings") for number in (1, 2, 3))
+
+    await home.until(said, "all have their findings")
+    await change(home, "UPDATE agent_turns SET finished_at = now() - interval '1 hour'")
+    assert await change(home, "DELETE FROM slack_posts WHERE key LIKE '%findings'") == 3
+    async with home.database.begin() as work:
+        await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
+        unsaid = [each.bug_id for each in await work.sweep.missing_answers(60, 10)]
+    assert unsaid == ["BUG-1", "BUG-2", "BUG-3"], "the doctor tells them all"
+    await sweep(home)
+    assert [len(posts_with(home, f"BUG-{number}:turn:1:findings")) for number in (1, 2, 3)] == [1, 2, 2]
+
+
+async def _all_reported(home: House) -> None:
+    """The house's report and every other become cases."""
+    async with home.database.begin() as work:
+        await work.connection.execute(text("DELETE FROM channel_marks"))
+    await install(home, float(home.thread.ts) - 60)
+    home.slack.workspace.post(identity.REPORTS, identity.REPORTER, "A second report")
+    await look(home)

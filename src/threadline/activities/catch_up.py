@@ -1,33 +1,35 @@
 """The catch-up: what Slack has given up delivering is found in its history, and signalled as if it had arrived."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import structlog
 from temporalio import activity
 
-from threadline.activities.comparison import Comparison
+from threadline.activities.comparison import Comparison, Difference
 from threadline.activities.missed_events import MissedEvent, Raw
 from threadline.contracts.catch_up import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
 from threadline.db.engine import Database
 from threadline.db.followed import DueThread, Shown
-from threadline.domain.catch_up import LOOK_BACK, QUIET
+from threadline.domain.catch_up import LOOK_BACK, QUIET, Passed
 from threadline.domain.errors import Permanent
-from threadline.slack.history import PAGE, History
+from threadline.slack.errors import Refused
+from threadline.slack.history import History
 
-HandOver = Callable[[Mapping[str, Any]], Awaitable[bool]]
-"""Takes an event as Slack would have delivered it; says whether it was signalled, since most are nobody's business."""
+HandOver = Callable[[Mapping[str, Any]], Awaitable[Passed]]
+"""Takes an event as Slack would have delivered it."""
 
 DEEP_EVERY = 86_400.0
 """Seconds: so often every active thread is compared, also when no gateway was away."""
 ROTATION = 20
 """Threads without a sign of change that a shallow look compares: an edited reply leaves no sign on its root."""
 BATCH = 10
-"""Threads that one activity compares; the worker's memory holds what is missing in them."""
+"""Threads that one activity compares, with the others of their cases."""
+PATIENCE = 5
+"""Attempts at a thread that fails: then it waits for the next look, and the others do not wait for it."""
 
-_YOUNG = "young"
 _log = structlog.get_logger(__name__)
 
 
@@ -53,7 +55,9 @@ class LiveCatchUpActivities(CatchUpActivities):
         self._team = team
         self._bot_user = bot_user
         self._quiet = quiet
-        self._comparison = Comparison(database, history, team, bot_user)
+        self._comparison = Comparison(
+            database, history, team, bot_user, [channel for channel, by_bot in channels.items() if by_bot]
+        )
 
     @activity.defn
     async def begin_look(self, deep: bool) -> LookPlan:
@@ -63,7 +67,7 @@ class LiveCatchUpActivities(CatchUpActivities):
             await work.followed.forget(now - 2 * LOOK_BACK)
             marks = [mark for mark in await work.followed.marks() if mark.channel in self._channels]
             roots = {channel: await work.followed.oldest_thread(channel) for channel in self._channels}
-        deep = deep or any(now - mark.deep_at > DEEP_EVERY for mark in marks)
+        deep = deep or any(now - mark.deep_at > DEEP_EVERY for mark in marks if not mark.error)
         windows = []
         for channel, by_bot in self._channels.items():
             oldest = now - LOOK_BACK
@@ -75,13 +79,13 @@ class LiveCatchUpActivities(CatchUpActivities):
     @activity.defn
     async def read_history(self, request: PageRequest) -> str:
         window = request.window
-        page = await self._history.page(window.channel, window.oldest, request.latest)
+        page, more = await self._history.page(window.channel, window.oldest, request.latest)
         roots = [message for message in page if message.get("thread_ts") in (None, "", message["ts"])]
         async with self._database.begin() as work:
             known = await work.followed.are_known(window.channel, [str(root["ts"]) for root in roots])
             shown = [_shown(root) for root in roots if str(root["ts"]) in known or self._counts(window, root)]
             await work.followed.show(window.channel, shown, request.began, request.began - LOOK_BACK)
-            if len(page) >= PAGE:
+            if more:
                 return str(page[-1]["ts"])
             await work.followed.miss(window.channel, window.oldest, window.latest, request.began)
         return ""
@@ -103,45 +107,81 @@ class LiveCatchUpActivities(CatchUpActivities):
     async def choose_threads(self, plan: LookPlan) -> int:
         async with self._database.begin() as work:
             await work.followed.choose(plan.began - LOOK_BACK, count=None if plan.deep else ROTATION)
-            return await work.followed.count_due()
+            return await work.followed.count_due(plan.began)
 
     @activity.defn
     async def compare_threads(self, plan: LookPlan) -> Compared:
         async with self._database.begin() as work:
-            batch = await work.followed.due(self._team, BATCH)
-        missing: list[MissedEvent] = []
-        states: dict[DueThread, tuple[str, str]] = {}
-        for thread in batch:
+            batch = await work.followed.due(self._team, BATCH, plan.began)
+        sent = 0
+        for threads in _by_case(batch):
+            sent += await self._compare_case(threads, plan)
+        async with self._database.begin() as work:
+            return Compared(await work.followed.count_due(plan.began), sent)
+
+    async def _compare_case(self, threads: Sequence[DueThread], plan: LookPlan) -> int:
+        """Compare what belongs together and signal what is missing in it; what was done is noted at once."""
+        found: dict[DueThread, Difference] = {}
+        for thread in threads:
             activity.heartbeat()
             try:
-                found = await self._comparison.of(thread, plan.began - LOOK_BACK, plan.began - plan.quiet)
-            except Permanent as error:  # of this thread alone: the others are not to wait for it
-                _log.error("thread_not_compared", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
-                states[thread] = (thread.shown, str(error))
-                continue
-            missing += found.missing
-            states[thread] = (_YOUNG if found.young else thread.shown, "")
-        sent = await self._send(missing)
+                found[thread] = await self._comparison.of(thread, plan.began - LOOK_BACK, plan.began - plan.quiet)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the others from being looked at
+                await self._leave_out([thread], plan, error)
+        try:
+            sent = await self._send([event for difference in found.values() for event in difference.missing])
+        except Exception as error:  # noqa: BLE001 - the same
+            await self._leave_out(found, plan, error)
+            return 0
         async with self._database.begin() as work:
-            for thread, (state, trouble) in states.items():
-                await work.followed.compared(thread, state, time.time(), trouble)
-            return Compared(await work.followed.count_due(), sent)
+            for thread, difference in found.items():
+                await work.followed.compared(thread, plan.began, again=difference.young)
+        return sent
+
+    async def _leave_out(self, threads: Iterable[DueThread], plan: LookPlan, error: Exception) -> None:
+        """Note what stands in the way of a thread, when it is the thread's own trouble; until that is known, raise."""
+        everybodys = isinstance(error, Refused)  # Slack limits the rate, or cannot be reached
+        if everybodys or (not isinstance(error, Permanent) and activity.info().attempt < PATIENCE):
+            raise error
+        for thread in threads:
+            _log.error("thread_not_compared", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
+            async with self._database.begin() as work:
+                await work.followed.not_compared(thread, plan.began, str(error) or type(error).__name__)
 
     async def _send(self, missing: Sequence[MissedEvent]) -> int:
-        """Signal what is missing, oldest first; each is noted, so that what is never stored is not sent for ever."""
-        sent = 0
+        """Signal what is missing, oldest first; each is noted, so that what is never stored is not sent for ever.
+
+        What its author may not say is noted as well: it is not said later, when the author or the settings have
+        changed.
+        """
+        sent, ids = 0, [event.id for event in missing]
         async with self._database.begin() as work:
-            in_vain = await work.followed.often_resent([event.id for event in missing])
-        for event in sorted(missing, key=lambda event: event.at):
+            in_vain, refused = await work.followed.often_resent(ids), await work.followed.refused(ids)
+        once = {event.id: event for event in missing}  # two threads of a case may both lack what was deleted
+        for event in sorted(once.values(), key=lambda event: event.at):
             activity.heartbeat()
+            if event.id in refused:
+                continue
             if event.id in in_vain:
                 _log.error("message_never_stored", message=event.id, next="see `threadline doctor`")
-            elif await self._hand_over(event.body):
-                sent += 1
-                _log.info("message_caught_up", message=event.id)
-                async with self._database.begin() as work:
+                continue
+            passed = await self._hand_over(event.body)
+            async with self._database.begin() as work:
+                if passed is Passed.SIGNALLED:
+                    sent += 1
+                    _log.info("message_caught_up", message=event.id)
                     await work.followed.resent([event.id])
+                elif passed is Passed.REFUSED:
+                    await work.followed.refuse(event.id)
         return sent
+
+
+def _by_case(threads: Sequence[DueThread]) -> list[list[DueThread]]:
+    """The threads of one case come together; one without a case is by itself."""
+    groups: dict[str, list[DueThread]] = {}
+    for thread in threads:
+        groups.setdefault(thread.bug_id or f"{thread.channel}:{thread.thread_ts}", []).append(thread)
+    return list(groups.values())
 
 
 def _shown(root: Raw) -> Shown:

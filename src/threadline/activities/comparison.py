@@ -1,8 +1,10 @@
 """One thread as Slack shows it against the same thread as it is stored: what nobody has told us of."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+
+from temporalio import activity
 
 from threadline.activities import missed_events
 from threadline.activities.missed_events import MissedEvent, Raw
@@ -33,23 +35,30 @@ class _Sides:
 
 
 class Comparison:
-    """Args: `team` is the workspace's id, `bot_user` our own user's: the root of a thread that we opened is ours."""
+    """Run within an activity, which is told of each message that Slack shows.
 
-    def __init__(self, database: Database, history: History, team: str, bot_user: str) -> None:
+    Args:
+        team: the workspace's id.
+        bot_user: our own user's id.
+        by_bot: channels where the threads of cases have a root of ours, also when it is gone.
+    """
+
+    def __init__(self, database: Database, history: History, team: str, bot_user: str, by_bot: Collection[str]) -> None:
         self._database = database
         self._history = history
         self._team = team
         self._bot_user = bot_user
+        self._by_bot = by_bot
 
     async def of(self, thread: DueThread, oldest: float, latest: float) -> Difference:
         """Compare what was said, edited and deleted between two moments, in seconds since 1970."""
         floor, end = max(thread.floor, Decimal(f"{oldest:.6f}")), Decimal(f"{latest:.6f}")
-        listed = [message async for message in self._history.thread(thread.channel, thread.thread_ts, f"{floor:.6f}")]
+        said = await self._said(thread, floor, end)  # before Slack is asked: what is stored meanwhile is not gone
+        listed = await self._listed(thread, thread.thread_ts, floor)
         shown = [message for message in listed if floor < Decimal(message["ts"]) < end]
         sides = await self._sides(thread, listed, shown)
         missing = [event for message in shown if (event := self._told(sides, message, end))]
-        if thread.bug_id:
-            missing += await self._deletions(sides, listed, floor, end)
+        missing += [self._deletion(sides, message) for message in await self._gone(thread, said, listed)]
         young = any(Decimal(message["ts"]) >= end or _edited(message) >= end for message in listed)
         return Difference(missing, young)
 
@@ -61,7 +70,24 @@ class Comparison:
                 stored = await work.conversation.stored(thread.bug_id, ids)
         root = next((message for message in listed if message["ts"] == thread.thread_ts), {})
         gone = not root or root.get("subtype") == "tombstone"
-        return _Sides(thread, shown, stored, thread.reporter_id if gone else str(root.get("user") or ""))
+        return _Sides(thread, shown, stored, self._author(thread) if gone else str(root.get("user") or ""))
+
+    def _author(self, thread: DueThread) -> str:
+        """Who wrote a root that is gone."""
+        return self._bot_user if thread.bug_id and thread.channel in self._by_bot else thread.reporter_id
+
+    async def _said(self, thread: DueThread, floor: Decimal, end: Decimal) -> list[StoredMessage]:
+        if not thread.bug_id:
+            return []
+        async with self._database.begin() as work:
+            return await work.conversation.said_in(thread.bug_id, self._team, thread.channel, floor, end)
+
+    async def _listed(self, thread: DueThread, root: str, floor: Decimal) -> list[Raw]:
+        listed = []
+        async for message in self._history.thread(thread.channel, root, f"{floor:.6f}"):
+            activity.heartbeat()
+            listed.append(message)
+        return listed
 
     def _told(self, sides: _Sides, message: Raw, end: Decimal) -> MissedEvent | None:
         thread, identity = sides.thread, self._id(sides.thread, message)
@@ -79,19 +105,26 @@ class Comparison:
             return None
         return missed_events.edited(self._team, thread.channel, message, author, edit, before)
 
-    async def _deletions(self, sides: _Sides, listed: list[Raw], floor: Decimal, end: Decimal) -> list[MissedEvent]:
-        """What is stored and not shown any more, neither here nor in another thread of the case in this channel."""
-        thread = sides.thread
+    async def _gone(self, thread: DueThread, said: list[StoredMessage], listed: list[Raw]) -> list[StoredMessage]:
+        """What is stored and not there any more. A case may have more threads in this channel, known to us or not."""
         there = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
-        async with self._database.begin() as work:
-            said = await work.conversation.said_in(thread.bug_id, self._team, thread.channel, floor, end)
-            others = await work.threads.others(thread.bug_id, thread.channel, thread.thread_ts)
         gone = [message for message in said if message.slack_ts not in there]
-        for root in others if gone else ():
-            oldest = f"{min(Decimal(message.slack_ts) for message in gone) - 1:.6f}"
-            elsewhere = {str(message["ts"]) async for message in self._history.thread(thread.channel, root, oldest)}
+        if not gone:
+            return []
+        async with self._database.begin() as work:
+            others = await work.threads.others(thread.bug_id, thread.channel, thread.thread_ts)
+        for root in others:
+            since = min(Decimal(message.slack_ts) for message in gone) - 1
+            elsewhere = {str(message["ts"]) for message in await self._listed(thread, root, since)}
             gone = [message for message in gone if message.slack_ts not in elsewhere]
-        return [self._deletion(sides, message) for message in gone]
+            if not gone:
+                return []
+        return [message for message in gone if not await self._is_there(message)]
+
+    async def _is_there(self, message: StoredMessage) -> bool:
+        """Asked before each deletion: one that is inferred from a wrong list takes somebody's words for good."""
+        activity.heartbeat()
+        return await self._history.shows(message.channel, message.slack_ts)
 
     def _deletion(self, sides: _Sides, gone: StoredMessage) -> MissedEvent:
         identity = addressing.deletion_id(self._team, gone.channel, gone.slack_ts)

@@ -10,6 +10,7 @@ from threadline.contracts.bug import Forward, IntakeActivities
 from threadline.contracts.options import FETCH_ATTEMPTS
 from threadline.db.attachments import PendingFile
 from threadline.db.engine import Database
+from threadline.db.threads import ESCALATION, SUMMARY
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import CaseNotFound, Permanent, Transient
@@ -94,6 +95,10 @@ class LiveIntakeActivities(IntakeActivities):
             return None  # only our own metadata says whose thread it is
         try:
             async with self._database.begin() as work:
-                return (await work.overview.case(str(root.payload.get("bug_id", "")))).thread
+                report = (await work.overview.case(bug_id := str(root.payload.get("bug_id", "")))).thread
+                # Its post was sent and its registration lost: from here on the thread is the case's like any other.
+                kind = SUMMARY if root.payload.get("key") == f"{bug_id}:summary" else ESCALATION
+                await work.threads.register(bug_id, kind, thread.channel, thread.ts)
+                return report
         except CaseNotFound:
             return None

@@ -7,7 +7,7 @@ import structlog
 from temporalio import activity
 
 from threadline.contracts.bug import Escalation
-from threadline.contracts.catch_up import Repair, RepairKind, SweepActivities, Swept
+from threadline.contracts.catch_up import Repair, RepairKind, SweepActivities, Swept, Unsaid
 from threadline.db.engine import Database
 from threadline.db.sweep import OpenEscalation
 from threadline.domain import addressing
@@ -16,7 +16,7 @@ from threadline.domain.bug import Severity
 from threadline.domain.sla import Target
 
 PAGE = 100
-"""Cases that one activity asks Temporal about."""
+"""Cases, escalations or missing answers that one activity looks at."""
 GRACE = 900.0
 """Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
 
@@ -67,9 +67,9 @@ class LiveSweepActivities(SweepActivities):
         return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
 
     @activity.defn
-    async def sweep_clocks(self, limit: int) -> int:
+    async def sweep_clocks(self, after: int) -> Swept:
         async with self._database.begin() as work:
-            escalations = await work.sweep.open_escalations(limit)
+            escalations = await work.sweep.open_escalations(after, PAGE)
         started = 0
         for each in escalations:
             activity.heartbeat()
@@ -77,7 +77,7 @@ class LiveSweepActivities(SweepActivities):
                 continue
             await self._start_clock(each)
             started += 1
-        return started
+        return Swept(escalations[-1].id if len(escalations) == PAGE else 0, started)
 
     async def _start_clock(self, each: OpenEscalation) -> None:
         """From the moment when people were called: what was said since is not said again, since its keys are taken."""
@@ -89,9 +89,10 @@ class LiveSweepActivities(SweepActivities):
         _log.warning("sla_clock_revived", case=each.bug_id, escalation=each.number)
 
     @activity.defn
-    async def find_missing_answers(self, limit: int) -> list[Repair]:
+    async def find_missing_answers(self, after: int) -> Unsaid:
         async with self._database.begin() as work:
-            missing = await work.sweep.missing_answers(GRACE, limit)
+            missing = await work.sweep.missing_answers(GRACE, PAGE, after, owed=False)
         for answer in missing:
-            _log.error("answer_missing", case=answer.bug_id, turn=answer.turn, kind=answer.kind, owed=answer.owed)
-        return [Repair(each.bug_id, each.turn, RepairKind(each.kind)) for each in missing if not each.owed]
+            _log.error("answer_missing", case=answer.bug_id, turn=answer.turn, kind=answer.kind)
+        repairs = [Repair(each.bug_id, each.turn, RepairKind(each.kind)) for each in missing]
+        return Unsaid(missing[-1].id if len(missing) == PAGE else 0, repairs)

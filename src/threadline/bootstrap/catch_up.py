@@ -27,6 +27,7 @@ from threadline.contracts.bug import Escalation
 from threadline.db.engine import Database
 from threadline.domain import addressing
 from threadline.domain.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE, Thread
+from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent, Transient
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import RoutingConfig
@@ -72,7 +73,7 @@ def live_catch_up(
     return LiveCatchUpActivities(
         database,
         History(slack),
-        Handover(routing, dispatcher).signals,
+        Handover(routing, dispatcher).pass_on,
         followed_channels(channels),
         team=str(identity["team_id"]),
         bot_user=routing.bot_user_id,
@@ -162,6 +163,7 @@ async def check_catch_up() -> str:
     try:
         async with database.begin() as work:
             marks = {mark.channel: mark for mark in await work.followed.marks()}
+            troubled = await work.followed.troubled(time.time() - LOOK_BACK, _SHOWN)
             unstored = await work.followed.never_stored(_SHOWN)
             unsaid = await work.sweep.missing_answers(_LATE * interval, _SHOWN)
     finally:
@@ -177,6 +179,9 @@ async def check_catch_up() -> str:
                 f"Slack's history of {channel} was last compared {int((time.time() - mark.looked_at) / 60)} minutes "
                 f"ago: see the workflow {CATCH_UP_ID!r} and the schedule of that name in Temporal's UI."
             )
+    if troubled:
+        listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in troubled)
+        raise Permanent(f"Threads could not be compared with what is stored: {listed}")
     if unstored:
         raise Permanent(f"Messages were signalled again and again and never stored: {', '.join(unstored)}.")
     if unsaid:

@@ -18,7 +18,7 @@ _SILENT = 90.0
 """Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
 WORKFLOW_TYPES = (
     *(addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW, addressing.SLA_WORKFLOW),
-    *(addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_TICK_WORKFLOW),
+    *(addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_TICK_WORKFLOW, addressing.SWEEP_WORKFLOW),
 )
 _NAMED = 5
 """Workflows that are told by id."""

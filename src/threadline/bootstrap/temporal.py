@@ -22,6 +22,7 @@ from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.catch_up import CatchUpTickWorkflow, CatchUpWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
+from threadline.workflows.sweep import SweepWorkflow
 
 WORKFLOWS = (
     BugInvestigationWorkflow,
@@ -29,6 +30,7 @@ WORKFLOWS = (
     SLATrackingWorkflow,
     CatchUpWorkflow,
     CatchUpTickWorkflow,
+    SweepWorkflow,
 )
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8

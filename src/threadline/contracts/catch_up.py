@@ -77,10 +77,18 @@ class Repair:
 
 @dataclass(frozen=True)
 class Swept:
-    """`next`: where the following sweep of cases begins, 0 when all were seen; `revived`: cases that run again."""
+    """`next`: the case after which the following page begins, 0 when all were seen; `revived`: what runs again."""
 
     next: int
     revived: int = 0
+
+
+@dataclass(frozen=True)
+class Unsaid:
+    """A page of what was never said; `next` as in `Swept`."""
+
+    next: int
+    repairs: list[Repair] = field(default_factory=list)
 
 
 class CatchUpActivities(ABC):
@@ -109,7 +117,7 @@ class CatchUpActivities(ABC):
     @activity.defn
     @abstractmethod
     async def compare_threads(self, plan: LookPlan) -> Compared:
-        """Compare some threads with what is stored, and signal what is missing, oldest first."""
+        """Compare some threads with what is stored, and signal what is missing, oldest first within each case."""
 
 
 class SweepActivities(ABC):
@@ -122,10 +130,10 @@ class SweepActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def sweep_clocks(self, limit: int) -> int:
-        """Start the clock of each open escalation that has lost it, the newest first; returns how many."""
+    async def sweep_clocks(self, after: int) -> Swept:
+        """Start the clock of each open escalation that has lost it."""
 
     @activity.defn
     @abstractmethod
-    async def find_missing_answers(self, limit: int) -> list[Repair]:
-        """What finished and was not said, where no workflow is there to say it; told to the log in any case."""
+    async def find_missing_answers(self, after: int) -> Unsaid:
+        """What finished and was not said, where no workflow has it before it."""

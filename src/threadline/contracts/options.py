@@ -56,9 +56,9 @@ FORGE = Options(start_to_close=660, retry=_retry(2, 120), schedule_to_close=3600
 """After an hour without the code host people are told, and may ask again."""
 COSMETIC = Options(start_to_close=20, retry=_retry(5, 20, attempts=2), schedule_to_close=60)
 CLEANUP = Options(start_to_close=120, retry=_retry(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900)
-LOOK = Options(start_to_close=600, heartbeat=60, retry=_retry(1, 60))
+LOOK = Options(start_to_close=600, heartbeat=30, retry=_retry(1, 60))
 """Reading many pages of Slack at its pace; what was done is kept, so a lost worker costs no more than the heartbeat."""
-REPAIR = Options(start_to_close=60, retry=_retry(1, 30, attempts=3), schedule_to_close=180)
+REPAIR = Options(start_to_close=30, retry=_retry(1, 30, attempts=3), schedule_to_close=180)
 """Given up soon: the next sweep finds it again."""
 
 NEVER_GIVE_UP = frozenset(

@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import Update, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.tables import channel_marks, followed_threads, resent_messages, threads
+from threadline.db.tables import channel_marks, followed_threads, refused_messages, resent_messages, threads
 
 GONE = "gone"
 """What is shown of a thread whose root Slack does not have any more."""
@@ -44,11 +44,21 @@ FROM (SELECT channel, thread_ts FROM followed_threads WHERE active_at > :active_
       ORDER BY compared_at LIMIT :count) oldest
 WHERE f.channel = oldest.channel AND f.thread_ts = oldest.thread_ts
 """)
+_OLD_ROOTS_DUE = text("""
+INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, seen_at, due)
+SELECT t.channel, t.thread_ts, t.thread_ts::numeric, t.thread_ts::numeric, '', 0, true
+FROM threads t JOIN cases c ON c.bug_id = t.bug_id JOIN channel_marks m ON m.channel = t.channel
+WHERE c.status <> 'resolved' AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
+  AND t.thread_ts::numeric <= CAST(:active_since AS numeric)
+ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
+""")
+"""A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
 _BATCH = text("""
 WITH due AS (
     SELECT f.*, t.bug_id FROM followed_threads f
+    JOIN channel_marks m ON m.channel = f.channel AND m.error = ''
     LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
-    WHERE f.due
+    WHERE f.due AND f.compared_at <> :began
 ), first AS (SELECT * FROM due ORDER BY active_at, channel, thread_ts LIMIT :count)
 SELECT d.channel, d.thread_ts, d.shown, coalesce(d.bug_id, '') AS bug_id, coalesce(c.reporter_id, '') AS reporter_id,
        least(m.installed_at, extract(epoch FROM c.created_at) - 900) AS floor
@@ -114,8 +124,14 @@ class Followed:
     async def install(self, channels: Collection[str], now: float) -> None:
         """Remember when each channel was first followed; the first word stands."""
         if channels:
+            await self._unfollow(channels)
             rows = [{"channel": channel, "installed_at": Decimal(f"{now:.6f}"), "error": ""} for channel in channels]
             await self._connection.execute(insert(channel_marks).values(rows).on_conflict_do_nothing())
+
+    async def _unfollow(self, channels: Collection[str]) -> None:
+        """Forget the other channels: one that is followed again later begins anew, with nothing older than that."""
+        for table in (followed_threads, channel_marks):
+            await self._connection.execute(delete(table).where(table.c.channel.not_in(channels)))
 
     async def marks(self) -> list[ChannelMark]:
         mark = channel_marks.c
@@ -172,27 +188,57 @@ class Followed:
         await self._connection.execute(_MISS, {"channel": channel, "seen_at": began, "gone": GONE, **window})
 
     async def choose(self, active_since: float, *, count: int | None) -> None:
-        """Make threads due that show no change: those compared longest ago, `count` of them, or all."""
+        """Make threads due that show no change: those compared longest ago, `count` of them, or all.
+
+        With them, whatever their number, open cases' threads with a root from before `active_since`.
+        """
         which = {"active_since": active_since, "gone": GONE}
+        await self._connection.execute(_OLD_ROOTS_DUE, {**which, "active_since": Decimal(f"{active_since:.6f}")})
         if count is None:
             await self._connection.execute(_ALL_DUE, which)
         else:
             await self._connection.execute(_SOME_DUE, {**which, "count": count})
 
-    async def due(self, team: str, count: int) -> list[DueThread]:
-        """The due threads that were active first, with the others of their cases."""
-        rows = await self._connection.execute(_BATCH, {"team": team, "count": count})
+    async def due(self, team: str, count: int, began: float) -> list[DueThread]:
+        """The due threads that were active first, with the others of their cases, but for what this look has seen."""
+        rows = await self._connection.execute(_BATCH, {"team": team, "count": count, "began": began})
         return [DueThread(**row) for row in rows.mappings()]
 
-    async def count_due(self) -> int:
-        query = select(func.count()).select_from(followed_threads).where(followed_threads.c.due)
+    async def count_due(self, began: float) -> int:
+        """How many threads the look that began then has before it, in channels that can be read."""
+        row = followed_threads.c
+        readable = select(channel_marks).where(channel_marks.c.channel == row.channel, channel_marks.c.error == "")
+        query = select(func.count()).select_from(followed_threads)
+        query = query.where(row.due, row.compared_at != began, readable.exists())
         return int((await self._connection.execute(query)).scalar_one())
 
-    async def compared(self, thread: DueThread, as_of: str, now: float, error: str = "") -> None:
-        """A thread was compared in the state `as_of`; one that has changed since is due again at the next look."""
+    async def compared(self, thread: DueThread, began: float, *, again: bool = False) -> None:
+        """A look has compared a thread as it was shown; one that has changed since is due again at the next look.
+
+        `again`: so it is in any case.
+        """
+        done = {"compared": thread.shown, "compared_at": began, "due": again, "error": ""}
+        await self._connection.execute(_row_of(thread).values(done))
+
+    async def not_compared(self, thread: DueThread, began: float, error: str) -> None:
+        """A look had to leave a thread out, which stays due."""
+        await self._connection.execute(_row_of(thread).values(compared_at=began, error=error))
+
+    async def troubled(self, active_since: float, limit: int = 10) -> list[tuple[str, str, str]]:
+        """Threads that the last look at them had to leave out: channel, root and why."""
         row = followed_threads.c
-        which = update(followed_threads).where(row.channel == thread.channel, row.thread_ts == thread.thread_ts)
-        await self._connection.execute(which.values(compared=as_of, compared_at=now, due=False, error=error))
+        query = select(row.channel, row.thread_ts, row.error).where(row.error != "", row.active_at > active_since)
+        found = await self._connection.execute(query.order_by(row.active_at.desc()).limit(limit))
+        return [(channel, root, error) for channel, root, error in found]
+
+    async def refuse(self, message_id: str) -> None:
+        """Somebody who may not have a say wrote it; whoever they become later, it stays unsaid."""
+        await self._connection.execute(insert(refused_messages).values(message_id=message_id).on_conflict_do_nothing())
+
+    async def refused(self, ids: Collection[str]) -> set[str]:
+        """Which of these messages were refused."""
+        query = select(refused_messages.c.message_id).where(refused_messages.c.message_id.in_(ids))
+        return set((await self._connection.execute(query)).scalars())
 
     async def often_resent(self, ids: Collection[str]) -> set[str]:
         """Which of these messages were sent again so often that once more would not help."""
@@ -212,7 +258,13 @@ class Followed:
         """Drop what was last of interest before a moment."""
         old = func.to_timestamp(before)
         await self._connection.execute(delete(resent_messages).where(resent_messages.c.last_at < old))
+        await self._connection.execute(delete(refused_messages).where(refused_messages.c.refused_at < old))
         row = followed_threads.c
         of_a_case = select(threads).where(threads.c.channel == row.channel, threads.c.thread_ts == row.thread_ts)
-        stale = delete(followed_threads).where(row.active_at < before, ~row.due, ~of_a_case.exists())
+        stale = delete(followed_threads).where(row.active_at < before, ~of_a_case.exists())
         await self._connection.execute(stale)
+
+
+def _row_of(thread: DueThread) -> Update:
+    row = followed_threads.c
+    return update(followed_threads).where(row.channel == thread.channel, row.thread_ts == thread.thread_ts)

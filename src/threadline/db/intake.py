@@ -59,6 +59,10 @@ WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn
               WHERE m.bug_id = c.bug_id AND m.wakes AND m.turn IS NULL AND m.said_at < c.said_at)
 """)
 """After the end a close says nothing, unless it takes back what was about to reopen the case."""
+_LAST_CLOSE = text("""
+SELECT max(said_at) FROM bug_conversations WHERE bug_id = :bug_id AND message_type = 'close' AND turn = 0
+""")
+"""When that close was said which has ended the case: its ending takes the turn 0 for what it answers."""
 _OVERTAKEN = text("""
 UPDATE bug_conversations c SET wakes = false
 WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND c.wakes AND c.turn IS NULL
@@ -181,7 +185,11 @@ async def _insert(
     """Number and insert; returns what was not there. `before`: how many of this batch are stored already."""
     if not fresh:
         return []
-    rows = [_row(case, case.stored + before + number, message, error) for number, message in enumerate(fresh, start=1)]
+    closed = await _closed_until(connection, case)
+    rows = [
+        _row(case, closed, case.stored + before + number, message, error)
+        for number, message in enumerate(fresh, start=1)
+    ]
     files = [_file_row(case, message, file) for message in fresh for file in message.files]
     new = insert(bug_conversations).on_conflict_do_nothing(index_elements=["bug_id", "message_id"])
     async with connection.begin_nested():
@@ -191,7 +199,14 @@ async def _insert(
     return [message for message in fresh if message.id in stored]
 
 
-def _row(case: case_row.Case, seq: int, message: IncomingMessage, error: str) -> dict[str, object]:
+async def _closed_until(connection: AsyncConnection, case: case_row.Case) -> Decimal:
+    """What was said until then a close has answered, also when it arrives after it."""
+    if case.status != CaseStatus.RESOLVED:
+        return Decimal(-1)
+    return (await connection.execute(_LAST_CLOSE, {"bug_id": case.bug_id})).scalar_one() or Decimal(-1)
+
+
+def _row(case: case_row.Case, closed: Decimal, seq: int, message: IncomingMessage, error: str) -> dict[str, object]:
     return {
         "bug_id": case.bug_id,
         "seq": seq,
@@ -205,7 +220,7 @@ def _row(case: case_row.Case, seq: int, message: IncomingMessage, error: str) ->
         "said_at": seconds(message.ts),
         "correction_of": message.correction_of,
         "version": seconds(message.version) if message.version else Decimal(0),
-        "wakes": _wakes(message, CaseStatus(case.status)),
+        "wakes": seconds(message.ts) > closed and _wakes(message, CaseStatus(case.status)),
         "error": messages.clean(error),
     }
 

@@ -16,12 +16,13 @@ WHERE c.id > :after AND (c.status <> 'resolved' OR c.resolved_at > now() - inter
 ORDER BY c.id LIMIT :limit
 """)
 _CLOCKS = text("""
-SELECT c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
+SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
 JOIN slack_posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
-WHERE c.escalated AND c.status <> 'resolved' ORDER BY c.id DESC LIMIT :limit
+WHERE c.id > :after AND c.escalated AND c.status <> 'resolved' ORDER BY c.id LIMIT :limit
 """)
 _UNANSWERED = text("""
-SELECT c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question' ELSE 'findings' END AS kind,
+SELECT * FROM (
+SELECT c.id, c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question' ELSE 'findings' END AS kind,
        c.status = 'investigating' AND t.turn = c.turn AS owed
 FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
 WHERE t.finished_at < now() - make_interval(secs => :grace) AND t.finished_at > now() - interval '30 days'
@@ -33,13 +34,13 @@ WHERE t.finished_at < now() - make_interval(secs => :grace) AND t.finished_at > 
                   WHERE s.bug_id = c.bug_id AND s.at >= t.finished_at
                     AND s.reason IN ('reporter_closed', 'operator_cancelled', 'operator_resolved'))
 UNION ALL
-SELECT c.bug_id, c.turn, 'closing', false
+SELECT c.id, c.bug_id, c.turn, 'closing', false
 FROM cases c CROSS JOIN LATERAL (VALUES (c.channel), (c.summary_channel)) AS place (channel)
 WHERE c.status = 'resolved' AND c.resolved_at < now() - make_interval(secs => :grace)
   AND c.resolved_at > now() - interval '30 days' AND place.channel IS NOT NULL
   AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL
                   AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel)
-ORDER BY 1, 2 LIMIT :limit
+) unsaid WHERE id > :after AND (:owed OR NOT owed) ORDER BY id, turn LIMIT :limit
 """)
 """A question may go unsaid when the reporter wrote meanwhile, and an outcome when the case was closed; findings that
 could not be posted are made good by the notice that says so."""
@@ -56,8 +57,9 @@ class OpenCase:
 
 @dataclass(frozen=True)
 class OpenEscalation:
-    """`started`: when people were called, in seconds since 1970."""
+    """`id`: as in `OpenCase`; `started`: when people were called, in seconds since 1970."""
 
+    id: int
     bug_id: str
     number: int
     severity: Severity
@@ -68,9 +70,10 @@ class OpenEscalation:
 class MissingAnswer:
     """`kind`: the `question` or the `findings` of a turn, or how the case ended (`closing`).
 
-    `owed`: the case's workflow has it before it, and says it as soon as it can.
+    `owed`: the case's workflow has it before it, and says it as soon as it can. `id`: as in `OpenCase`.
     """
 
+    id: int
     bug_id: str
     turn: int
     kind: str
@@ -86,11 +89,17 @@ class Sweep:
         rows = await self._connection.execute(_OPEN, {"after": after, "limit": limit})
         return [OpenCase(row.id, row.bug_id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
-    async def open_escalations(self, limit: int) -> list[OpenEscalation]:
-        rows = await self._connection.execute(_CLOCKS, {"limit": limit})
-        return [OpenEscalation(row.bug_id, row.escalations, Severity(row.severity), row.claimed_at) for row in rows]
+    async def open_escalations(self, after: int, limit: int) -> list[OpenEscalation]:
+        rows = await self._connection.execute(_CLOCKS, {"after": after, "limit": limit})
+        return [
+            OpenEscalation(row.id, row.bug_id, row.escalations, Severity(row.severity), row.claimed_at) for row in rows
+        ]
 
-    async def missing_answers(self, grace: float, limit: int) -> list[MissingAnswer]:
-        """What finished longer than `grace` seconds ago and was not said."""
-        rows = await self._connection.execute(_UNANSWERED, {"grace": grace, "limit": limit})
+    async def missing_answers(
+        self, grace: float, limit: int, after: int = 0, *, owed: bool = True
+    ) -> list[MissingAnswer]:
+        """What finished longer than `grace` seconds ago and was not said, in order; `owed`: also what a workflow will
+        say."""
+        which = {"grace": grace, "limit": limit, "after": after, "owed": owed}
+        rows = await self._connection.execute(_UNANSWERED, which)
         return [MissingAnswer(**row) for row in rows.mappings()]

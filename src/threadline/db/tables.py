@@ -292,3 +292,10 @@ resent_messages = Table(
     _must("times", Integer()),
     _must("last_at", _MOMENT),
 )
+
+refused_messages = Table(
+    "refused_messages",
+    metadata,
+    Column("message_id", Text, primary_key=True),
+    _must("refused_at", _MOMENT),
+)

@@ -14,6 +14,9 @@ CATCH_UP_TICK_WORKFLOW = "CatchUpTickWorkflow"
 CATCH_UP_ID = "catch-up"
 """Of the one catch-up that runs at a time, and of the schedule that starts it."""
 
+SWEEP_WORKFLOW = "SweepWorkflow"
+SWEEP_ID = "sweep"
+
 INCOMING_MESSAGE = "incoming_message"
 CLOSE_REQUESTED = "close_requested"
 LOOK = "look"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 LOOK_BACK = 30 * 86_400.0
@@ -9,6 +10,16 @@ LOOK_BACK = 30 * 86_400.0
 
 QUIET = 60.0
 """Seconds: what was said later may still be on its way to the database by the ordinary road."""
+
+
+class Passed(StrEnum):
+    """What became of something that was found."""
+
+    SIGNALLED = "signalled"
+    LEFT = "left"
+    """It is nobody's business, as most is."""
+    REFUSED = "refused"
+    """Whoever wrote it may not have a say."""
 
 
 @dataclass

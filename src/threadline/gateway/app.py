@@ -103,7 +103,8 @@ class Gateway:
         """
         self._check()
         identity = await _identify(self._slack)
-        intake = Intake(self._routing(identity), Dispatcher(self._temporal, self._threads, await self._door(identity)))
+        dispatcher = Dispatcher(self._temporal, self._threads, await self._door(identity))
+        intake = Intake(self._routing(identity), dispatcher, self._catch_up)
         bolt = bolt_app(intake, identity, self._slack)
         async with AsyncExitStack() as opened:
             if self._catch_up:

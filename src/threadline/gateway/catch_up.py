@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from collections.abc import Callable
 
 import structlog
 from temporalio.client import Client
@@ -21,24 +22,39 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class CatchUpRequests:
-    """Asks in the background: nobody's event waits for it."""
+    """Asks in the background: nobody's event waits for it. `clock`: seconds, rising."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
         self._asking: set[asyncio.Task[None]] = set()
         self._lost_at = -math.inf
+        self._refusing_since = math.inf
 
     def connected(self) -> None:
         """A connection stands: the first of this process, or a new one."""
-        deep = time.monotonic() - self._lost_at > _GAP
+        deep = self._clock() - self._lost_at > _GAP
         self.in_touch()
+        self._request(deep=deep)
+
+    def not_accepted(self) -> None:
+        """An event could not be handed over, so Slack may give it up."""
+        self._refusing_since = min(self._refusing_since, self._clock())
+
+    def accepted(self) -> None:
+        """An event was handed over. Slack's connection may have stood all the while that none could be."""
+        if self._clock() - self._refusing_since > _GAP:
+            self._request(deep=True)
+        self._refusing_since = math.inf
+
+    def _request(self, *, deep: bool) -> None:
         task = asyncio.create_task(self._ask(deep=deep))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
     def in_touch(self) -> None:
         """Slack was heard of: a gap begins here at the earliest."""
-        self._lost_at = time.monotonic()
+        self._lost_at = self._clock()
 
     async def close(self) -> None:
         for task in tuple(self._asking):

@@ -15,6 +15,8 @@ from threadline.gateway.events import Ignored, IgnoreReason, Route
 KEPT = 3600.0
 """Seconds for which an answer counts; somebody who becomes a guest is noticed after that."""
 
+REFUSALS = frozenset({IgnoreReason.STRANGER, IgnoreReason.OTHER_COMPANY, IgnoreReason.GUEST})
+
 _PATIENCE = 1.0
 """Seconds that an event waits for Slack's answer. The question goes on, and the next delivery finds its answer."""
 

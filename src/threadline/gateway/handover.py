@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from threadline.domain.catch_up import Passed
 from threadline.gateway.dispatch import Dispatcher, Outcome
+from threadline.gateway.doorkeeper import REFUSALS
 from threadline.gateway.events import RoutingConfig, route
 
 
@@ -22,6 +24,9 @@ class Handover:
         """
         return await self._dispatcher.dispatch(route(body, self._config))
 
-    async def signals(self, body: Mapping[str, Any]) -> bool:
-        """The same, told as whether anything was signalled."""
-        return await self.take(body) in set(Outcome)
+    async def pass_on(self, body: Mapping[str, Any]) -> Passed:
+        """The same, told as the catch-up wants to know it."""
+        outcome = await self.take(body)
+        if outcome in REFUSALS:
+            return Passed.REFUSED
+        return Passed.SIGNALLED if outcome in set(Outcome) else Passed.LEFT

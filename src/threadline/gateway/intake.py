@@ -16,7 +16,8 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.gateway.dispatch import Dispatcher, NotAccepted
+from threadline.gateway.catch_up import CatchUpRequests
+from threadline.gateway.dispatch import Dispatcher, NotAccepted, Outcome
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.handover import Handover
 
@@ -24,9 +25,13 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class Intake:
-    """Takes events until it is drained, counts what becomes of them, and knows how many are on their way."""
+    """Takes events until it is drained, counts what becomes of them, and knows how many are on their way.
 
-    def __init__(self, config: RoutingConfig, dispatcher: Dispatcher) -> None:
+    `catch_up` is told whether they can be handed over.
+    """
+
+    def __init__(self, config: RoutingConfig, dispatcher: Dispatcher, catch_up: CatchUpRequests | None = None) -> None:
+        self._catch_up = catch_up
         self._handover = Handover(config, dispatcher)
         self.in_flight = 0
         self._landed = asyncio.Event()
@@ -42,9 +47,13 @@ class Intake:
             outcome = await self._handover.take(body)
         except NotAccepted as refused:
             self.counts["not_accepted"] += 1
+            if self._catch_up:
+                self._catch_up.not_accepted()
             _log.error("event_not_accepted", why=str(refused), cause=repr(refused.__cause__))
             return HTTPStatus.INTERNAL_SERVER_ERROR
         self.counts[outcome] += 1
+        if self._catch_up and outcome in set(Outcome):  # what is ignored says nothing of Temporal
+            self._catch_up.accepted()
         _log.debug("event_taken", outcome=outcome)
         return HTTPStatus.OK
 

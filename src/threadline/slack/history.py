@@ -43,12 +43,27 @@ class History:
         self._slack = slack
         self._pace = pace or Pace()
 
-    async def page(self, channel: str, oldest: str, latest: str) -> list[Raw]:
-        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first."""
-        await self._pace.turn()
+    async def page(self, channel: str, oldest: str, latest: str) -> tuple[list[Raw], bool]:
+        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first.
+
+        With it, whether older messages follow: Slack may show fewer than were asked for, or none, although there are.
+        """
         fetch = partial(self._slack.client.conversations_history, channel=channel)
-        page = await messages_page(fetch, channel, oldest=oldest, latest=latest, limit=PAGE)
-        return list(page.get("messages") or ())
+        shown, cursor, more = list[Raw](), None, True
+        while more and not shown:
+            await self._pace.turn()
+            page = await messages_page(fetch, channel, oldest=oldest, latest=latest, limit=PAGE, cursor=cursor)
+            shown, cursor = list(page.get("messages") or ()), _next_cursor(page)
+            more = bool(cursor or (shown and page.get("has_more")))
+        return shown, more
+
+    async def shows(self, channel: str, ts: str) -> bool:
+        """Whether a message is there, in whichever thread: Slack finds a reply by its own timestamp."""
+        fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=ts)
+        await self._pace.turn()
+        page = await messages_page(fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2)
+        found = page.get("messages") or ()
+        return any(message.get("ts") == ts and message.get("subtype") != "tombstone" for message in found)
 
     async def thread(self, channel: str, root: str, oldest: str) -> AsyncIterator[Raw]:
         """A thread's root, whatever its age, and its replies since `oldest`; nothing when the thread is gone."""
@@ -61,6 +76,10 @@ class History:
                 if message["ts"] not in seen:  # the root comes with every page
                     seen.add(message["ts"])
                     yield message
-            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            cursor = _next_cursor(page)
             if not cursor:
                 return
+
+
+def _next_cursor(page: Raw) -> str | None:
+    return (page.get("response_metadata") or {}).get("next_cursor") or None

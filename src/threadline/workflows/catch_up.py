@@ -1,5 +1,6 @@
-"""The catch-up's workflow: one look at a time at what Slack shows, then a sweep over the cases."""
+"""The catch-up's workflow: one look at a time at what Slack shows."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from temporalio import workflow
@@ -7,25 +8,18 @@ from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadySt
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts import options
-    from threadline.contracts.bug import SlackActivities, TurnRef
     from threadline.contracts.catch_up import (
         CatchUpActivities,
         LookPlan,
         PageRequest,
-        Repair,
-        RepairKind,
-        SweepActivities,
         Window,
         WindowDone,
     )
     from threadline.domain import addressing, catch_up
     from threadline.domain.catch_up import CatchUpState
 
-from threadline.workflows.calls import attempt, call, fault_of
-
-_MOST = 200
-"""Escalations and missing answers that one sweep looks at; the next one sees the others."""
+from threadline.workflows.calls import call, fault_of
+from threadline.workflows.sweep import SweepWorkflow
 
 
 @workflow.defn(name=addressing.CATCH_UP_WORKFLOW)
@@ -47,7 +41,6 @@ class CatchUpWorkflow:
         while True:
             deep, state.deep, state.asked = state.deep, False, False
             quiet = await self._look_once(deep=deep)
-            await self._tidy()
             if state.after and not state.asked:
                 state.after = False
                 await self._wait(quiet)
@@ -92,60 +85,31 @@ class CatchUpWorkflow:
             return fault_of(error).words
         return ""
 
-    async def _tidy(self) -> None:
-        """Sweep; what stands in its way keeps nobody's message from being looked for."""
-        try:
-            await self._sweep()
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            workflow.logger.error("sweep_broke_off", extra={"reason": fault_of(error).words})
-
-    async def _sweep(self) -> None:
-        workflow.set_current_details("Looking whether every open case has its workflow, and every turn its answer.")
-        after, first = 0, True
-        while after or first:
-            swept = await call(SweepActivities.sweep_cases, after, summary=f"cases after {after}")
-            after, first = swept.next, False
-        await call(SweepActivities.sweep_clocks, _MOST, summary="clocks of open escalations")
-        missing = await call(SweepActivities.find_missing_answers, _MOST, summary="turns without their answer")
-        for repair in missing:
-            await self._repair(repair)
-
-    async def _repair(self, repair: Repair) -> None:
-        """Say what was not said; every post has a key, so what has been said by now is not said twice."""
-        turn = TurnRef(repair.bug_id, repair.turn)
-        if repair.kind is RepairKind.CLOSING:
-            await attempt(SlackActivities.post_closing, turn.bug_id, summary="say how it ended", chosen=options.REPAIR)
-        elif repair.kind is RepairKind.QUESTION:
-            ask = SlackActivities.post_clarification_question
-            await attempt(ask, turn, summary="ask the reporter", chosen=options.REPAIR)
-        else:
-            opening = SlackActivities.create_summary_thread
-            await attempt(opening, turn.bug_id, summary="open the summary thread", chosen=options.REPAIR)
-            findings = SlackActivities.post_investigation_results
-            await attempt(findings, turn, summary="post findings", chosen=options.REPAIR)
-
 
 @workflow.defn(name=addressing.CATCH_UP_TICK_WORKFLOW)
 class CatchUpTickWorkflow:
-    """What the schedule starts: a schedule adds the time to its workflow's id, and the catch-up has one id alone."""
+    """What the schedule starts: a schedule adds the time to its workflow's id, and what it starts has one id alone."""
 
     @workflow.run
     async def run(self) -> str:
-        """Start the catch-up unless it runs, which is as good."""
-        try:
-            await workflow.start_child_workflow(
-                CatchUpWorkflow.run,
-                CatchUpState(),
-                id=addressing.CATCH_UP_ID,
-                parent_close_policy=ParentClosePolicy.ABANDON,
-                cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            )
-        except WorkflowAlreadyStartedError:
-            return "it runs already"
-        except FailureError as error:
-            if is_cancelled_exception(error):
-                raise
-            return "not started"
-        return "started"
+        """Start the sweep and the catch-up unless they run, which is as good; neither waits for the other."""
+        await _start(SweepWorkflow.run, addressing.SWEEP_ID)
+        return await _start(CatchUpWorkflow.run, addressing.CATCH_UP_ID, CatchUpState())
+
+
+async def _start(run: Callable[..., Awaitable[str]], identity: str, *given: CatchUpState) -> str:
+    try:
+        await workflow.start_child_workflow(
+            run,
+            args=given,
+            id=identity,
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+        )
+    except WorkflowAlreadyStartedError:
+        return "it runs already"
+    except FailureError as error:
+        if is_cancelled_exception(error):
+            raise
+        return "not started"
+    return "started"

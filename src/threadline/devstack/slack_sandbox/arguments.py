@@ -13,7 +13,9 @@ _FALSE = ("", "0", "false")
 class Arguments:
     """Reads one call's arguments by the types that Slack's methods want; what is missing is empty."""
 
-    def __init__(self, given: dict[str, Any], base_url: str) -> None:
+    def __init__(self, given: dict[str, Any], base_url: str, most: int | None = None) -> None:
+        """`most`: what a page shows at most, whatever the call asks for."""
+        self.most = most
         self._given = given
         self.base_url = base_url
 

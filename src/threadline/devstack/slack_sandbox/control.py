@@ -153,7 +153,7 @@ class Control:
         return {"user": self._workspace.add_user(user).as_slack()}
 
     async def order_fault(self, given: Json) -> Json:
-        """`{fault, count?, seconds?, method?, copies?}`; `fault` is the name of a method of `Faults`."""
+        """`{fault, count?, seconds?, method?, copies?, items?}`; `fault` is the name of a method of `Faults`."""
         count, seconds = int(given.get("count", 1)), float(given.get("seconds", 1.0))
         orders: dict[str, Callable[[], None]] = {
             "duplicate": lambda: self._faults.duplicate(count, int(given.get("copies", 2))),
@@ -164,6 +164,7 @@ class Control:
             "fail_before": lambda: self._faults.fail_before(given["method"], count),
             "fail_after": lambda: self._faults.fail_after(given["method"], count),
             "slow": lambda: self._faults.slow(given["method"], seconds, count),
+            "short": lambda: self._faults.short(given["method"], int(given["items"]), count),
         }
         order = orders.get(given["fault"])
         if order is None:

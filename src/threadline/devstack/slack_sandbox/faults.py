@@ -5,18 +5,20 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow"]
+CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short"]
 
 
 @dataclass(frozen=True)
 class CallFault:
     """What happens to one call: `seconds` is Retry-After for `rate_limited`, the delay of the answer for `slow`.
 
-    With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out.
+    With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out. `items`
+    is the most that a page shows for `short`.
     """
 
     kind: CallFaultKind
     seconds: float = 0.0
+    items: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,10 @@ class Faults:
     def slow(self, method: str, seconds: float, count: int = 1) -> None:
         """The next `count` calls of `method` are carried out at once, and answer after `seconds`."""
         self._order(method, CallFault("slow", seconds), count)
+
+    def short(self, method: str, items: int, count: int = 1) -> None:
+        """The next `count` pages of `method` show at most `items`, or none, although there is more."""
+        self._order(method, CallFault("short", items=items), count)
 
     def ordered(self, method: str) -> int:
         """How many orders for calls of `method` are not used up yet."""

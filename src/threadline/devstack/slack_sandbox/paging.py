@@ -31,7 +31,7 @@ def page(
     if size < 1:
         raise Refused("invalid_limit")
     start = _start(given.text("cursor"), keys)
-    end = start + min(size, most)
+    end = start + min(size, most if given.most is None else given.most)
     return list(items[start:end]), _cursor(keys[end]) if end < len(keys) else ""
 
 

@@ -36,19 +36,19 @@ class WebApi:
             return JSONResponse({"ok": False, "error": "ratelimited"}, status_code=429, headers=headers)
         if fault and fault.kind == "error_before":
             return _broken()
-        answer = await self._answer(method, request)
+        answer = await self._answer(method, request, fault.items if fault and fault.kind == "short" else None)
         if fault and fault.kind == "slow":
             await asyncio.sleep(fault.seconds)
         return _broken() if fault and fault.kind == "error_after" else JSONResponse(answer)
 
-    async def _answer(self, method: str, request: Request) -> Json:
+    async def _answer(self, method: str, request: Request, most: int | None = None) -> Json:
         try:
             given = await arguments.read(request)
             call = self._methods.get(method)
             if call is None:
                 return {"ok": False, "error": "unknown_method", "req_method": method}
             _authenticate(method, bearer(request) or str(given.get("token") or ""))
-            return {"ok": True} | call(Arguments(given, self._base_url))
+            return {"ok": True} | call(Arguments(given, self._base_url, most))
         except Refused as refused:
             return {"ok": False, "error": refused.error} | refused.details
 

@@ -13,4 +13,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("DROP TABLE resent_messages, followed_threads, channel_marks")
+    op.execute("DROP TABLE refused_messages, resent_messages, followed_threads, channel_marks")

@@ -27,3 +27,8 @@ CREATE TABLE resent_messages (
     times int NOT NULL CHECK (times > 0),
     last_at timestamptz NOT NULL DEFAULT now()
 );
+
+CREATE TABLE refused_messages (
+    message_id text PRIMARY KEY,
+    refused_at timestamptz NOT NULL DEFAULT now()
+);

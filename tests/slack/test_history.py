@@ -1,0 +1,44 @@
+"""What a channel and a thread show, although Slack gives it out in pieces as it likes."""
+
+import pytest
+
+from threadline.devstack.slack_sandbox import SlackSandbox
+from threadline.devstack.slack_sandbox.identity import REPORTER, REPORTS
+from threadline.slack.client import Slack
+from threadline.slack.history import History
+
+
+@pytest.mark.promise("catch-up:report:missed")
+async def test_a_short_page_or_an_empty_one_is_not_the_last(sandbox: SlackSandbox, slack: Slack) -> None:
+    said = [sandbox.workspace.post(REPORTS, REPORTER, f"report {number}").ts for number in range(5)]
+    history, latest, seen, more = History(slack), f"{float(said[-1]) + 1:.6f}", list[str](), True
+    sandbox.faults.short("conversations.history", 0)
+    sandbox.faults.short("conversations.history", 2, count=2)
+    while more:
+        page, more = await history.page(REPORTS, "0", latest)
+        seen += [str(message["ts"]) for message in page]
+        latest = seen[-1]
+    assert seen == said[::-1]
+
+
+@pytest.mark.promise("catch-up:report:missed")
+async def test_a_thread_that_comes_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: Slack) -> None:
+    root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
+    replies = [sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts for _ in range(4)]
+    sandbox.faults.short("conversations.replies", 2)
+    sandbox.faults.short("conversations.replies", 0)
+    shown = [message["ts"] async for message in History(slack).thread(REPORTS, root, "0")]
+    assert shown == [root, *replies]
+
+
+async def test_a_message_is_there_until_it_is_deleted(sandbox: SlackSandbox, slack: Slack) -> None:
+    history = History(slack)
+    root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
+    reply = sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts
+    assert await history.shows(REPORTS, root)
+    assert await history.shows(REPORTS, reply)
+    sandbox.workspace.delete(REPORTS, root)
+    assert not await history.shows(REPORTS, root), "a tombstone stands there"
+    assert await history.shows(REPORTS, reply)
+    sandbox.workspace.delete(REPORTS, reply)
+    assert not await history.shows(REPORTS, reply)
