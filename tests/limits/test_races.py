@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from temporalio import activity
 
+from tests.chaos.plan import dice_of
 from tests.limits.scene import Ground, connected
-from tests.storm.plan import dice
 from tests.workflows.house import Agent, outcome
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action, Limits
@@ -58,7 +58,7 @@ class AmidTheEnd(Agent):
 
 @pytest.mark.promise("limits:signal:during-completion")
 async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> None:
-    numbers, throws, over = itertools.count(1), dice("1"), asyncio.Event()
+    numbers, throws, over = itertools.count(1), dice_of("1"), asyncio.Event()
 
     async def write(bug_id: str) -> None:
         await asyncio.sleep(throws.uniform(0, AMID))
