@@ -50,6 +50,9 @@ the product to it. Paths are relative to `src/threadline/` or to the repository.
 
 This page is written by `make guarantees` from `tests/promises/`, and a test fails when it is out of date, when a
 promise has no test, or when a test names no promise: change the promise there, and not here.
+
+More about some of it: [chaos, by the figures](chaos.md), [what it costs](performance.md), [which secrets are
+recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md).
 """
 
 APPENDIX = """
