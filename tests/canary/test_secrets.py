@@ -1,5 +1,6 @@
 """Secrets never reach Temporal, whether it is encrypted or not: the gateway has taken them out by then."""
 
+import time
 from pathlib import Path
 
 import asyncpg
@@ -44,7 +45,7 @@ async def test_no_secret_reaches_temporals_file_also_without_keys(
         await say(
             home,
             f"and Slack's {SECRETS['reply']}",
-            "1900000000.000001",
+            f"{time.time():.6f}",
             thread_ts=home.thread.ts,
             parent_user_id=REPORTER,
         )
