@@ -207,9 +207,11 @@ async def _closed_until(connection: AsyncConnection, case: case_row.Case) -> Dec
 
 
 def _row(case: case_row.Case, closed: Decimal, seq: int, message: IncomingMessage, error: str) -> dict[str, object]:
+    answered = seconds(message.ts) <= closed
     return {
         "bug_id": case.bug_id,
         "seq": seq,
+        "turn": 0 if answered else None,
         "message_id": message.id,
         "sender_type": message.sender_type,
         "sender_id": message.sender_id,
@@ -220,7 +222,7 @@ def _row(case: case_row.Case, closed: Decimal, seq: int, message: IncomingMessag
         "said_at": seconds(message.ts),
         "correction_of": message.correction_of,
         "version": seconds(message.version) if message.version else Decimal(0),
-        "wakes": seconds(message.ts) > closed and _wakes(message, CaseStatus(case.status)),
+        "wakes": not answered and _wakes(message, CaseStatus(case.status)),
         "error": messages.clean(error),
     }
 
