@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 
 import psycopg
@@ -47,11 +48,11 @@ async def test_doctor_names_each_thing_that_a_deployment_lacks(stack: Stack) -> 
         _as_owner(stack, "REVOKE SELECT ON cases FROM threadline_agent")
         await stack.slack.post("channels/join", channel=SUMMARIES, user=BOT_USER)
     assert code == 1
-    assert "FAIL agents' database" in told
     assert "it may read cases" in told
-    assert "FAIL channels" in told
     assert "invite it there" in told
-    assert told.count("FAIL") == 2
+    failed = set(re.findall(r"FAIL ([^:]+):", told))
+    # A look of the catch-up that falls into these seconds cannot read the channel either, and says so.
+    assert failed - {"catch-up"} == {"agents' database", "channels"}, told
 
 
 def _as_owner(stack: Stack, statement: str) -> None:
