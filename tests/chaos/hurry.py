@@ -6,7 +6,7 @@ from functools import partial
 
 from threadline.activities import sweeping, turns
 from threadline.activities.catch_up import LiveCatchUpActivities
-from threadline.bootstrap import catch_up, gateway, workers
+from threadline.bootstrap import agents, catch_up, gateway, workers
 from threadline.contracts import options
 from threadline.domain import retrying
 from threadline.slack import history, posts
@@ -38,6 +38,7 @@ def hurry() -> None:
     turns.LEASE, turns.BEAT = 8.0, 1.0
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
+    agents.SWEEP = 5.0
     sweeping.GRACE = ANSWER
     vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, quiet=QUIET))
     vars(history).update(

@@ -38,6 +38,12 @@ _OPEN = text("""
 SELECT bug_id, status, thread_ts, escalated FROM cases
 WHERE status <> 'resolved' AND channel = :channel AND thread_ts = ANY(:roots)
 """)
+_ENDS_UNSAID = text("""
+SELECT count(*) FROM cases c
+WHERE status = 'resolved' AND channel = :channel AND thread_ts = ANY(:roots)
+  AND NOT EXISTS (SELECT FROM slack_posts p
+                  WHERE p.ts IS NOT NULL AND p.key = c.bug_id || ':closing:' || c.closings || ':' || c.channel)
+""")
 
 _HAPPENED = text("""
 SELECT (SELECT count(*) FROM case_transitions WHERE reason = 'reopened' AND at > :since) AS reopened,
@@ -156,16 +162,17 @@ class _Calm:
         return [each for each in ids if not each.startswith(addressing.CATCH_UP_ID)]
 
     async def _unfinished(self) -> int:
-        """Cases that are open, or not there yet; those that are with people are resolved at their word."""
+        """Cases that are open, not there yet, or ended in silence; people resolve those that are with them."""
         roots = [tale.root.ts for tale in self._people.tales]
         channel = {"channel": identity.REPORTS, "roots": roots}
         async with self._stage.database.begin() as work:
             rows = list(await work.connection.execute(_OPEN, channel))
             known = len(list(await work.connection.execute(oracle._CASES, channel)))
+            unsaid = int(await work.connection.scalar(_ENDS_UNSAID, channel) or 0)
         for row in rows:
             if row.escalated and row.status in ("escalated", "pending_verification"):
                 await self._resolve(row.bug_id, row.thread_ts)
-        return len(rows) + len(roots) - known
+        return len(rows) + len(roots) - known + unsaid
 
     async def _resolve(self, bug_id: str, root: str) -> None:
         now = f"{time.time():.6f}"

@@ -65,9 +65,12 @@ class Case:
     def add(self, sender: str, text: str) -> None:
         self._conversation.append((sender, text))
 
-    async def turn(self, *sentences: str, state: str = "awaiting_reporter", fix: bool = False) -> dict[str, Any]:
-        """Run a turn on what was added since the last one, and give its structured output."""
+    async def turn(
+        self, *sentences: str, state: str = "awaiting_reporter", fix: bool = False, again: bool = False
+    ) -> dict[str, Any]:
+        """Run a turn on what was added since the last one, or `again` on the last message, and give its output."""
         self._turn += 1
+        self._seen -= again
         self.calls.clear()
         kind = f"continuation, state {state}" if self._turn > 1 else "initial"
         fresh = [fence(at, *said) for at, said in self._numbered() if at > self._seen and said[0] != "bot"]
@@ -173,6 +176,11 @@ async def test_a_case_goes_from_a_question_to_findings_to_a_fix_to_its_end(case:
     assert case.changes() == "M shop/cart.py"
     assert passes(case.shop, PLANTED_BUGS["shop/cart.py"], "tests.test_cart")
 
+    again = await case.turn(MAY_NOT_ASK, MAY_EDIT, state="awaiting_dev", fix=True, again=True)
+    assert again["action"] == "post_findings"
+    assert "made already (sample-shop/shop/cart.py, line" in again["summary"]
+    assert case.changes() == "M shop/cart.py"
+
     case.add("developer", "The PR is merged and it works.")
     assert (await case.turn(state="awaiting_dev"))["action"] == "resolved"
 
@@ -232,6 +240,15 @@ def test_what_the_prompt_brought_stays_new_when_the_conversation_marks_it_as_rea
     case = case_file.read([prompt], "").having_read(page)
     assert [said.text for said in case.messages] == ["the cart", "please fix it"]
     assert case.wants_fix
+
+
+def test_what_was_read_before_its_turn_came_is_heeded_in_its_turn_and_alarms_nobody_twice() -> None:
+    merged = fence(2, "developer", "the security fix is merged", read=True)
+    prompt = f"Case BUG-7, turn 3 (continuation, state x)\n{merged}"
+    case = case_file.read([prompt], "").having_read(fence(1, "developer", "fix it", read=True))
+    assert [said.number for said in case.news] == [2]
+    assert case.is_done
+    assert case.alarm is None
 
 
 @pytest.mark.parametrize("report", [VAGUE, "It is broken", "nothing works any more :(", "Customers complain", "👻", ""])

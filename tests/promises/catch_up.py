@@ -127,14 +127,20 @@ SWEEP = Area(
             "the due flags of the case's row, looked at for 60 days after its end (`db/sweep.py`).",
         ),
         Promise(
+            "sweep:terminated:end",
+            "How a case ended is said, and its files are removed, also when its run was terminated in between.",
+            "the ledger of posts, compared with the ends of cases: the next run says it first (`open_case`).",
+            ("For 30 days after the end.",),
+        ),
+        Promise(
             "sweep:terminated:unanswered",
             "A case that went on without the reporter's answer still does after a Terminate.",
             "the reason of its last transition, which the next run reads (`open_case`).",
         ),
         Promise(
             "sweep:answer:said",
-            "A turn that finished, or a case that ended, and was never said is said.",
-            "the ledger of posts, compared with turns and closings (`db/sweep.py`); each post has its key.",
+            "A turn that finished and was never said is said.",
+            "the ledger of posts, compared with turns (`db/sweep.py`); each post has its key.",
             (
                 "Not before 15 minutes have passed, and not after 30 days.",
                 "Of a post in several parts only the first is looked for.",

@@ -104,38 +104,55 @@ async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(
 
 
 @pytest.mark.promise("sweep:answer:said")
-@pytest.mark.parametrize(
-    ("lost", "moved"),
-    [
-        ("BUG-1:turn:1:findings", "UPDATE agent_turns SET finished_at = now() - interval '1 hour'"),
-        (
-            f"BUG-1:closing:1:{identity.REPORTS}",
-            "UPDATE cases SET resolved_at = now() - interval '1 hour' WHERE status = 'resolved'",
-        ),
-    ],
-)
-async def test_what_finished_and_was_never_said_is_said(home: House, lost: str, moved: str) -> None:
+async def test_what_finished_and_was_never_said_is_said(home: House) -> None:
+    lost = "BUG-1:turn:1:findings"
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    if "closing" in lost:
-        await home.reporter("never mind", "close")
-        await home.until_status(CaseStatus.RESOLVED)
-
-    async def said() -> bool:
-        return bool(posts_with(home, lost))
-
-    await home.until(said, lost)
-    for place in home.slack.workspace.channels.values():
-        for ts in [ts for ts in posts_with(home, lost) if ts in place.messages]:
-            home.slack.workspace.delete(place.id, ts)
-    assert await change(home, f"DELETE FROM slack_posts WHERE key = '{lost}'") == 1  # noqa: S608 - a key of ours
+    await unsay(home, lost)
     await sweep(home)
     assert not posts_with(home, lost), "what ended a moment ago may still be on its way"
-    assert await change(home, moved) == 1
+    assert await change(home, "UPDATE agent_turns SET finished_at = now() - interval '1 hour'") == 1
     await sweep(home)
-    await home.until(said, lost)
+    await until_posted(home, lost)
     await sweep(home)
     assert len(posts_with(home, lost)) == 1
+
+
+@pytest.mark.promise("sweep:terminated:end")
+@pytest.mark.parametrize("channel", [identity.REPORTS, identity.SUMMARIES])
+async def test_how_a_case_ended_is_said_by_a_run_after_the_one_that_was_terminated(home: House, channel: str) -> None:
+    lost = f"BUG-1:closing:1:{channel}"
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    await home.reporter("never mind", "close")
+    await home.until_status(CaseStatus.RESOLVED)
+    await until_ended(home, addressing.bug_workflow_id(home.thread))
+    removed = home.agent.cleaned.count("BUG-1")
+    await unsay(home, lost)
+    await sweep(home)
+    await until_posted(home, lost)
+    await until_ended(home, addressing.bug_workflow_id(home.thread))
+    assert home.agent.cleaned.count("BUG-1") == removed + 1
+    last = (await home.handle.describe()).run_id
+    await sweep(home)
+    assert (await home.handle.describe()).run_id == last, "all is said, and nothing runs again"
+    assert len(posts_with(home, lost)) == 1
+
+
+async def unsay(home: House, key: str) -> None:
+    """As if the bot had never posted this, neither in Slack nor in the ledger."""
+    await until_posted(home, key)
+    for place in home.slack.workspace.channels.values():
+        for ts in [ts for ts in posts_with(home, key) if ts in place.messages]:
+            home.slack.workspace.delete(place.id, ts)
+    assert await change(home, f"DELETE FROM slack_posts WHERE key = '{key}'") == 1  # noqa: S608 - a key of ours
+
+
+async def until_posted(home: House, key: str) -> None:
+    async def said() -> bool:
+        return bool(posts_with(home, key))
+
+    await home.until(said, key)
 
 
 @pytest.mark.promise("sweep:terminated:unanswered")

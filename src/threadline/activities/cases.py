@@ -90,7 +90,8 @@ class LiveCaseActivities(CaseActivities):
         async with self._database.begin() as work:
             marks = await work.cases.marks(thread)
             unanswered = bool(marks.bug_id) and await work.cases.goes_on_unanswered(marks.bug_id)
-            return Opened(marks, self._limits, unanswered)
+            end_unsaid = marks.status is CaseStatus.RESOLVED and await work.sweep.end_is_unsaid(marks.bug_id)
+            return Opened(marks, self._limits, unanswered, end_unsaid)
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:

@@ -62,7 +62,7 @@ class LiveSweepActivities(SweepActivities):
             if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
                 continue
             await self._workflows.start_case(case.thread)
-            _log.warning("case_revived", case=case.bug_id, reason="it was open, and its workflow did not run")
+            _log.warning("case_revived", case=case.bug_id, reason="it is not done, and its workflow did not run")
             revived += 1
         return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
 

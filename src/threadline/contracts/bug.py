@@ -25,6 +25,8 @@ class Opened:
     limits: Limits
     unanswered: bool = False
     """The question of the last turn was not answered in time, and no turn has gone on from there yet."""
+    end_unsaid: bool = False
+    """The case has ended, and its run was terminated before people were told."""
 
 
 @dataclass(frozen=True)

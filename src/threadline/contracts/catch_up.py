@@ -63,7 +63,6 @@ class Compared:
 class RepairKind(StrEnum):
     QUESTION = "question"
     FINDINGS = "findings"
-    CLOSING = "closing"
 
 
 @dataclass(frozen=True)

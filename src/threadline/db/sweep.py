@@ -8,19 +8,28 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Severity
 
-_OPEN = text("""
+_END_UNSAID = """
+EXISTS (SELECT FROM (VALUES (c.channel), (c.summary_channel)) AS place (channel)
+        WHERE c.status = 'resolved' AND place.channel IS NOT NULL
+          AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL
+                          AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel))
+"""
+_OPEN = text(f"""
 SELECT c.id, c.bug_id, c.team, c.channel, c.thread_ts FROM cases c
-WHERE c.id > :after AND (c.status <> 'resolved' OR c.resolved_at > now() - interval '60 days' AND EXISTS (
-    SELECT FROM bug_conversations m
-    WHERE m.bug_id = c.bug_id AND m.wakes AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn)))
+WHERE c.id > :after AND (c.status <> 'resolved'
+    OR c.resolved_at > now() - interval '60 days' AND EXISTS (
+        SELECT FROM bug_conversations m
+        WHERE m.bug_id = c.bug_id AND m.wakes AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn))
+    OR c.resolved_at > now() - interval '30 days' AND {_END_UNSAID})
 ORDER BY c.id LIMIT :limit
-""")
+""")  # noqa: S608 - both parts are written here
+_ENDED_UNSAID = text(f"SELECT {_END_UNSAID} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - as above
 _CLOCKS = text("""
 SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
 JOIN slack_posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
 WHERE c.id > :after AND c.escalated AND c.status <> 'resolved' ORDER BY c.id LIMIT :limit
 """)
-_UNANSWERED = text("""
+_UNANSWERED = text(f"""
 SELECT * FROM (
 SELECT c.id, c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question' ELSE 'findings' END AS kind,
        c.status = 'investigating' AND t.turn = c.turn AS owed
@@ -34,14 +43,11 @@ WHERE t.finished_at < now() - make_interval(secs => :grace) AND t.finished_at > 
                   WHERE s.bug_id = c.bug_id AND s.at >= t.finished_at
                     AND s.reason IN ('reporter_closed', 'operator_cancelled', 'operator_resolved'))
 UNION ALL
-SELECT c.id, c.bug_id, c.turn, 'closing', false
-FROM cases c CROSS JOIN LATERAL (VALUES (c.channel), (c.summary_channel)) AS place (channel)
-WHERE c.status = 'resolved' AND c.resolved_at < now() - make_interval(secs => :grace)
-  AND c.resolved_at > now() - interval '30 days' AND place.channel IS NOT NULL
-  AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL
-                  AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel)
+SELECT c.id, c.bug_id, c.turn, 'closing', true FROM cases c
+WHERE c.resolved_at < now() - make_interval(secs => :grace) AND c.resolved_at > now() - interval '30 days'
+  AND {_END_UNSAID}
 ) unsaid WHERE id > :after AND (:owed OR NOT owed) ORDER BY id, turn LIMIT :limit
-""")
+""")  # noqa: S608 - as above
 """A question may go unsaid when the reporter wrote meanwhile, and an outcome when the case was closed; findings that
 could not be posted are made good by the notice that says so."""
 
@@ -85,9 +91,13 @@ class Sweep:
         self._connection = connection
 
     async def open_cases(self, after: int, limit: int) -> list[OpenCase]:
-        """Cases that are not resolved, or were written in since, in order."""
+        """Cases that are not resolved, or were written in since, or whose end was not said, in order."""
         rows = await self._connection.execute(_OPEN, {"after": after, "limit": limit})
         return [OpenCase(row.id, row.bug_id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
+
+    async def end_is_unsaid(self, bug_id: str) -> bool:
+        """Whether the case has ended, and the people in some thread of it were not told how."""
+        return bool((await self._connection.execute(_ENDED_UNSAID, {"bug_id": bug_id})).scalar_one_or_none())
 
     async def open_escalations(self, after: int, limit: int) -> list[OpenEscalation]:
         rows = await self._connection.execute(_CLOCKS, {"after": after, "limit": limit})

@@ -119,6 +119,17 @@ class Scene:
 
         await self.until(f"“{text}” is stored as the {sender}'s", look)
 
+    async def until_used(self, *sent: str) -> None:
+        """Turns that have ended were about these messages, which are told by their `ts`."""
+
+        async def look() -> bool:
+            done = (await self.case()).turn
+            async with self._database.begin() as work:
+                used = [await work.conversation.used_by(self.bug_id, turn) for turn in range(1, done + 1)]
+            return set(sent) <= {ts for messages in used for _, ts in messages}
+
+        await self.until("the agent has taken up what was written", look)
+
     async def until_delivered(self) -> None:
         """Whatever people did has been taken by the gateway."""
 

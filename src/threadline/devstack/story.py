@@ -64,12 +64,13 @@ async def third_party(scene: Scene) -> None:
 
 
 async def fix(scene: Scene) -> None:
-    await scene.discuss(DEVELOPER, DEVELOPERS_VIEW)
-    await scene.discuss(SECOND_DEVELOPER, FIX_REQUEST)
+    said = await scene.discuss(DEVELOPER, DEVELOPERS_VIEW)
+    asked = await scene.discuss(SECOND_DEVELOPER, FIX_REQUEST)
     await scene.until_stored(DEVELOPERS_VIEW, "developer")
     await scene.until_stored(FIX_REQUEST, "developer")
     request = await scene.until("a pull request is recorded", scene.pull_request)
     await scene.until_bot_says("is proposed", channel=SUMMARIES)
+    await scene.until_used(said, asked)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, "the fix waits for a developer's word")
     proof = await proof_of(scene, request.branch)
     if not proof.holds:

@@ -179,7 +179,7 @@ class BugCase:
         """Ask the code host whether the fix was merged; a merge ends the case."""
         await bug_fix.check(self)
         if self.marks.status is CaseStatus.RESOLVED:
-            await self._farewell()
+            await self.farewell()
 
     async def end(self, reason: Reason) -> None:
         """Resolve the case, unless the database knows of a message that speaks against it."""
@@ -187,7 +187,14 @@ class BugCase:
         if self.marks.status is CaseStatus.RESOLVED:
             self.state.stopped = self.state.unanswered = False
             self.state.acted = self.marks.turn  # what it found last is dropped, or was said
-            await self._farewell()
+            await self.farewell()
+
+    async def farewell(self) -> None:
+        """Say how the case ended, once, and take away what it needed."""
+        if self.marks.escalations:
+            await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
+        await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
+        self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
 
     def hear_developer(self) -> None:
         """A developer has spoken: the clock of an open escalation stops asking for that, also while a step runs."""
@@ -283,9 +290,3 @@ class BugCase:
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
         notice = Notice(self.marks.bug_id, kind, ordinal, detail)
         await attempt(SlackActivities.post_notice, notice, summary=f"notice: {kind}")
-
-    async def _farewell(self) -> None:
-        if self.marks.escalations:
-            await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
-        await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
-        self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")

@@ -45,6 +45,7 @@ class BugInvestigationWorkflow:
         self._timer: asyncio.Task[None] | None = None
         self._shown: tuple[Any, ...] = ()
         self._gathered = 0
+        self._end_unsaid = False
 
     @workflow.signal(
         dynamic=True, description="incoming_message: somebody wrote in a thread of the case; close_requested: end it."
@@ -134,6 +135,7 @@ class BugInvestigationWorkflow:
         opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
         state.limits = opened.limits
         self._case.merge(opened.marks)
+        self._end_unsaid = opened.end_unsaid
         if opened.unanswered and not state.unanswered:  # a run that was terminated took the word with it
             state.unanswered, state.acted = True, opened.marks.turn
         if opened.marks.bug_id or self._case.inbox.holds_report():
@@ -179,9 +181,10 @@ class BugInvestigationWorkflow:
     def _due(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
         case, marks, state = self._case, self._case.marks, self._case.state
+        unsaid, self._end_unsaid = self._end_unsaid, False
         if self._ended():
             state.stopped = False  # cancelled when there was nothing left to close
-            return None
+            return case.farewell() if unsaid else None
         if marks.close_due or state.stopped:
             return case.end(Reason.REPORTER_CLOSED if marks.close_due else Reason.OPERATOR_CANCELLED)
         if case.owes_an_act:

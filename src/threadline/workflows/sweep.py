@@ -37,9 +37,7 @@ class SweepWorkflow:
     async def _repair(self, repair: Repair) -> None:
         """Say what was not said; every post has a key, so what has been said by now is not said twice."""
         turn = TurnRef(repair.bug_id, repair.turn)
-        if repair.kind is RepairKind.CLOSING:
-            await attempt(SlackActivities.post_closing, turn.bug_id, summary="say how it ended", chosen=options.REPAIR)
-        elif repair.kind is RepairKind.QUESTION:
+        if repair.kind is RepairKind.QUESTION:
             ask = SlackActivities.post_clarification_question
             await attempt(ask, turn, summary="ask the reporter", chosen=options.REPAIR)
         else:

@@ -27,6 +27,8 @@ class Message:
     sender: str
     text: str
     read: bool = False
+    in_prompt: bool = False
+    """The turn is about it, also when an earlier turn has read it with its tool."""
     part: str = ""
     """`1/3` for the first part of a long message."""
 
@@ -43,14 +45,11 @@ class CaseFile:
     messages: tuple[Message, ...]
 
     def having_read(self, text: str) -> "CaseFile":
-        """The same case with the messages that are fenced in `text`; the newer wording of a message wins.
-
-        What the prompt brought as new stays new, however the conversation marks it.
-        """
+        """The same case with the messages that are fenced in `text`; the newer wording of a message wins."""
         known = {(said.number, said.part): said for said in self.messages}
         for said in _messages(text):
             before = known.get((said.number, said.part), said)
-            known[said.number, said.part] = replace(said, read=said.read and before.read)
+            known[said.number, said.part] = replace(said, read=said.read and before.read, in_prompt=before.in_prompt)
         return replace(self, messages=tuple(known[key] for key in sorted(known)))
 
     @property
@@ -63,7 +62,7 @@ class CaseFile:
 
     @property
     def news(self) -> list[Message]:
-        return [message for message in self.of_people if not message.read]
+        return [message for message in self.of_people if message.in_prompt or not message.read]
 
     @property
     def asked_before(self) -> bool:
@@ -71,8 +70,9 @@ class CaseFile:
 
     @property
     def alarm(self) -> tuple[Message, str] | None:
-        """The first new message that only people should deal with, and its word that says so."""
-        return next(((said, found[0]) for said in self.news if (found := _ESCALATE.search(said.text))), None)
+        """The first unread message that only people should deal with, and its word that says so."""
+        unread = (message for message in self.news if not message.read)
+        return next(((said, found[0]) for said in unread if (found := _ESCALATE.search(said.text))), None)
 
     @property
     def wants_fix(self) -> bool:
@@ -104,8 +104,8 @@ def read(prompts: Sequence[str], bug_id: str) -> CaseFile:
         unanswered=UNANSWERED in prompt,
         may_edit=MAY_EDIT in prompt,
         messages=() if head else (Message(1, "reporter", prompt),),
-    )
-    return case.having_read(prompt)
+    ).having_read(prompt)
+    return replace(case, messages=tuple(replace(said, in_prompt=True) for said in case.messages))
 
 
 def _praises(text: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """`wrong` is in the file as long as the fault is; `right` mends it; `about` are reporters' words for it."""
+    """`wrong` is in the file as long as the fault is, then `right`, which mends it; `about` are words for it."""
 
     component: str
     wrong: str
@@ -16,9 +16,13 @@ class Fault:
     cause: str
     advice: str
 
+    def mended_in(self, source: str) -> bool:
+        return self.wrong not in source and self.right in source
+
     def line_in(self, source: str) -> int:
-        """The number, from 1, of the line on which the fault begins."""
-        return source[: source.index(self.wrong)].count("\n") + 1
+        """The number, from 1, of the line on which the fault, or what mended it, begins."""
+        there = self.right if self.mended_in(source) else self.wrong
+        return source[: source.index(there)].count("\n") + 1
 
 
 FAULTS = (
@@ -65,12 +69,19 @@ FAULTS = (
 
 
 def recognise(sources: Mapping[str, str], words: Iterable[str]) -> tuple[str, Fault] | None:
-    """The fault in these sources that explains the most of these words, and its file; None when none explains any.
+    """The fault in these sources, mended or not, that explains the most of these words, and its file.
 
     Args:
         sources: path → text; of two faults that explain the same number of words the one in the earlier file counts.
+
+    Returns:
+        None when no fault explains any of the words.
     """
     said = set(words)
-    present = [(path, fault) for path, text in sources.items() for fault in FAULTS if fault.wrong in text]
-    explaining = [(path, fault) for path, fault in present if fault.about & said]
+    known = [(path, fault) for path, text in sources.items() for fault in FAULTS if _is_or_was_in(fault, text)]
+    explaining = [(path, fault) for path, fault in known if fault.about & said]
     return max(explaining, key=lambda found: len(found[1].about & said), default=None)
+
+
+def _is_or_was_in(fault: Fault, text: str) -> bool:
+    return fault.wrong in text or fault.right in text

@@ -28,11 +28,12 @@ _OTHER_CASE = re.compile(r"\bBUG-\d+\b")
 
 @dataclass(frozen=True)
 class Insight:
-    """What the files told: the best file and a line in it, and the fault if it was recognised there."""
+    """What the files told: the best file and a line in it, and the fault if it was recognised there, mended or not."""
 
     path: str = ""
     line: int = 0
     fault: Fault | None = None
+    mended: bool = False
     similar: tuple[str, ...] = ()
 
 
@@ -89,8 +90,9 @@ async def _look(turn: Turn, case: CaseFile) -> Insight:
     sources = {path: search.source(read.text) for path, read in zip(best, reads, strict=True)}
     if found := recognise(sources, words):
         path, fault = found
-        return Insight(path, fault.line_in(sources[path]), fault, others)
-    return Insight(paths[0], search.first_hit(hits.text, paths[0]), None, others)
+        mended = fault.mended_in(sources[path])
+        return Insight(path, fault.line_in(sources[path]), fault, mended, similar=others)
+    return Insight(paths[0], search.first_hit(hits.text, paths[0]), similar=others)
 
 
 async def _ask(turn: Turn, case: CaseFile) -> None:
@@ -109,10 +111,9 @@ async def _ask(turn: Turn, case: CaseFile) -> None:
 
 
 async def _report(turn: Turn, case: CaseFile, insight: Insight) -> None:
-    mended = False
-    if case.wants_fix and case.may_edit and insight.fault is not None and "Edit" in turn.tools:
-        mended = not (await _mend(turn, insight.path, insight.fault)).is_error
-    fault = insight.fault
+    mended, fault = False, insight.fault
+    if case.wants_fix and case.may_edit and fault and not insight.mended and "Edit" in turn.tools:
+        mended = not (await _mend(turn, insight.path, fault)).is_error
     title = fault.title if fault else _headline(case)
     summary = " ".join([*_opening(case, mended), _conclusion(insight), _quoted(case.of_people)])
     if insight.path:
@@ -227,6 +228,8 @@ def _told(case: CaseFile, *, found: bool) -> str:
 
 
 def _conclusion(insight: Insight) -> str:
+    if insight.fault and insight.mended:
+        return f"The change that mends this is made already ({insight.path}, line {insight.line})."
     if insight.fault:
         return f"{insight.fault.cause} ({insight.path}, line {insight.line})."
     if insight.path:
