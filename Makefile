@@ -51,8 +51,8 @@ limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000
 	THREADLINE_LIMITS=full $(BIN)/pytest tests/limits $(PYTEST)
 
 .PHONY: chaos
-chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200, or SEED=7 for one again
-	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
+chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200 JOBS=2, or SEED=7 for one again
+	@$(BIN)/python -m tests.chaos --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
 
 .PHONY: bench
 bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)

@@ -57,16 +57,21 @@ class Ground:
         raise AssertionError(f"{workflow_id} has no history")
 
     @asynccontextmanager
-    async def product(self, name: str, *arguments: str, **settings: str) -> AsyncIterator[Facts]:
+    async def product(
+        self, name: str, *arguments: str, module: str = "threadline", **settings: str
+    ) -> AsyncIterator[Facts]:
         """One of the product's processes, by its command: `gateway`, or `worker --queue …`.
+
+        Args:
+            module: what is run, when it is not the product's own command.
 
         Yields:
             what its log says of it when it is ready; its process is `pid(name)`.
         """
-        event = "gateway_ready" if arguments[0] == "gateway" else "worker_ready"
+        event = "gateway_ready" if name == "gateway" else "worker_ready"
         allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(name, environment.CORE)
         given = environment.pick({**self.settings, **settings}, allowed)
-        async with self._running(name, ("-m", "threadline", *arguments), given, event) as facts:
+        async with self._running(name, ("-m", module, *arguments), given, event) as facts:
             yield facts
 
     @asynccontextmanager

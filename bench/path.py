@@ -3,15 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 from sqlalchemy import text
 
-from bench.ground import Ground
-from bench.parts.least import QUEUE, OnePerMessage
+from bench.ground import Ground, ground
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -44,36 +43,12 @@ class Clock:
         return f"{self._last // 10**6}.{self._last % 10**6:06d}"
 
 
-class Path(Protocol):
-    """A way of messages: `pids` are the processes whose CPU it costs."""
-
-    @property
-    def ground(self) -> Ground: ...
-
-    @property
-    def pids(self) -> tuple[int, ...]: ...
-
-    async def open(self, count: int) -> list[str]:
-        """Threads in which nothing is going on any more, ready for messages; returns their workflows' ids."""
-        ...
-
-    async def send(self, workflow_id: str) -> None:
-        """One message, accepted when this returns."""
-        ...
-
-    async def rest(self) -> float:
-        """Wait until every message was dealt with; returns when the last post was made, in seconds since 1970."""
-        ...
-
-    @property
-    def pause(self) -> float:
-        """Seconds to wait after `rest` until what nobody waits for is done as well."""
-        ...
-
-
 @dataclass
 class Product:
-    """The real workflow and core worker, with an agent that answers at once, and a Slack that takes everything."""
+    """The real workflow and core worker, with an agent that answers at once, and a Slack that takes everything.
+
+    `pids` are the processes whose CPU it costs; `pause`: seconds after `rest` until what nobody waits for is done, too.
+    """
 
     ground: Ground
     pids: tuple[int, ...]
@@ -83,6 +58,7 @@ class Product:
     _threads: dict[str, Thread] = field(default_factory=dict)
 
     async def open(self, count: int) -> list[str]:
+        """Threads in which nothing is going on any more, ready for messages; returns their workflows' ids."""
         threads = [Thread(identity.TEAM, identity.REPORTS, self.clock.next()) for _ in range(count)]
         await _together([self._say(thread, messages.REPORT) for thread in threads])
         await self.rest()
@@ -97,9 +73,11 @@ class Product:
         return addressing.bug_workflow_id(thread)
 
     async def send(self, workflow_id: str) -> None:
+        """One message, accepted when this returns."""
         await self._say(self._threads[workflow_id], messages.MESSAGE)
 
     async def rest(self) -> float:
+        """Wait until every message was dealt with; returns when the last post was made, in seconds since 1970."""
         async with asyncio.timeout(PATIENCE):
             while not await self._rests():  # noqa: ASYNC110 - the other side is other processes
                 await asyncio.sleep(_POLL)
@@ -122,42 +100,6 @@ class Product:
                 return
 
 
-@dataclass
-class OneActivityPerMessage:
-    """The floor: a workflow that has each message stored by an activity of its own, and nothing else to care for."""
-
-    ground: Ground
-    pids: tuple[int, ...]
-    clock: Clock = field(default_factory=Clock)
-    sent: int = 0
-    pause: float = 0.2
-    before: int = 0
-    """Messages that were handled when it began."""
-
-    async def open(self, count: int) -> list[str]:
-        opened = [f"least:{self.clock.next()}" for _ in range(count)]
-        await _together([self.send(workflow_id) for workflow_id in opened])
-        await self.rest()
-        return opened
-
-    async def send(self, workflow_id: str) -> None:
-        self.sent += 1
-        thread = Thread(identity.TEAM, identity.REPORTS, workflow_id)
-        await self.ground.client.start_workflow(
-            OnePerMessage.run,
-            id=workflow_id,
-            task_queue=QUEUE,
-            start_signal="message",
-            start_signal_args=[asdict(said(thread, self.clock.next(), messages.MESSAGE))],
-        )
-
-    async def rest(self) -> float:
-        async with asyncio.timeout(PATIENCE):
-            while (told := await _told(self.ground))["handled"] - self.before < self.sent:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(_POLL)
-        return float(told["last"])
-
-
 def said(thread: Thread, ts: str, kind: str) -> IncomingMessage:
     """A message of the reporter, of an ordinary length."""
     words = "The total in the cart is still wrong when I use the code SAVE10 for more than three of the same thing."
@@ -173,22 +115,29 @@ def said(thread: Thread, ts: str, kind: str) -> IncomingMessage:
 
 
 @asynccontextmanager
-async def paths(ground: Ground) -> AsyncIterator[tuple[Product, OneActivityPerMessage]]:
-    """Both ways, with all their processes up."""
-    async with AsyncExitStack() as opened:
-        given = (ground.temporal_address, ground.databases.owner, ground.slack_url)
-        await opened.enter_async_context(ground.product("core", "worker", "--queue", "core"))
-        await opened.enter_async_context(ground.part("agent", ground.temporal_address, ground.databases.agent))
-        await opened.enter_async_context(ground.part("least_worker", *given))
-        servers = (ground.pid("temporal"), ground.pid("postgres"))
-        ours = Product(ground, (ground.pid("core"), ground.pid("agent"), *servers))
-        ours.sent = await _stored(ground)
-        handled = int((await _told(ground))["handled"])
-        floor = OneActivityPerMessage(ground, (ground.pid("least_worker"), *servers), before=handled)
+async def product(ground: Ground, *, one_by_one: bool = False) -> AsyncIterator[Product]:
+    """The whole path with its processes up; `one_by_one`: each message is stored by an activity of its own."""
+    worker = {"module": "bench.parts.one_by_one"} if one_by_one else {}
+    async with (
+        ground.product("core", *(() if one_by_one else ("worker", "--queue", "core")), **worker),
+        ground.part("agent", ground.temporal_address, ground.databases.agent),
+    ):
+        pids = tuple(ground.pid(name) for name in ("core", "agent", "temporal", "postgres"))
+        yield Product(ground, pids, sent=await _stored(ground))
+
+
+@asynccontextmanager
+async def paths(here: Ground) -> AsyncIterator[tuple[Product, Product]]:
+    """The product, and the same where each message is stored by an activity of its own, on servers of its own."""
+    async with (
+        ground(here.scale, here.folder / "one-by-one") as beside,
+        product(here) as ours,
+        product(beside, one_by_one=True) as floor,
+    ):
         yield ours, floor
 
 
-async def burst(path: Path, threads: Sequence[str], each: int) -> float:
+async def burst(path: Product, threads: Sequence[str], each: int) -> float:
     """Say `each` messages in every thread, as fast as they are taken; returns the seconds until the last post."""
     began = time.time()
     await _together([path.send(thread) for _ in range(each) for thread in threads])

@@ -28,8 +28,8 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
     async with aiohttp.ClientSession() as session:
         slack = Slack(make_client(identity.BOT_TOKEN, api_url, session))
-        case = LiveCaseActivities(database, Limits())
         speaking = LiveSlackActivities(database, slack, Posts(slack, PostLedger(database, Claim)), places)
+        case = LiveCaseActivities(database, Limits(), speaking.present)
         named = [(case, CaseActivities), (speaking, SlackActivities)]
         async with Worker(
             client,

@@ -1,7 +1,6 @@
 """The floors' workflows: the least that could stand in for the product's, on queues of their own."""
 
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -12,14 +11,6 @@ TURNS_QUEUE = "least-turns"
 """As the agents' turns have a queue of their own."""
 
 _LIMIT = timedelta(seconds=30)
-
-
-@dataclass(frozen=True)
-class Handled:
-    """How many messages an answer is about."""
-
-    workflow_id: str
-    messages: int
 
 
 @workflow.defn
@@ -39,35 +30,6 @@ class OneActivity:
             await workflow.wait_condition(lambda: self._due > 0)
             self._due -= 1
             await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
-
-
-@workflow.defn
-class OnePerMessage:
-    """Each message is stored by an activity of its own; then one turn and one post for all that has come."""
-
-    def __init__(self) -> None:
-        self._pending: deque[Any] = deque()
-
-    @workflow.signal
-    def message(self, said: Any) -> None:
-        self._pending.append(said)
-
-    @workflow.run
-    async def run(self) -> None:
-        handled = 0
-        while True:
-            if not handled:
-                await workflow.wait_condition(lambda: bool(self._pending))
-            while self._pending:
-                said = self._pending.popleft()
-                await workflow.execute_activity("store", said, start_to_close_timeout=_LIMIT)
-                handled += 1
-            await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
-            answer = Handled(workflow.info().workflow_id, handled)
-            await workflow.execute_activity("post", answer, start_to_close_timeout=_LIMIT)
-            handled = 0
-            if workflow.info().is_continue_as_new_suggested() and not self._pending:
-                workflow.continue_as_new()
 
 
 @workflow.defn
@@ -98,4 +60,4 @@ class EmptyLoop:
             await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
 
 
-WORKFLOWS = (OneActivity, OnePerMessage, EmptyQueue, EmptyLoop)
+WORKFLOWS = (OneActivity, EmptyQueue, EmptyLoop)

@@ -29,7 +29,6 @@ class QuietSlack:
         self.url = ""
         self.posts: Counter[str] = Counter()
         """Posts by the last word of their key, such as `findings`."""
-        self.handled = 0
         """Messages that the posts of a floor are about."""
         self.last_post = 0.0
         self.connected = asyncio.Event()
@@ -75,14 +74,13 @@ class QuietSlack:
         given = await request.json()
         about = (given.get("metadata") or {}).get("event_payload") or {}
         key = str(about.get("key", ""))
-        self.handled += int(about.get("handled", 0))
         self.last_post = time.time()
         self.posts[key.rpartition(":")[2]] += 1
         self._number += 1
         return {"ok": True, "channel": given["channel"], "ts": f"{time.time():.0f}.{self._number:06d}"}
 
     async def _told(self, _: web.Request) -> web.Response:
-        return web.json_response({"posts": self.posts, "handled": self.handled, "last": self.last_post})
+        return web.json_response({"posts": self.posts, "last": self.last_post})
 
     async def _link(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()

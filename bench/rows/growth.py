@@ -8,7 +8,7 @@ from typing import TypeVar
 from bench.figures import Figure, Goal, Row
 from bench.ground import Ground
 from bench.parts.agent import FOUND
-from bench.path import Clock, burst, paths, said
+from bench.path import Clock, burst, product, said
 from bench.usage import Meter
 from threadline.contracts.bug import TurnEnded
 from threadline.db.agent_pool import agent_pool
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
-    async with paths(ground) as (ours, _):
+    async with product(ground) as ours:
         meter = Meter(ours.pids)
         (thread,) = await ours.open(1)
         bursts = ground.scale.of(LENGTH // BURST, least=4)

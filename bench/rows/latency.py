@@ -11,7 +11,7 @@ from temporalio.client import WorkflowHandle
 from bench.figures import Figure, Goal, Row, percentile
 from bench.ground import Ground
 from bench.parts.least import QUEUE, OneActivity
-from bench.path import Clock, Product, paths
+from bench.path import Clock, Product, product
 from bench.scale import by_turns
 
 FLOOR = "a workflow with one activity that does nothing, on a queue of its own"
@@ -30,7 +30,7 @@ class Times:
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     count = ground.scale.of(60, least=4)
-    async with paths(ground) as (ours, _):
+    async with ground.part("least_worker", ground.temporal_address), product(ground) as ours:
         floor = _Least(ground)
         threads, least = await ours.open(count), await floor.open(count)
         await asyncio.sleep(1)

@@ -10,7 +10,7 @@ from bench.figures import Row, pair
 from bench.ground import Ground
 from bench.ground import ground as another_ground
 from bench.parts.least import QUEUE, EmptyLoop
-from bench.path import burst, paths
+from bench.path import burst, product
 from bench.scale import by_turns
 from threadline.bootstrap import replayer
 from threadline.bootstrap.temporal import workflow_runner
@@ -37,7 +37,7 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 
 async def _recorded(ground: Ground, length: int) -> Sequence[WorkflowHistory]:
     """A thread with bursts of messages, and a loop, each with so many events."""
-    async with paths(ground) as (ours, _):
+    async with ground.part("least_worker", ground.temporal_address), product(ground) as ours:
         (thread,) = await ours.open(1)
         case = ground.client.get_workflow_handle(thread)
         while (await case.describe()).history_length < length:

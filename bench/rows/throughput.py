@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from bench.figures import Figure, Goal, Row
 from bench.ground import Ground
-from bench.path import Path, burst, paths
+from bench.path import Product, burst, paths
 from bench.scale import by_turns
 from bench.usage import Meter
 
 BURST = 20
-FLOOR = "a bare workflow that stores each message by an activity of its own"
+FLOOR = "the same, but each message is stored by an activity of its own"
 FASTER = {1: Goal("ratio at least", 8), 50: Goal("ratio at least", 4)}
 FLAT = Goal("ratio at most", 1.15)
 FEWER_EVENTS = Goal("ratio at most", 0.25)
@@ -44,17 +44,19 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
             yield _flat(flat)
 
 
-async def _alternately(rounds: int, ours: Path, floor: Path, threads: int, each: int) -> tuple[list[Load], list[Load]]:
+async def _alternately(
+    rounds: int, ours: Product, floor: Product, threads: int, each: int
+) -> tuple[list[Load], list[Load]]:
     opened = {id(path): await path.open(threads) for path in (ours, floor)}
     await asyncio.sleep(ours.pause)
 
-    async def load(path: Path) -> Load:
+    async def load(path: Product) -> Load:
         return await _load(path, opened[id(path)], each)
 
     return await by_turns(rounds, lambda: load(ours), lambda: load(floor))
 
 
-async def _load(path: Path, threads: Sequence[str], each: int) -> Load:
+async def _load(path: Product, threads: Sequence[str], each: int) -> Load:
     repeats = 5 if len(threads) == 1 else 1
     counted = threads[:50]
     before = await events(path, counted)
@@ -74,7 +76,7 @@ async def _load(path: Path, threads: Sequence[str], each: int) -> Load:
     )
 
 
-async def events(path: Path, workflow_ids: Sequence[str]) -> int:
+async def events(path: Product, workflow_ids: Sequence[str]) -> int:
     """Events of the workflows' histories, those of the runs that they continue included."""
     total = 0
     for workflow_id in workflow_ids:

@@ -5,11 +5,20 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from tests.chaos import results
 from tests.chaos.plan import THREADS, plan_of
@@ -22,8 +31,45 @@ A_STAGE = 10
 """Runs that share their servers: then everything is put away, and built anew."""
 
 
-async def sit(seeds: Sequence[int], threads: int, kinds: Sequence[str], console: Console) -> int:
-    """Run the seeds and keep what they come to; returns how many were not clean."""
+@dataclass
+class Sitting:
+    """Runs under way. `bad` counts those that were not clean."""
+
+    threads: int
+    kinds: Sequence[str]
+    code: str
+    progress: Progress
+    task: TaskID
+    bad: int = 0
+
+    async def play(self, stages: Iterator[Sequence[int]]) -> None:
+        """Take the seeds of one stage after the other, until others have taken the rest."""
+        for seeds in stages:
+            folder = Path(tempfile.mkdtemp(prefix="threadline-chaos-"))
+            async with Stage.running(folder) as stage:
+                clean = await self._on(stage, seeds)
+            if clean:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            else:
+                self.progress.console.print(f"Logs and data are in {folder}.")
+
+    async def _on(self, stage: Stage, seeds: Sequence[int]) -> bool:
+        for seed in seeds:
+            outcome = await play(stage, plan_of(seed, self.threads, self.kinds))
+            record = results.record_of(outcome, self.code)
+            if not self.kinds and self.threads == THREADS:
+                results.add(record)
+            self.progress.update(self.task, advance=1, description=f"seed {seed}")
+            self.progress.console.print(_line(record), highlight=False, soft_wrap=True)
+            if not record.clean:
+                self.bad += 1
+                self.progress.console.print(evidence_of(outcome), highlight=False, markup=False, soft_wrap=True)
+                return False  # what is stuck would be in the way of the next run
+        return True
+
+
+async def sit(seeds: Sequence[int], threads: int, kinds: Sequence[str], console: Console, jobs: int = 1) -> int:
+    """Run the seeds, on `jobs` stages at once, and keep what they come to; returns how many were not clean."""
     bar = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -31,28 +77,14 @@ async def sit(seeds: Sequence[int], threads: int, kinds: Sequence[str], console:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    bad, code = 0, results.code_digest(ROOT / "src" / "threadline", ROOT / "tests" / "chaos")
+    code = results.code_digest(ROOT / "src" / "threadline", ROOT / "tests" / "chaos")
+    stages = iter([seeds[first : first + A_STAGE] for first in range(0, len(seeds), A_STAGE)])
     with Progress(*bar, console=console) as progress:
-        task = progress.add_task("chaos", total=len(seeds))
-        for first in range(0, len(seeds), A_STAGE):
-            folder = Path(tempfile.mkdtemp(prefix="threadline-chaos-"))
-            async with Stage.running(folder) as stage:
-                for seed in seeds[first : first + A_STAGE]:
-                    outcome = await play(stage, plan_of(seed, threads, kinds))
-                    record = results.record_of(outcome, code)
-                    if not kinds and threads == THREADS:
-                        results.add(record)
-                    progress.update(task, advance=1, description=f"seed {seed}")
-                    progress.console.print(_line(record), highlight=False, soft_wrap=True)
-                    if not record.clean:
-                        bad += 1
-                        progress.console.print(evidence_of(outcome), highlight=False, markup=False, soft_wrap=True)
-                        break  # what is stuck would be in the way of the next run
-            if not bad:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            else:
-                progress.console.print(f"Logs and data are in {folder}.")
-    return bad
+        sitting = Sitting(threads, kinds, code, progress, progress.add_task("chaos", total=len(seeds)))
+        async with asyncio.TaskGroup() as together:
+            for _ in range(jobs):
+                together.create_task(sitting.play(stages))
+    return sitting.bad
 
 
 def _line(record: Record) -> str:
@@ -68,6 +100,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="new seeds to run")
     parser.add_argument("--seed", type=int, action="append", help="run this one, again; may be given several times")
     parser.add_argument("--threads", type=int, default=THREADS, help="Slack threads in a run")
+    parser.add_argument("--jobs", type=int, default=1, help="stages at once; each keeps about one core busy")
     parser.add_argument("--kind", action="append", default=[], help="let this go wrong, whatever the seed says")
     parser.add_argument("--table", action="store_true", help="write docs/chaos.md from what is known, and run nothing")
     given = parser.parse_args()
@@ -75,7 +108,7 @@ def main() -> None:
     bad = 0
     if not given.table:
         seeds = given.seed or list(results.fresh_seeds(given.runs, results.read()))
-        bad = asyncio.run(sit(seeds, given.threads, given.kind, console))
+        bad = asyncio.run(sit(seeds, given.threads, given.kind, console, given.jobs))
     known = results.read()
     results.PAGE.write_text(results.page([known[seed] for seed in sorted(known)]), encoding="utf-8")
     console.print(

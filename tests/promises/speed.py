@@ -14,8 +14,9 @@ SPEED = Area(
         ),
         Promise(
             "speed:turn:few-activities",
-            "Storing a batch begins its turn, and posting its findings ends it: no activity does nothing else.",
-            "steps in the same commit (`activities/cases.py`, `activities/threads.py`).",
+            "Storing a batch begins its turn, and settling the turn says its findings, where Slack takes them at once.",
+            "steps in the same commit, and posts with keys, which an activity of their own says when that did not work "
+            "(`activities/cases.py`, `activities/threads.py`).",
         ),
         Promise(
             "speed:bench:every-row",

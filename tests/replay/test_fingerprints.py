@@ -21,8 +21,8 @@ def test_the_order_of_commands_is_the_one_that_was_announced() -> None:
     [
         ("bug_case", "        told = await self._begin(number)\n", ""),
         ("bug_case", "await self._notice(NoticeKind.INTAKE)", "await call(CaseActivities.parse_bug_report, 'x')"),
-        ("bug_investigation", "workflow.continue_as_new(state, memo=self._memo())", "pass"),
-        ("bug_investigation", "workflow.upsert_memo(self._memo())", "workflow.sleep(1)"),
+        ("bug_investigation", "workflow.continue_as_new(state, memo=display.memo(state.marks))", "pass"),
+        ("bug_investigation", "workflow.upsert_memo(display.memo(marks))", "workflow.sleep(1)"),
         ("sla_tracking", "timeout=seconds,", ""),
         ("sla_tracking", ".signal(signal)", ".cancel()"),
         ("calls", "workflow.execute_activity_method(", "workflow.execute_local_activity_method("),

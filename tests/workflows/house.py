@@ -209,10 +209,11 @@ def core_activities(
     posts = Posts(slack, PostLedger(database, PostClaim))
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
     dispatcher = Dispatcher(temporal, CaseThreads(database))
+    speaking = LiveSlackActivities(database, slack, posts, places)
     return [
-        *activities_of(LiveCaseActivities(database, limits or Limits()), CaseActivities),
+        *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.present), CaseActivities),
         *activities_of(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
-        *activities_of(LiveSlackActivities(database, slack, posts, places), SlackActivities),
+        *activities_of(speaking, SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
         *activities_of(

@@ -1,5 +1,6 @@
 """What a message costs in history: the activities of a turn, and none that could be spared."""
 
+import json
 from collections.abc import Sequence
 
 import asyncpg
@@ -8,10 +9,11 @@ from sqlalchemy import text
 
 from tests.workflows.house import REPORTER, House, house, outcome
 from threadline.activities.cases import LiveCaseActivities
-from threadline.contracts.bug import FlushRequest
+from threadline.contracts.bug import FlushRequest, TurnRef
 from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import identity
 from threadline.domain import messages
-from threadline.domain.bug import Action, CaseStatus, Limits
+from threadline.domain.bug import Action, CaseStatus, Limits, Marks
 
 POST = outcome(Action.POST_FINDINGS)
 
@@ -35,7 +37,7 @@ def since(before: Sequence[str], now: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.promise("speed:turn:few-activities")
-async def test_a_reply_takes_four_activities_and_two_for_its_reactions(database: Database, pool: asyncpg.Pool) -> None:
+async def test_a_reply_takes_three_activities_and_two_for_its_reactions(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, POST, POST) as home:
         await home.report()
         await home.until_status("pending_verification")
@@ -52,17 +54,48 @@ async def test_a_reply_takes_four_activities_and_two_for_its_reactions(database:
             "add_reactions",
             "flush_messages",
             "mark_used",
-            "post_investigation_results",
             "run_continuation_investigation",
             "save_investigation_result",
         ]
+
+
+@pytest.mark.promise("speed:turn:few-activities")
+@pytest.mark.parametrize("trouble", ["refused for now", "slow", "answer lost"])
+async def test_findings_that_slack_does_not_take_at_once_are_said_by_an_activity_of_their_own(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
+        monkeypatch.setattr(f"threadline.slack.posts.{name}", seconds)
+    async with house(database, pool, POST, POST) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        faults = home.slack.faults
+        if trouble == "refused for now":
+            faults.fail_before("chat.postMessage")
+        elif trouble == "slow":
+            monkeypatch.setattr("threadline.activities.cases.AT_ONCE", 0.2)
+            faults.slow("chat.postMessage", 0.5)
+        else:
+            faults.fail_after("chat.postMessage")
+        await home.reporter("and with three of them")
+        await home.until_status("pending_verification", "investigating", "pending_verification")
+        assert (await activities(home)).count("save_investigation_result") == 2
+        assert (await activities(home)).count("post_investigation_results") == 2, "the first report's, and this one"
+        assert sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
+
+
+async def not_said(turn: TurnRef) -> Marks | None:
+    raise AssertionError("a flush says nothing")
 
 
 async def test_the_answer_of_a_flush_that_has_begun_a_turn_may_be_lost(database: Database, pool: asyncpg.Pool) -> None:
     """The second flush finds the step taken: it is recorded once, and the turn is due all the same."""
     async with house(database, pool) as home:
         report = home.message(messages.REPORT, messages.REPORTER, REPORTER, "The cart total is wrong", home.thread.ts)
-        request, case = FlushRequest(home.thread, [report], begin=True), LiveCaseActivities(database, Limits())
+        request, case = (
+            FlushRequest(home.thread, [report], begin=True),
+            LiveCaseActivities(database, Limits(), not_said),
+        )
         first, again = await case.flush_messages(request), await case.flush_messages(request)
         assert (first.begun, again.begun) == (True, False)
         assert first.status is again.status is CaseStatus.INVESTIGATING
@@ -90,5 +123,11 @@ async def test_what_comes_while_the_first_of_a_burst_is_stored_is_in_the_same_tu
                 await home.reporter(words)
         await home.until_status("pending_verification", "investigating", "pending_verification")
         assert home.agent.batches[1:] == [["first", "second", "third"]]
+        reactions = [
+            event.activity_task_scheduled_event_attributes.input.payloads[0].data
+            for event in (await home.handle.fetch_history()).events
+            if event.activity_task_scheduled_event_attributes.activity_type.name == "add_reactions"
+        ]
+        assert [len(json.loads(data)["items"]) for data in reactions] == [1, 3], "the report; the burst at once"
         steps = await activities(home, ended=True)
         assert steps[: steps.index("run_continuation_investigation")].count("flush_messages ended") == 3

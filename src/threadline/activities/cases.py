@@ -1,6 +1,7 @@
 """The case in the database, as its workflow asks for it."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -15,18 +16,20 @@ from threadline.contracts.bug import (
     SaveRequest,
     Settled,
     StatusChange,
+    TurnRef,
 )
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.addressing import Thread
-from threadline.domain.bug import CaseStatus, Limits, Marks, Reason
-from threadline.domain.errors import IllegalTransition
+from threadline.domain.bug import Action, CaseStatus, Limits, Marks, Reason
+from threadline.domain.errors import IllegalTransition, Permanent, Transient
 from threadline.domain.messages import IncomingMessage, clean
 from threadline.domain.redaction import redact, redact_files
 
 _log = structlog.get_logger(__name__)
 
-
+AT_ONCE = 15.0
+"""Seconds that posting may add to the activity that settles a turn: one call to Slack (10 s), and within its own 30."""
 _BEGINS = {
     CaseStatus.NEW: Reason.REPORTED,
     CaseStatus.AWAITING_REPORTER: Reason.NEW_MESSAGES,
@@ -79,11 +82,12 @@ def tell_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> N
 
 
 class LiveCaseActivities(CaseActivities):
-    """Each method is one unit of work."""
+    """Each method is one unit of work. Args: `say` posts a turn's findings, and returns the marks after its step."""
 
-    def __init__(self, database: Database, limits: Limits) -> None:
+    def __init__(self, database: Database, limits: Limits, say: Callable[[TurnRef], Awaitable[Marks | None]]) -> None:
         self._database = database
         self._limits = limits
+        self._say = say
 
     @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
@@ -128,7 +132,19 @@ class LiveCaseActivities(CaseActivities):
         async with self._database.begin() as work:
             settled = await work.turns.settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_settled", case=request.bug_id, turn=request.turn, action=settled.action)
+        finds = settled.action is Action.POST_FINDINGS and not (settled.has_fix or settled.marks.close_due)
+        if request.then and finds:
+            return replace(settled, said=await self._say_at_once(TurnRef(request.bug_id, request.turn, request.then)))
         return settled
+
+    async def _say_at_once(self, turn: TurnRef) -> Marks | None:
+        """An activity less on the way to people. What Slack does not take now is said by one that is tried again."""
+        try:
+            async with asyncio.timeout(AT_ONCE):
+                return await self._say(turn)
+        except (Permanent, Transient, TimeoutError) as error:
+            _log.info("findings_said_later", case=turn.bug_id, turn=turn.turn, reason=str(error) or "Slack is slow")
+            return None
 
     @activity.defn
     async def end_case(self, request: EndRequest) -> Marks:

@@ -97,6 +97,11 @@ class LiveSlackActivities(SlackActivities):
         rendered = formatting.question(case.bug_id, case.reporter_id, asked)
         await self._say(case, case.thread, f"turn:{turn.turn}:question", rendered, kind="question", words=asked)
 
+    async def present(self, turn: TurnRef) -> Marks | None:
+        """A turn's findings, in a summary thread that is opened for them when there is none; see the contract."""
+        await self.create_summary_thread(turn.bug_id)
+        return await self.post_investigation_results(turn)
+
     @activity.defn
     async def create_summary_thread(self, bug_id: str) -> None:
         case = await self._case(bug_id)

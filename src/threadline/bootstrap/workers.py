@@ -188,11 +188,12 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
 
             catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
             sweep = live_sweep(database, client, dispatcher, case)
+            speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             yield [
-                *_methods(LiveCaseActivities(database, _limits(case)), CaseActivities),
+                *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                 *_methods(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
-                *_methods(LiveSlackActivities(database, slack, posts, places), SlackActivities),
+                *_methods(speaking, SlackActivities),
                 *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
                 *_methods(catch_up, CatchUpActivities),
                 *_methods(sweep, SweepActivities),

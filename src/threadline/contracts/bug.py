@@ -82,12 +82,14 @@ class TurnEnded:
 class SaveRequest:
     """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over.
 
-    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation.
+    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation. With `then` findings
+    without a fix are posted in the same breath, and the case takes that step.
     """
 
     bug_id: str
     turn: int
     failure: str = ""
+    then: StatusChange | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Settled:
     has_fix: bool = False
     developer_spoke: bool = False
     """Its batch held a developer's message."""
+    said: Marks | None = None
+    """The findings are posted, and this is where the case is since; else they are still to be."""
 
 
 @dataclass(frozen=True)

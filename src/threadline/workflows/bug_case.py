@@ -107,10 +107,13 @@ class BugCase:
         """Let the agent look at what is unused, and act on what it asks for."""
         number = self.marks.turn + 1
         told = await self._begin(number)
-        settled = await bug_turn.settle(self, number)
+        settled = await bug_turn.settle(self, number, lambda: None if told or self.closing else self._after_findings())
         if told:
             await told  # before anything that it announces
-        if settled.action and not self.closing:
+        if settled.said:
+            self._mark_used(TurnRef(self.marks.bug_id, number))
+            self.state.acted = number
+        elif settled.action and not self.closing:
             await self._act(settled)
 
     @property
@@ -144,6 +147,9 @@ class BugCase:
         """The step that findings are followed by, where it hangs on nothing but their being posted."""
         if settled.action is not Action.POST_FINDINGS or settled.has_fix:
             return None
+        return self._after_findings()
+
+    def _after_findings(self) -> StatusChange:
         return self._wait(CaseStatus.PENDING_VERIFICATION, Reason.FINDINGS_POSTED, self.state.limits.developer_timeout)
 
     async def _follow_up(self, settled: Settled, turn: TurnRef) -> None:
@@ -227,7 +233,7 @@ class BugCase:
     async def save(self, request: SaveRequest) -> Settled:
         """Settle a turn in the database; whatever runs for it loses its claim."""
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
-        self.merge(settled.marks)
+        self.merge(settled.said or settled.marks)
         return settled
 
     async def _ask(self, turn: TurnRef) -> None:
@@ -238,7 +244,7 @@ class BugCase:
             await self._post_findings(turn, has_fix=False)
             await self._await_developers(Reason.FINDINGS_POSTED)
             return
-        self.aside(SlackActivities.mark_used, turn, "check marks")
+        self._mark_used(turn)
         if not self.closing:
             timeout = self.state.limits.reporter_timeout
             await self._wait_as(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
@@ -255,12 +261,15 @@ class BugCase:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
         elif stepped[0]:
             self.merge(stepped[0])
-        self.aside(SlackActivities.mark_used, replace(turn, then=None), "check marks")
+        self._mark_used(turn)
         if has_fix and not self.closing:
             refusal = await bug_fix.open_pull_request(self, turn)
             if refusal is not None:
                 await self._notice(NoticeKind.FIX_REFUSED, turn.turn, refusal)
         return any(stepped)
+
+    def _mark_used(self, turn: TurnRef) -> None:
+        self.aside(SlackActivities.mark_used, replace(turn, then=None), "check marks")
 
     async def _escalate(self, turn: TurnRef) -> None:
         try:

@@ -5,7 +5,6 @@ Why it has this shape, and what other shapes lost, is told in docs/adr/0002.
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from temporalio import workflow
@@ -17,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain import addressing, messages
     from threadline.domain.bug import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
 
-from threadline.workflows import patches, signals
+from threadline.workflows import display, patches, signals
 from threadline.workflows.bug_case import BugCase
 from threadline.workflows.calls import call
 
@@ -45,6 +44,7 @@ class BugInvestigationWorkflow:
         self._timer: asyncio.Task[None] | None = None
         self._shown: tuple[Any, ...] = ()
         self._gathered = 0
+        self._seen: list[tuple[str, str]] = []
         self._end_unsaid = False
 
     @workflow.signal(
@@ -59,14 +59,14 @@ class BugInvestigationWorkflow:
         marks = self._case.marks
         return {
             "bug_id": marks.bug_id,
-            "state": _shown(marks.status),
+            "state": display.state(marks.status),
             "status": marks.status.value,
             "pending": len(self._case.inbox),
             "action": marks.last_action,
             "session_id": marks.session_id,
             "turn": marks.turn,
             "cost_usd": marks.cost_usd,
-            "deadline": _clock(marks.wait_until) if marks.wait_until else None,
+            "deadline": display.clock(marks.wait_until) if marks.wait_until else None,
         }
 
     @workflow.run
@@ -109,7 +109,7 @@ class BugInvestigationWorkflow:
             inbox = self._case.inbox
             draining = not inbox.fits_one_batch() and patches.DRAIN_FIRST.passed()
             if inbox.fits_one_batch() or (draining and inbox.fits_next_run()):
-                workflow.continue_as_new(state, memo=self._memo())
+                workflow.continue_as_new(state, memo=display.memo(state.marks))
             if draining:
                 return None  # in a flood, step after step would keep the run until the server refuses its signals
         if self._gathers():
@@ -167,8 +167,10 @@ class BugInvestigationWorkflow:
             return
         if any(m.sender_type == messages.DEVELOPER and m.kind == messages.MESSAGE for m in batch):
             case.hear_developer()
-        seen = [(m.channel, m.ts) for m in batch if self._is_accepted(m)]
-        if seen:
+        self._seen += [(m.channel, m.ts) for m in batch if self._is_accepted(m)]
+        more_of_a_burst = case.inbox and case.begun
+        if self._seen and not more_of_a_burst:
+            seen, self._seen = self._seen, []
             name = "+1" if self._ended() else "eyes"
             case.aside(SlackActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
 
@@ -243,7 +245,7 @@ class BugInvestigationWorkflow:
             poll = now + self._case.state.limits.pull_request_poll
             at = min(at, poll) if at else poll
         if at:
-            pause = workflow.sleep(max(0.0, at - now), summary=f"until {_clock(at)}")
+            pause = workflow.sleep(max(0.0, at - now), summary=f"until {display.clock(at)}")
             self._timer = asyncio.create_task(pause)
 
     def _disarm(self) -> None:
@@ -259,38 +261,17 @@ class BugInvestigationWorkflow:
     def _enter(self) -> None:
         """The one place that says where the workflow is: search attributes and the sentence in the UI."""
         marks = self._case.marks
-        state = _shown(marks.status)
         if not marks.bug_id:
             return
+        state = display.state(marks.status)
         shown = (state, marks.severity, marks.title)
         if shown != self._shown:
             self._shown = shown
-            workflow.upsert_memo(self._memo())
+            workflow.upsert_memo(display.memo(marks))
             workflow.upsert_search_attributes(
                 [CASE_STATE.value_set(state), CASE_SEVERITY.value_set(marks.severity.value)]
             )
-        workflow.set_current_details(self._details())
-
-    def _details(self) -> str:
-        marks = self._case.marks
-        until = f", until {_clock(marks.wait_until)}" if marks.wait_until else ""
-        what = {
-            CaseStatus.NEW: "About to be investigated.",
-            CaseStatus.INVESTIGATING: f"The agent is at work (turn {marks.turn + 1}). {self._case.trouble}".rstrip(),
-            CaseStatus.AWAITING_REPORTER: f"Waiting for the reporter ({marks.reporter_id}){until}: {marks.question}",
-            CaseStatus.PENDING_VERIFICATION: f"Findings are posted; waiting for developers{until}.",
-            CaseStatus.ESCALATED: "Escalated to people; silence will not resolve it.",
-            CaseStatus.RESOLVED: "Resolved; a message reopens it.",
-        }[marks.status]
-        return f"**{marks.bug_id}** ({marks.severity}) {marks.title}\n\n{what}"
-
-    def _memo(self) -> dict[str, Any]:
-        return {"case": self._case.marks.bug_id, "title": self._case.marks.title}
-
-
-def _shown(status: CaseStatus) -> str:
-    """The state that people see: the workflow's, and `resolved` when there is nothing to do."""
-    return status.value if status is CaseStatus.RESOLVED else STATE_OF[status].value
+        workflow.set_current_details(display.details(marks, self._case.trouble))
 
 
 def _seconds(ts: str) -> float:
@@ -299,7 +280,3 @@ def _seconds(ts: str) -> float:
         return float(ts)
     except ValueError:
         return 0.0
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

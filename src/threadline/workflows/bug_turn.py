@@ -9,7 +9,15 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from threadline.contracts import options
-    from threadline.contracts.bug import AgentActivities, IntakeActivities, SaveRequest, Settled, TurnEnded, TurnRequest
+    from threadline.contracts.bug import (
+        AgentActivities,
+        IntakeActivities,
+        SaveRequest,
+        Settled,
+        StatusChange,
+        TurnEnded,
+        TurnRequest,
+    )
     from threadline.domain import addressing
     from threadline.domain.bug import BugState, Marks
     from threadline.domain.retrying import Attempts
@@ -35,8 +43,12 @@ class Case(Protocol):
     def struggle(self, words: str) -> None: ...
 
 
-async def settle(case: Case, number: int) -> Settled:
-    """Run attempts at a turn until it has an outcome, people must take over, or the case is to end."""
+async def settle(case: Case, number: int, then: Callable[[], StatusChange | None]) -> Settled:
+    """Run attempts at a turn until it has an outcome, people must take over, or the case is to end.
+
+    Args:
+        then: the step that its findings are followed by, when they may be posted as soon as it is settled.
+    """
     bug_id, attempts = case.marks.bug_id, Attempts()
     while True:
         fault = None
@@ -48,7 +60,7 @@ async def settle(case: Case, number: int) -> Settled:
             await _run(case, number)
         except (FailureError, asyncio.CancelledError) as error:
             fault = fault_of(error) if isinstance(error, FailureError) else None
-        settled = await case.save(SaveRequest(bug_id, number))
+        settled = await case.save(SaveRequest(bug_id, number, then=then()))
         delay = attempts.delay(fault, workflow.now().timestamp()) if fault else 1.0
         case.struggle(fault.words if fault and not settled.action else "")
         if delay is None and fault and not (settled.action or case.closing):
