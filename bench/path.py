@@ -117,7 +117,7 @@ def said(thread: Thread, ts: str, kind: str) -> IncomingMessage:
 @asynccontextmanager
 async def product(ground: Ground, *, one_by_one: bool = False) -> AsyncIterator[Product]:
     """The whole path with its processes up; `one_by_one`: each message is stored by an activity of its own."""
-    worker = {"module": "bench.parts.one_by_one"} if one_by_one else {}
+    worker = {"module": "bench.parts.one_by_one_worker"} if one_by_one else {}
     async with (
         ground.product("core", *(() if one_by_one else ("worker", "--queue", "core")), **worker),
         ground.part("agent", ground.temporal_address, ground.databases.agent),
