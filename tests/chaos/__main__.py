@@ -6,7 +6,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -41,12 +42,16 @@ class Sitting:
     progress: Progress
     task: TaskID
     bad: int = 0
+    _building: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One at a time: Alembic keeps what it works on in globals."""
 
     async def play(self, stages: Iterator[Sequence[int]]) -> None:
         """Take the seeds of one stage after the other, until others have taken the rest."""
         for seeds in stages:
             folder = Path(tempfile.mkdtemp(prefix="threadline-chaos-"))
-            async with Stage.running(folder) as stage:
+            async with AsyncExitStack() as opened:
+                async with self._building:
+                    stage = await opened.enter_async_context(Stage.running(folder))
                 clean = await self._on(stage, seeds)
             if clean:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, Workfl
 from tests.chaos.stage import Stage
 from tests.chaos.trouble import Terminated
 from threadline.bootstrap import replayer
-from threadline.domain.addressing import CATCH_UP_ID
+from threadline.domain.addressing import CATCH_UP_ID, SWEEP_ID
 
 _HEALTHY = (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 _EXPECTED_TASK_FAILURES = (
@@ -46,7 +46,7 @@ async def judge_runs(stage: Stage, runs: Sequence[WorkflowExecution], terminated
     found, histories = [], []
     for run in runs:
         by_hand = run.run_id in ended and run.status is WorkflowExecutionStatus.TERMINATED
-        looking = run.id.startswith(CATCH_UP_ID) and run.status is WorkflowExecutionStatus.RUNNING
+        looking = run.id.startswith((CATCH_UP_ID, SWEEP_ID)) and run.status is WorkflowExecutionStatus.RUNNING
         if run.status not in _HEALTHY and not by_hand and not looking:
             found.append(Fault("", f"{run.id} ({run.run_id}) is {run.status.name if run.status else 'unknown'}"))
         handle = stage.client.get_workflow_handle(run.id, run_id=run.run_id)

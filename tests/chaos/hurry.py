@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from threadline.activities import cases, sweeping, turns
+from threadline.activities import sweeping, turns
 from threadline.activities.catch_up import LiveCatchUpActivities
 from threadline.bootstrap import agents, catch_up, gateway, workers
 from threadline.contracts import options
@@ -39,7 +39,6 @@ def hurry() -> None:
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0
-    cases.AT_ONCE = 4.0
     sweeping.GRACE = ANSWER
     vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, quiet=QUIET))
     vars(history).update(

@@ -23,7 +23,7 @@ SELECT bug_id, thread_ts, status, closings, close_reason, summary_channel, summa
 WHERE channel = :channel AND thread_ts = ANY(:roots)
 """)
 _MESSAGES = text("""
-SELECT bug_id, seq, message_id, message_type, message_text, said_at, turn, wakes,
+SELECT bug_id, seq, message_id, message_type, message_text, said_at, turn, wakes, channel,
        redacted_at IS NOT NULL AS redacted FROM bug_conversations
 WHERE sender_type <> 'bot' AND bug_id = ANY(:cases) ORDER BY bug_id, seq
 """)
@@ -174,6 +174,10 @@ def _as_written(row: Row[Any], written: Written, case: str) -> Iterator[Fault]:
         yield Fault(case, f"{written.id} is stored with {row.bug_id}")
     if row.message_type != written.kind:
         yield Fault(case, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
+    if written.event[0] and row.channel != written.event[0]:
+        yield Fault(case, f"{written.id} is stored as said in {row.channel}")
+    if written.kind in (messages.REPORT, messages.MESSAGE) and f"{row.said_at:.6f}" != written.id.rpartition(":")[2]:
+        yield Fault(case, f"{written.id} is stored as said at {row.said_at}")
     if written.gone and (row.message_text or not row.redacted):
         yield Fault(case, f"{written.id} was deleted, and still reads “{row.message_text}”")
     if written.kind != messages.CLOSE and written.text and row.message_text != written.text:
@@ -235,6 +239,7 @@ def _posts(evidence: Evidence) -> Iterator[Fault]:
     """Nothing twice; and once what each settled turn asks for, but for what was closed as the turn was settled."""
     posted = Counter(key_of(post) for post in evidence.posts)
     mine = set(evidence.bug_ids.values())
+    yield from _misplaced(evidence)
     for key, times in posted.items():
         if times > 1 and key.partition(":")[0] in mine:
             yield Fault(key.partition(":")[0], f"{key} was posted {times} times")
@@ -245,11 +250,29 @@ def _posts(evidence: Evidence) -> Iterator[Fault]:
         due = {
             "ask_reporter": (f"turn:{turn.turn}:question",) if _asked(turn) else (),
             "escalate": (f"turn:{turn.turn}:findings", f"escalation:{escalations[turn.bug_id]}"),
+            "post_findings": (f"turn:{turn.turn}:findings", *((f"turn:{turn.turn}:told",) if _tells(turn) else ())),
         }.get(turn.action, (f"turn:{turn.turn}:findings",))
         missing = [key for key in due if not posted[f"{turn.bug_id}:{key}"]]
         settled_late = turn.bug_id in evidence.cut  # its next step is not the first that was taken after it
         if missing and turn.next_step not in _CLOSED and not (settled_late and turn.closed):
             yield Fault(turn.bug_id, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
+
+
+def _misplaced(evidence: Evidence) -> Iterator[Fault]:
+    """What is for developers is not in the reporter's thread, and the other way round."""
+    reports, summaries = identity.REPORTS, identity.SUMMARIES
+    places = {"findings": summaries, "summary": summaries, "question": reports, "told": reports, "intake": reports}
+    for post in evidence.posts:
+        bug_id, _, what = key_of(post).partition(":")
+        parts = what.split(":")
+        about = parts[2] if parts[0] == "turn" else parts[0]
+        if places.get(about, post.channel) != post.channel:
+            yield Fault(bug_id, f"{key_of(post)} was posted in {post.channel}")
+
+
+def _tells(turn: Row[Any]) -> bool:
+    """The scripted agent always has something for the reporter; of the real one's words some are kept back."""
+    return "seen" in turn.result
 
 
 def _asked(turn: Row[Any]) -> bool:

@@ -76,7 +76,8 @@ class Plan:
 PROCESSES = (
     *("kill gateway", "kill core", "kill core in a post", "kill agents", "kill agents in a turn"),
     *("kill postgres", "kill temporal"),
-    *("stop gateway", "stop core", "stop agents", "stop postgres", "stop temporal"),
+    *("stop gateway", "stop core", "stop core in a post", "stop agents", "stop agents in a turn"),
+    *("stop postgres", "stop temporal"),
 )
 """`kill` is SIGKILL, `stop` is what a deploy sends; either way the process is started again."""
 SLACK = (
@@ -93,7 +94,9 @@ _ALL = (*KINDS, *REAL_ONLY)
 LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - {"socket refreshed", "socket cut"})
 """They last as long as people write; the others are blows."""
 
-EITHER = frozenset({"kill agents in a turn", "model overloaded", "model breaks off", "disk full"})
+EITHER = frozenset(
+    {"kill agents in a turn", "stop agents in a turn", "model overloaded", "model breaks off", "disk full"}
+)
 """They hit the real agent in another way than the script: alone they have the one and the other by turns."""
 REAL_EVERY = 10
 """One seed of so many runs the real CLI in any case."""
@@ -121,7 +124,7 @@ def dice_of(seed: str) -> Random:
 def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Plan:
     """Everything that is decided before a run; the same again for the same seed.
 
-    An even seed brings one kind of fault alone, each in its turn, so that any sixty seeds in a row have all of them;
+    An even seed brings one kind of fault alone, each in its turn, so that any seventy seeds in a row have all of them;
     an odd one brings several together.
 
     Args:

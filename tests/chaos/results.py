@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,13 +11,17 @@ from tests.chaos.plan import KINDS, REAL_ONLY
 from tests.chaos.run import Outcome
 
 FILE = Path(__file__).with_name("results.jsonl")
+_SEVERAL = ("kinds", "missed", "faults")
 _NO_CODE = (".pyc", ".jsonl")
 PAGE = Path(__file__).parents[2] / "docs" / "chaos.md"
 
 
 @dataclass(frozen=True)
 class Record:
-    """One seed. `code` is the `code_digest` of what was run; `faults` are sentences of the oracle."""
+    """One seed. `code` is the `code_digest` of what was run; `faults` are sentences of the oracle.
+
+    `missed`: kinds that were planned and hit nothing, as when there was no run to terminate.
+    """
 
     seed: int
     agent: str
@@ -30,6 +35,7 @@ class Record:
     code: str
     caught_up: int = 0
     fixes: int = 0
+    missed: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
     @property
@@ -62,6 +68,7 @@ def record_of(outcome: Outcome, code: str) -> Record:
         code=code,
         caught_up=outcome.happened["caught_up"],
         fixes=outcome.happened["fixed"],
+        missed=outcome.missed,
         faults=tuple(map(str, outcome.faults)),
     )
 
@@ -71,10 +78,7 @@ def read(path: Path = FILE) -> dict[int, Record]:
     if not path.exists():
         return {}
     lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line)
-    return {
-        line["seed"]: Record(**{**line, "kinds": tuple(line["kinds"]), "faults": tuple(line["faults"])})
-        for line in lines
-    }
+    return {line["seed"]: Record(**{**line, **{name: tuple(line[name]) for name in _SEVERAL}}) for line in lines}
 
 
 def add(record: Record, path: Path = FILE) -> None:
@@ -120,6 +124,10 @@ def page(records: Sequence[Record]) -> str:
             "|---|--:|",
             *(f"| {what} | {number:,} |" for what, number in total.items()),
             "",
+            f"By the digest of the product's and the harness's code: {_codes(records)}.",
+            "",
+            "A kind is counted where it hit: a worker that was killed in a post was in one.",
+            "",
             "| what went wrong | runs | alone | clean |",
             "|---|--:|--:|--:|",
             *(_row(kind, records) for kind in (*KINDS, *REAL_ONLY)),
@@ -129,8 +137,13 @@ def page(records: Sequence[Record]) -> str:
     )
 
 
+def _codes(records: Sequence[Record]) -> str:
+    counted = Counter(record.code for record in records)
+    return ", ".join(f"{code}: {times} runs" for code, times in counted.most_common())
+
+
 def _row(kind: str, records: Sequence[Record]) -> str:
-    mine = [record for record in records if kind in record.kinds]
+    mine = [record for record in records if kind in record.kinds and kind not in record.missed]
     alone = sum(len(record.kinds) == 1 for record in mine)
     return f"| {kind} | {len(mine)} | {alone} | {sum(record.clean for record in mine)} |"
 

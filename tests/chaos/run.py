@@ -1,6 +1,7 @@
 """One run: people write, things go wrong, calm returns, the oracle judges; and what came of it, in one record."""
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from tests.chaos import histories, oracle, timeline
 from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence
 from tests.chaos.people import People, Written
-from tests.chaos.plan import Plan
-from tests.chaos.stage import Stage
+from tests.chaos.plan import LASTING, Plan
+from tests.chaos.stage import CORES, Stage
 from tests.chaos.trouble import Trouble, agents_of
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.devstack.slack_sandbox import identity
@@ -66,6 +67,8 @@ class Outcome:
     faults: tuple[Fault, ...]
     happened: Mapping[str, int]
     """How often what a storm is made of has happened: cases that were reopened, turns tried again, and more."""
+    missed: tuple[str, ...] = ()
+    """Kinds of blows that were planned and hit nothing."""
     story: str = ""
 
 
@@ -88,7 +91,7 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     written = {**people.written, **calm.operators}
     evidence = await oracle.gather(stage, written, roots, trouble.terminated, people.attached)
     runs = await histories.runs_of(stage, since)
-    faults += oracle.judge(evidence)
+    faults += oracle.judge(evidence) + _healed(stage, evidence, since)
     faults += await histories.judge_runs(stage, runs, trouble.terminated)
     faults += await _left_behind(stage, list(evidence.bug_ids.values()))
     story = await timeline.told(stage, evidence, runs, faults) if faults else ""
@@ -100,6 +103,7 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
         restarts=stage.restarts - restarts,
         seconds=round(time.monotonic() - began, 1),
         faults=tuple(faults),
+        missed=tuple(kind for kind in plan.kinds if kind not in LASTING and kind not in trouble.struck),
         happened={**await _happened(stage, runs, since), "fixed": len(evidence.effects.fixes)},
         story=story,
     )
@@ -198,6 +202,18 @@ class _Calm:
         except RPCError as error:
             return f"(it does not say: {error.message})"
         return " ".join(str(answer.current_details).split())
+
+
+def _healed(stage: Stage, evidence: Evidence, since: datetime) -> list[Fault]:
+    """What the sweep had to mend where nobody had terminated a run: it would hide what went wrong before."""
+    mine, found = set(evidence.bug_ids.values()) - evidence.cut, []
+    for name in CORES:
+        for line in (stage.home.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines():
+            if '"case_revived"' in line or '"answer_missing"' in line:
+                told = json.loads(line)
+                if told["case"] in mine and datetime.fromisoformat(told["timestamp"]) >= since:
+                    found.append(Fault(told["case"], f"the sweep had to mend it: {told['event']}"))
+    return found
 
 
 async def _left_behind(stage: Stage, cases: Sequence[str]) -> list[Fault]:

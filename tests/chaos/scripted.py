@@ -105,6 +105,7 @@ def _outcome(request: TurnRequest, claim: Claim, dice: Random) -> TurnOutcome:
     result = {
         "summary": f"turn {claim.turn}",
         "clarification_question": "Which browser?",
+        "for_reporter": "We know more about it now, and will tell you when it works again.",
         "seen": seen,
         "said": [entry.text for entry in claim.entries],
     }

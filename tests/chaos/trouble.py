@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -26,6 +26,9 @@ from threadline.domain.errors import Permanent, Transient
 AIM = 3.0
 """Seconds for which a blow waits for the moment that it wants, such as a turn that runs."""
 
+TRIES = 10
+Hit = Callable[[str], Coroutine[Any, Any, None]]
+
 _RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
 
 
@@ -45,6 +48,8 @@ class Trouble:
     plan: Plan
     people: People
     terminated: list[Terminated] = field(default_factory=list)
+    struck: set[str] = field(default_factory=set)
+    """Kinds of blows of which at least one hit what it was meant for."""
 
     async def rage(self) -> None:
         """Do all that the plan has; returns when the last blow has fallen and what it hit is back."""
@@ -106,9 +111,10 @@ class Trouble:
         await asyncio.sleep(max(0.0, began + blow.at - time.monotonic()))
         dice = dice_of(str(blow.dice))
         verb, _, rest = blow.kind.partition(" ")
-        special: dict[str, Callable[[Random], Awaitable[None]]] = {
-            "kill core in a post": self._kill_core_in_a_post,
-            "kill agents in a turn": self._kill_agents_in_a_turn,
+        hit = self.stage.kill if verb == "kill" else self.stage.stop
+        special: dict[str, Callable[[Random], Awaitable[bool]]] = {
+            f"{verb} core in a post": lambda _: self._core_in_a_post(hit),
+            f"{verb} agents in a turn": lambda _: self._agents_in_a_turn(hit),
             "kill cli": self._kill_cli,
             "socket refreshed": self._refresh_socket,
             "socket cut": self._cut_socket,
@@ -116,45 +122,62 @@ class Trouble:
             "terminate": self._terminate,
         }
         if blow.kind in special:
-            await special[blow.kind](dice)
+            if await special[blow.kind](dice):
+                self.struck.add(blow.kind)
             return
-        name = dice.choice(CORES) if rest == "core" else rest
-        await (self.stage.kill(name) if verb == "kill" else self.stage.stop(name))
+        await hit(dice.choice(CORES) if rest == "core" else rest)
+        self.struck.add(blow.kind)
 
-    async def _kill_core_in_a_post(self, dice: Random) -> None:
+    async def _core_in_a_post(self, hit: Hit) -> bool:
         """Both workers: only one of them is at the post that Slack is slow to answer."""
         faults = self.stage.slack.faults
         faults.slow("chat.postMessage", 2.0)
-        await self._aim(lambda: _now(not faults.ordered("chat.postMessage")))
+        aimed = await self._aim(lambda: _now(not faults.ordered("chat.postMessage")))
         async with asyncio.TaskGroup() as together:
             for name in CORES:
-                together.create_task(self.stage.kill(name))
+                together.create_task(hit(name))
+        return aimed
 
-    async def _kill_agents_in_a_turn(self, dice: Random) -> None:
-        await self._aim(self._a_turn_runs)
-        await self.stage.kill("agents")
+    async def _agents_in_a_turn(self, hit: Hit) -> bool:
+        aimed = await self._aim(self._a_turn_runs)
+        await hit("agents")
+        return aimed
 
-    async def _kill_cli(self, dice: Random) -> None:
+    async def _kill_cli(self, dice: Random) -> bool:
         await self._aim(lambda: _now(bool(agents_of(self.stage))))
-        if found := agents_of(self.stage):
+        found = agents_of(self.stage)
+        if found:
             self.stage.say("kill -9 the CLI")
             dice.choice(found).kill()
+        return bool(found)
 
-    async def _refresh_socket(self, dice: Random) -> None:
-        self.stage.say(f"{await self.stage.slack.sockets.disconnect()} sockets are to be renewed")
+    async def _refresh_socket(self, dice: Random) -> bool:
+        return self._is_told(await self.stage.slack.sockets.disconnect(), "to be renewed")
 
-    async def _cut_socket(self, dice: Random) -> None:
-        self.stage.say(f"{await self.stage.slack.sockets.cut()} sockets are cut")
+    async def _cut_socket(self, dice: Random) -> bool:
+        return self._is_told(await self.stage.slack.sockets.cut(), "cut")
 
-    async def _cancel(self, dice: Random) -> None:
-        if root := self._any_case(dice):
-            await self._to_a_case(root, "cancel")
+    def _is_told(self, sockets: int, what: str) -> bool:
+        self.stage.say(f"{sockets} sockets are {what}")
+        return sockets > 0
 
-    async def _terminate(self, dice: Random) -> None:
-        if (root := self._any_case(dice)) and (ended := await self._to_a_case(root, "terminate")):
+    async def _cancel(self, dice: Random) -> bool:
+        return bool(await self._to_a_case(dice, "cancel"))
+
+    async def _terminate(self, dice: Random) -> bool:
+        if ended := await self._to_a_case(dice, "terminate"):
             self.terminated.append(ended)  # nobody writes: the sweep revives it, the catch-up finds what it took away
+        return bool(ended)
 
-    async def _to_a_case(self, root: str, deed: str) -> Terminated | None:
+    async def _to_a_case(self, dice: Random, deed: str) -> Terminated | None:
+        """To one that runs, if there is one in the first few that come to mind."""
+        for _ in range(TRIES):
+            if self.people.tales and (hit := await self._to(dice.choice(self.people.tales).root.ts, deed)):
+                return hit
+            await asyncio.sleep(0.1)
+        return None
+
+    async def _to(self, root: str, deed: str) -> Terminated | None:
         workflow_id = addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root))
         handle = self.stage.client.get_workflow_handle(workflow_id)
         try:
@@ -168,9 +191,6 @@ class Trouble:
         self.stage.say(f"{deed} {workflow_id}")
         return Terminated(workflow_id, run.run_id)
 
-    def _any_case(self, dice: Random) -> str:
-        return dice.choice(self.people.tales).root.ts if self.people.tales else ""
-
     async def _a_turn_runs(self) -> bool:
         try:
             async with self.stage.database.begin() as work:
@@ -178,10 +198,12 @@ class Trouble:
         except (Permanent, Transient):  # Postgres may be away by another blow
             return False
 
-    async def _aim(self, moment: Callable[[], Awaitable[bool]]) -> None:
+    async def _aim(self, moment: Callable[[], Awaitable[bool]]) -> bool:
+        """Wait for the moment; whether it came."""
         async for _ in until(AIM, every=0.03):
             if await moment():
-                return
+                return True
+        return False
 
 
 def agents_of(stage: Stage) -> list[psutil.Process]:

@@ -130,7 +130,7 @@ SWEEP = Area(
             "sweep:terminated:end",
             "How a case ended is said, and its files are removed, also when its run was terminated in between.",
             "the ledger of posts, compared with the ends of cases: the next run says it first (`open_case`).",
-            ("For 30 days after the end.",),
+            ("For a day after the end: a channel that refuses it for good is not asked for ever.",),
         ),
         Promise(
             "sweep:terminated:unanswered",

@@ -14,8 +14,8 @@ SPEED = Area(
         ),
         Promise(
             "speed:turn:few-activities",
-            "Storing a batch begins its turn, and settling the turn says its findings, where Slack takes them at once.",
-            "steps in the same commit, and posts with keys, which an activity of their own says when that did not work "
+            "Storing a batch begins its turn, and settling the turn says its findings: no activity does nothing else.",
+            "steps in the same commit, and posts with keys, which may be tried again "
             "(`activities/cases.py`, `activities/threads.py`).",
         ),
         Promise(

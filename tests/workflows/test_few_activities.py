@@ -60,8 +60,8 @@ async def test_a_reply_takes_three_activities_and_two_for_its_reactions(database
 
 
 @pytest.mark.promise("speed:turn:few-activities")
-@pytest.mark.parametrize("trouble", ["refused for now", "slow", "answer lost"])
-async def test_findings_that_slack_does_not_take_at_once_are_said_by_an_activity_of_their_own(
+@pytest.mark.parametrize("trouble", ["refused for now", "answer lost", "refused for good"])
+async def test_findings_that_slack_does_not_take_at_once_are_said_once(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
@@ -69,18 +69,47 @@ async def test_findings_that_slack_does_not_take_at_once_are_said_by_an_activity
     async with house(database, pool, POST, POST) as home:
         await home.report()
         await home.until_status("pending_verification")
-        faults = home.slack.faults
+        before = await activities(home)
         if trouble == "refused for now":
-            faults.fail_before("chat.postMessage")
-        elif trouble == "slow":
-            monkeypatch.setattr("threadline.activities.cases.AT_ONCE", 0.2)
-            faults.slow("chat.postMessage", 0.5)
+            home.slack.faults.fail_before("chat.postMessage")
+        elif trouble == "answer lost":
+            home.slack.faults.fail_after("chat.postMessage")
         else:
-            faults.fail_after("chat.postMessage")
+            home.slack.workspace.archive(identity.SUMMARIES)
         await home.reporter("and with three of them")
         await home.until_status("pending_verification", "investigating", "pending_verification")
-        assert (await activities(home)).count("save_investigation_result") == 2
-        assert (await activities(home)).count("post_investigation_results") == 2, "the first report's, and this one"
+        asked = since(before, await activities(home))
+        assert asked.count("save_investigation_result") == 1
+        if trouble == "refused for good":
+            assert asked.count("post_investigation_results") == 1, "which hears it again"
+            await home.until_said("could not be posted")
+        else:
+            assert asked.count("post_investigation_results") == 0
+            assert sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
+
+
+@pytest.mark.promise("speed:turn:few-activities")
+async def test_no_claim_of_findings_is_left_when_their_case_is_closed_while_they_are_tried_again(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
+        monkeypatch.setattr(f"threadline.slack.posts.{name}", seconds)
+    async with house(database, pool, POST, POST) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        home.slack.faults.fail_after("chat.postMessage")
+        await home.reporter("and with three of them")
+
+        async def stored() -> bool:
+            return sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
+
+        await home.until(stored, "Slack has stored the findings, and its answer was lost")
+        await home.reporter("never mind", "close")
+        await home.until_status("resolved")
+        await home.handle.result()
+        async with database.begin() as work:
+            unsure = await work.connection.scalar(text("SELECT count(*) FROM slack_posts WHERE ts IS NULL"))
+        assert unsure == 0
         assert sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
 
 

@@ -54,6 +54,9 @@ async def test_a_reply_under_a_root_whose_post_was_never_confirmed_reaches_its_c
             bot_id=identity.BOT_ID,
             metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary", "bug_id": "BUG-1"}},
         )
+        async with database.begin() as work:
+            unsure = text("UPDATE slack_posts SET ts = NULL WHERE key = 'BUG-1:summary'")
+            assert (await work.connection.execute(unsure)).rowcount == 1
         reply = home.message(
             messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", identity.SUMMARIES
         )
@@ -65,3 +68,5 @@ async def test_a_reply_under_a_root_whose_post_was_never_confirmed_reaches_its_c
                 return bool(await work.connection.scalar(_STORED, {"message_id": reply.id}))
 
         await home.until(stored, "the reply is stored with the case")
+        async with database.begin() as work:
+            assert await work.posts.ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"

@@ -1,6 +1,5 @@
 """The case in the database, as its workflow asks for it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -22,14 +21,12 @@ from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action, CaseStatus, Limits, Marks, Reason
-from threadline.domain.errors import IllegalTransition, Permanent, Transient
+from threadline.domain.errors import IllegalTransition, Transient
 from threadline.domain.messages import IncomingMessage, clean
 from threadline.domain.redaction import redact, redact_files
 
 _log = structlog.get_logger(__name__)
 
-AT_ONCE = 15.0
-"""Seconds that posting may add to the activity that settles a turn: one call to Slack (10 s), and within its own 30."""
 _BEGINS = {
     CaseStatus.NEW: Reason.REPORTED,
     CaseStatus.AWAITING_REPORTER: Reason.NEW_MESSAGES,
@@ -132,19 +129,21 @@ class LiveCaseActivities(CaseActivities):
         async with self._database.begin() as work:
             settled = await work.turns.settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_settled", case=request.bug_id, turn=request.turn, action=settled.action)
-        finds = settled.action is Action.POST_FINDINGS and not (settled.has_fix or settled.marks.close_due)
-        if request.then and finds:
-            return replace(settled, said=await self._say_at_once(TurnRef(request.bug_id, request.turn, request.then)))
+        # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
+        dropped = settled.marks.close_due and activity.info().attempt == 1
+        if request.then and settled.action is Action.POST_FINDINGS and not (settled.has_fix or dropped):
+            return await self._say_too(settled, TurnRef(request.bug_id, request.turn, request.then))
         return settled
 
-    async def _say_at_once(self, turn: TurnRef) -> Marks | None:
-        """An activity less on the way to people. What Slack does not take now is said by one that is tried again."""
+    async def _say_too(self, settled: Settled, turn: TurnRef) -> Settled:
+        """An activity less on the way to people: until Slack takes it, this one is tried again."""
         try:
-            async with asyncio.timeout(AT_ONCE):
-                return await self._say(turn)
-        except (Permanent, Transient, TimeoutError) as error:
-            _log.info("findings_said_later", case=turn.bug_id, turn=turn.turn, reason=str(error) or "Slack is slow")
-            return None
+            return replace(settled, said=await self._say(turn))
+        except Transient:
+            raise
+        except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow asks for the post by itself
+            _log.warning("findings_not_said", case=turn.bug_id, turn=turn.turn, reason=str(error))
+            return settled
 
     @activity.defn
     async def end_case(self, request: EndRequest) -> Marks:

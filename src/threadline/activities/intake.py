@@ -97,8 +97,9 @@ class LiveIntakeActivities(IntakeActivities):
             async with self._database.begin() as work:
                 report = (await work.overview.case(bug_id := str(root.payload.get("bug_id", "")))).thread
                 # Its post was sent and its registration lost: from here on the thread is the case's like any other.
-                kind = SUMMARY if root.payload.get("key") == f"{bug_id}:summary" else ESCALATION
+                kind = SUMMARY if (key := str(root.payload.get("key", ""))) == f"{bug_id}:summary" else ESCALATION
                 await work.threads.register(bug_id, kind, thread.channel, thread.ts)
+                await work.posts.done(key, thread.ts)
                 return report
         except CaseNotFound:
             return None

@@ -9,7 +9,7 @@ from temporalio import activity
 from threadline.contracts.bug import Escalation
 from threadline.contracts.catch_up import Repair, RepairKind, SweepActivities, Swept, Unsaid
 from threadline.db.engine import Database
-from threadline.db.sweep import OpenEscalation
+from threadline.db.sweep import OpenCase, OpenEscalation
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Severity
@@ -61,10 +61,16 @@ class LiveSweepActivities(SweepActivities):
             activity.heartbeat()
             if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
                 continue
+            if not await self._is_open_still(case):
+                continue  # it ended since the page was read, and its workflow with it
             await self._workflows.start_case(case.thread)
             _log.warning("case_revived", case=case.bug_id, reason="it is not done, and its workflow did not run")
             revived += 1
         return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
+
+    async def _is_open_still(self, case: OpenCase) -> bool:
+        async with self._database.begin() as work:
+            return [each.id for each in await work.sweep.open_cases(case.id - 1, 1)] == [case.id]
 
     @activity.defn
     async def sweep_clocks(self, after: int) -> Swept:

@@ -200,11 +200,17 @@ class LiveSlackActivities(SlackActivities):
                 why = told = await work.conversation.last_close(bug_id)
         reason = Reason(case.close_reason)
         left = (sentences.fix_left(), sentences.fix_left(fix.url)) if fix else ("", "")
+        refusals: list[Permanent] = []
         for thread, last, fix_left in ((case.thread, told, left[0]), (case.summary, why, left[1])):
             if thread:
                 words = sentences.ended(bug_id, reason, last_words=last, fix=fix_left)
                 key = f"closing:{case.closings}:{thread.channel}"
-                await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
+                try:
+                    await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
+                except Permanent as error:  # those in the other thread are told all the same
+                    refusals.append(error)
+        if refusals:
+            raise refusals[0]
 
     # -- cosmetics ---------------------------------------------------------------------------------------------------
 

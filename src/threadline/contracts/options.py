@@ -99,7 +99,7 @@ FOR: dict[str, Options] = {
     "flush_messages": STORE,
     "parse_bug_report": STORE,
     "update_status": STORE,
-    "save_investigation_result": STORE,
+    "save_investigation_result": Options(start_to_close=60, retry=_retry(0.2, 30)),
     "end_case": STORE,
     "fetch_report": READ_SLACK,
     "fetch_attachments": Options(start_to_close=300, retry=_retry(1, 10, attempts=FETCH_ATTEMPTS)),

@@ -20,7 +20,7 @@ WHERE c.id > :after AND (c.status <> 'resolved'
     OR c.resolved_at > now() - interval '60 days' AND EXISTS (
         SELECT FROM bug_conversations m
         WHERE m.bug_id = c.bug_id AND m.wakes AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn))
-    OR c.resolved_at > now() - interval '30 days' AND {_END_UNSAID})
+    OR c.resolved_at > now() - interval '1 day' AND {_END_UNSAID})
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
 _ENDED_UNSAID = text(f"SELECT {_END_UNSAID} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - as above
@@ -91,7 +91,7 @@ class Sweep:
         self._connection = connection
 
     async def open_cases(self, after: int, limit: int) -> list[OpenCase]:
-        """Cases that are not resolved, or were written in since, or whose end was not said, in order."""
+        """Cases that are not resolved, or were written in since, or whose end was not said within a day, in order."""
         rows = await self._connection.execute(_OPEN, {"after": after, "limit": limit})
         return [OpenCase(row.id, row.bug_id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 

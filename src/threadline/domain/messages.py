@@ -96,7 +96,8 @@ def parse(args: Sequence[Any], *, kind: str = MESSAGE) -> IncomingMessage:
                 files=_files(raw.get("files")),
                 **names,
             )
-    return quarantined(_json(args))
+    whole = _json(args)
+    return quarantined(whole, whole.encode("utf-8", "surrogatepass"))
 
 
 _NAMES = ("id", "sender_id", "channel", "ts", "correction_of", "version")

@@ -107,7 +107,11 @@ class BugCase:
         """Let the agent look at what is unused, and act on what it asks for."""
         number = self.marks.turn + 1
         told = await self._begin(number)
-        settled = await bug_turn.settle(self, number, lambda: None if told or self.closing else self._after_findings())
+
+        def announced() -> bool:
+            return (told is None or told.done()) and not self.closing
+
+        settled = await bug_turn.settle(self, number, lambda: self._after_findings() if announced() else None)
         if told:
             await told  # before anything that it announces
         if settled.said:
