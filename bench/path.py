@@ -20,7 +20,7 @@ from threadline.gateway.events import Message
 
 AT_ONCE = 64
 """Signals that are under way at the same time: more would only wait in the client."""
-PATIENCE = 240.0
+PATIENCE = 600.0
 """Seconds after which a load that does not come to rest is a failure."""
 
 _RESTING = text("""
@@ -30,6 +30,8 @@ SELECT coalesce(sum(stored), 0) AS stored, count(*) FILTER (WHERE status <> 'pen
 FROM cases
 """)
 _POLL = 0.05
+_SILENCE = 0.4
+"""Seconds without a call to Slack after which none is to come."""
 
 
 class Clock:
@@ -47,14 +49,13 @@ class Clock:
 class Product:
     """The real workflow and core worker, with an agent that answers at once, and a Slack that takes everything.
 
-    `pids` are the processes whose CPU it costs; `pause`: seconds after `rest` until what nobody waits for is done, too.
+    `pids` are the processes whose CPU it costs.
     """
 
     ground: Ground
     pids: tuple[int, ...]
     clock: Clock = field(default_factory=Clock)
     sent: int = 0
-    pause: float = 0.5
     _threads: dict[str, Thread] = field(default_factory=dict)
 
     async def open(self, count: int) -> list[str]:
@@ -82,6 +83,13 @@ class Product:
             while not await self._rests():  # noqa: ASYNC110 - the other side is other processes
                 await asyncio.sleep(_POLL)
         return float((await _told(self.ground))["last"])
+
+    async def fall_silent(self) -> None:
+        """Wait until what nobody waits for, such as reactions, is done as well, or it would be the next one's cost."""
+        before, now = -1, 0
+        while now != before:
+            await asyncio.sleep(_SILENCE)
+            before, now = now, (await _told(self.ground))["calls"]
 
     async def _rests(self) -> bool:
         async with self.ground.database.begin() as work:

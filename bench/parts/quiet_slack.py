@@ -29,7 +29,7 @@ class QuietSlack:
         self.url = ""
         self.posts: Counter[str] = Counter()
         """Posts by the last word of their key, such as `findings`."""
-        """Messages that the posts of a floor are about."""
+        self.calls = 0
         self.last_post = 0.0
         self.connected = asyncio.Event()
         self._sockets: list[web.WebSocketResponse] = []
@@ -61,6 +61,7 @@ class QuietSlack:
 
     async def _call(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]
+        self.calls += 1
         if method == "chat.postMessage":
             return web.json_response(await self._post(request))
         return web.json_response({"ok": True, **_ANSWERS.get(method, {}), **self._address(method)})
@@ -80,7 +81,7 @@ class QuietSlack:
         return {"ok": True, "channel": given["channel"], "ts": f"{time.time():.0f}.{self._number:06d}"}
 
     async def _told(self, _: web.Request) -> web.Response:
-        return web.json_response({"posts": self.posts, "last": self.last_post})
+        return web.json_response({"posts": self.posts, "calls": self.calls, "last": self.last_post})
 
     async def _link(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()

@@ -1,6 +1,5 @@
 """Messages through the whole path, by bursts and one by one, on one thread and on many; and the history they leave."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +47,8 @@ async def _alternately(
     rounds: int, ours: Product, floor: Product, threads: int, each: int
 ) -> tuple[list[Load], list[Load]]:
     opened = {id(path): await path.open(threads) for path in (ours, floor)}
-    await asyncio.sleep(ours.pause)
+    await ours.fall_silent()
+    await floor.fall_silent()
 
     async def load(path: Product) -> Load:
         return await _load(path, opened[id(path)], each)
@@ -66,7 +66,7 @@ async def _load(path: Product, threads: Sequence[str], each: int) -> Load:
     seconds = 0.0
     for _ in range(repeats):
         seconds += await burst(path, threads, each)
-        await asyncio.sleep(path.pause)
+        await path.fall_silent()
     sent = repeats * each
     return Load(
         rate=sent * len(threads) / seconds,

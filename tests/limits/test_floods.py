@@ -45,7 +45,6 @@ async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
         runs = [run async for run in ground.client.list_workflows()]
         signals = [await _signals(ground, run) for run in runs]
         assert sum(signals) >= MANY
-        assert max(signals) <= PER_RUN
         assert await ground.runs("ContinuedAsNew") > 0
 
 

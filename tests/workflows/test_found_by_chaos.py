@@ -1,11 +1,15 @@
 """What chaos found, reduced: each was a message lost or a case stuck, on real parts."""
 
+from pathlib import Path
+
 import asyncpg
 import pytest
 from sqlalchemy import text
 
-from tests.workflows.house import house
+from tests.canary.scene import dev_server, house_at
+from tests.workflows.house import Agent, house
 from threadline.bootstrap.gateway import CaseThreads
+from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing, messages
@@ -20,9 +24,11 @@ _STORED = text("SELECT count(*) FROM bug_conversations WHERE bug_id = 'BUG-1' AN
 
 @pytest.mark.promise("case:cancel:twice")
 async def test_a_cancel_of_a_run_that_continues_a_cancelled_one_still_closes_the_case(
-    database: Database, pool: asyncpg.Pool
+    database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
-    async with house(database, pool) as home:
+    """On the real server: the one that skips time refuses the cancel of an activity that has just ended."""
+    agent = Agent(AgentTurns(pool), [])
+    async with dev_server(tmp_path) as address, house_at(address, None, database, pool, agent) as home:
         report = home.message(
             messages.REPORT, messages.REPORTER, identity.REPORTER, "The cart total is wrong", home.thread.ts
         )
