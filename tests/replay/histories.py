@@ -18,6 +18,8 @@ _LEFT_OUT = {
 """What replay does not look at: it would tell of the machine, make two recordings differ, or fill the file."""
 _KINDS = ("reason", "kind", "name")
 """Fields of an activity's argument that say which of its uses it was."""
+_RESULTS = ("begun", "said", "end_unsaid")
+"""Fields of an activity's result that spare or demand another activity."""
 _ENDINGS = {
     "ACTIVITY_TASK_COMPLETED": "",
     "ACTIVITY_TASK_FAILED": "failed ",
@@ -96,6 +98,9 @@ def _activity(how: str, scheduled: Json, told: Json) -> Iterator[str]:
     if isinstance(argument, dict):
         yield from (f"{name} {argument[field]}" for field in _KINDS if field in argument)
         yield f"{name} attempt {argument.get('attempt', 1)}"
+    result = next(map(json.loads, payloads(told.get("result", {}))), None)
+    if isinstance(result, dict):
+        yield from (f"{name} {field}" for field in _RESULTS if result.get(field))
     cause = told.get("failure", {}).get("applicationFailureInfo", {})
     yield f"{name} {cause.get('type', '')}"
 

@@ -18,7 +18,7 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from tests.replay import diverging, histories
+from tests.replay import diverging, histories, later_paths  # noqa: F401 - its paths list themselves
 from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
 from tests.replay.stage import SHOP, Stage, shop
