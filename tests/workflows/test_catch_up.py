@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -98,6 +99,38 @@ async def test_a_message_whose_secret_was_taken_out_does_not_count_as_edited(hom
     await look(home)
     assert ("reporter", "My token is [redacted: GitHub token]") in await entries(home)
     assert await resent(home) == 0
+
+
+@pytest.mark.promise("catch-up:correction:missed")
+async def test_of_a_deleted_message_nothing_is_left_when_its_edit_alone_was_delivered(home: House) -> None:
+    await install(home)
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+    said = home.slack.workspace.post(identity.REPORTS, REPORTER, "My card number is 1", thread_ts=home.thread.ts)
+    original = addressing.message_id(identity.TEAM, identity.REPORTS, said.ts)
+    home.slack.workspace.edit(identity.REPORTS, said.ts, "My card number is 1234")
+    edit = home.message("edit", "reporter", REPORTER, "My card number is 1234", said.ts)
+    await home.send(replace(edit, id=f"{original}:e{said.edited_ts}", correction_of=original, version=said.edited_ts))
+
+    async def kept() -> bool:
+        async with home.database.begin() as work:
+            return bool(
+                await work.connection.scalar(
+                    text("SELECT count(*) FROM bug_conversations WHERE message_text LIKE '%1234%'")
+                )
+            )
+
+    await home.until(kept, "the edit is stored")
+    home.slack.workspace.delete(identity.REPORTS, said.ts)
+    await look(home)
+
+    async def gone() -> bool:
+        return not await kept()
+
+    await home.until(gone, "its text is gone")
+    assert await resent(home) == 1
+    await look(home)
+    assert await resent(home) == 1
 
 
 @pytest.mark.promise("catch-up:correction:missed")

@@ -42,7 +42,15 @@ FROM bug_conversations
 WHERE bug_id = :bug_id AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
   AND message_type IN ('report', 'message', 'close')
   AND message_id = CAST(:prefix AS text) || slack_ts AND said_at > :oldest AND said_at < :latest
+UNION ALL
+SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type, message_text, channel, original.ts
+FROM bug_conversations e, LATERAL (SELECT substr(correction_of, length(CAST(:prefix AS text)) + 1) AS ts) original
+WHERE bug_id = :bug_id AND channel = :channel AND message_type = 'edit' AND redacted_at IS NULL
+  AND starts_with(correction_of, CAST(:prefix AS text)) AND original.ts ~ '^[0-9]+[.][0-9]+$'
+  AND CAST(original.ts AS numeric) > :oldest AND CAST(original.ts AS numeric) < :latest
+  AND NOT EXISTS (SELECT FROM bug_conversations o WHERE o.bug_id = e.bug_id AND o.message_id = e.correction_of)
 """)
+"""An edit may be all that was ever delivered of a message: that is stored of it, and goes with it."""
 
 
 @dataclass(frozen=True)
