@@ -5,16 +5,17 @@ from pathlib import Path
 import asyncpg
 import pytest
 from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
 
 from tests.canary.scene import dev_server, house_at
-from tests.workflows.house import Agent, house
+from tests.workflows.house import Agent, house, outcome
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
-from threadline.domain.bug import BugState
+from threadline.domain.bug import Action, BugState
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import Lookup
 from threadline.slack.client import POST_EVENT
@@ -76,3 +77,32 @@ async def test_a_reply_under_a_root_whose_post_was_never_confirmed_reaches_its_c
         await home.until(stored, "the reply is stored with the case")
         async with database.begin() as work:
             assert await work.posts.ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
+
+
+@pytest.mark.promise("silence:escalation:acknowledged")
+async def test_the_clock_that_runs_is_told_of_the_end_also_when_another_escalation_was_settled_and_dropped(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    """The close came while the second escalation's findings were being posted: its own clock never started."""
+    again = outcome(Action.ESCALATE, "a second time")
+    async with house(database, pool, outcome(Action.ESCALATE), again) as home:
+        await home.report()
+        await home.until_status("investigating", "escalated")
+        home.slack.faults.slow("chat.postMessage", 1.0)
+        await home.reporter("and now the invoices, too")
+
+        async def settled() -> bool:
+            return (await home.case()).turn == 2
+
+        await home.until(settled, "the second turn is settled")
+        await home.reporter("never mind", messages.CLOSE)
+        await home.until_status("resolved")
+        await home.handle.result()
+        assert (await home.case()).escalations == 2
+        clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
+
+        async def stopped() -> bool:
+            return (await clock.describe()).status is WorkflowExecutionStatus.COMPLETED
+
+        await home.until(stopped, "the first clock was told")
+        assert not any("a second time" in said for said in home.said(identity.ESCALATIONS)), "it was dropped"

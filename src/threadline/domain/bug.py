@@ -164,6 +164,8 @@ class BugState:
     limits: Limits = field(default_factory=Limits)
     acted: int = 0
     """The last turn whose outcome was acted on; a later settled one is still to be."""
+    clock: int = 0
+    """The last escalation whose clock was started, by this run or one that it continues."""
     acknowledged: int = 0
     """The last escalation that a developer has answered."""
     unanswered: bool = False

@@ -201,16 +201,21 @@ class BugCase:
 
     async def farewell(self) -> None:
         """Say how the case ended, once, and take away what it needed."""
-        if self.marks.escalations:
-            await sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "resolved")
+        if self._clock:
+            await sla_tracking.tell_clock(self.marks.bug_id, self._clock, "resolved")
         await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
         self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
 
+    @property
+    def _clock(self) -> int:
+        """The escalation whose clock runs: the last one may have been settled and dropped by a close."""
+        return self.state.clock or self.marks.escalations
+
     def hear_developer(self) -> None:
         """A developer has spoken: the clock of an open escalation stops asking for that, also while a step runs."""
-        if self.marks.escalated and self.state.acknowledged < self.marks.escalations:
-            self.state.acknowledged = self.marks.escalations
-            told = sla_tracking.tell_clock(self.marks.bug_id, self.marks.escalations, "acknowledged")
+        if self.marks.escalated and self.state.acknowledged < self._clock:
+            self.state.acknowledged = self._clock
+            told = sla_tracking.tell_clock(self.marks.bug_id, self._clock, "acknowledged")
             self._telling = asyncio.create_task(told)
             self._asides.append(self._telling)
 
@@ -283,7 +288,9 @@ class BugCase:
                 raise
             await self._notice(NoticeKind.NOBODY_CALLED, turn.turn, fault_of(error).words)
         else:
-            await sla_tracking.start_clock(replace(escalation, started=workflow.now().timestamp()))
+            before = min(self.state.clock or escalation.number - 1, escalation.number - 1)
+            await sla_tracking.start_clock(replace(escalation, started=workflow.now().timestamp()), before)
+            self.state.clock = escalation.number
         await self._wait_as(CaseStatus.ESCALATED, Reason.ESCALATED, 0)
 
     async def _await_developers(self, reason: Reason) -> None:

@@ -92,13 +92,13 @@ class SLATrackingWorkflow:
             return True
 
 
-async def start_clock(escalation: Escalation) -> None:
-    """Start the clock of an escalation, and stop that of the one before.
+async def start_clock(escalation: Escalation, before: int) -> None:
+    """Start the clock of an escalation, and stop that of the one `before`, 0 for none.
 
     `ABANDON`: with any other policy the parent's first continue-as-new would end it.
     """
-    if escalation.number > 1:
-        await tell_clock(escalation.bug_id, escalation.number - 1, "resolved")
+    if before:
+        await tell_clock(escalation.bug_id, before, "resolved")
     try:
         await workflow.start_child_workflow(
             SLATrackingWorkflow.run,
