@@ -19,7 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from tests.workflows.environment import activities_of, binary
+from tests.workflows.environment import activities_of, binary, running
 from tests.workflows.house import Agent, core_activities
 from threadline.activities.faults import FaultInterceptor
 from threadline.bootstrap.gateway import CaseThreads
@@ -142,10 +142,11 @@ class Ground:
             deployment_config=deployment,
         )
         async with AsyncExitStack() as opened:
-            await opened.enter_async_context(core)
+            await opened.enter_async_context(running(core))
             if agents:
                 played = activities_of(self.agent, AgentActivities)
-                await opened.enter_async_context(Worker(served, task_queue=AGENTS_QUEUE, activities=played))
+                agent = Worker(served, task_queue=AGENTS_QUEUE, activities=played)
+                await opened.enter_async_context(running(agent))
             yield
 
     # -- what has come of it -----------------------------------------------------------------------------------------
