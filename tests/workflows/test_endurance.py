@@ -124,13 +124,12 @@ async def test_the_clock_of_an_escalation_outlives_the_run_that_started_it(
 async def test_what_the_ui_shows_is_there_again_in_the_next_run(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), limits=Limits(history_events=11)) as home:
         await home.report()
-        first = (await home.handle.describe()).run_id
         await home.until_status("awaiting_reporter")
 
         async def waits_in_the_next_run() -> bool:
             answer = await home.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-            described = await home.handle.describe()
-            return described.run_id != first and answer.current_details.endswith(": Which browser?")
+            started = (await home.handle.fetch_history()).events[0].workflow_execution_started_event_attributes
+            return started.continued_execution_run_id != "" and answer.current_details.endswith(": Which browser?")
 
         await home.until(waits_in_the_next_run, "the next run says what it waits for")
         described = await home.handle.describe()
