@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -86,5 +87,6 @@ async def running(worker: Worker) -> AsyncIterator[None]:
         if done:
             leaving.result()
         else:
+            warnings.warn("a worker was left to itself: it did not end when it was stopped", stacklevel=2)
             leaving.cancel()
             await asyncio.wait({leaving}, timeout=LEAVES)
