@@ -6,7 +6,11 @@ from tests.chaos.plan import plan_of
 from tests.chaos.run import evidence_of, play
 from tests.chaos.stage import Stage
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(300),
+    pytest.mark.flaky(reruns=0),  # a run that fails has found something
+]
 
 DROPS = "slack gives up"
 ALWAYS = {"reopened", "closed", "continued"}

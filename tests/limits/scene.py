@@ -19,7 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from tests.workflows.environment import activities_of, binary, running
+from tests.workflows.environment import GRACE, activities_of, binary, running
 from tests.workflows.house import Agent, core_activities
 from threadline.activities.faults import FaultInterceptor
 from threadline.bootstrap.gateway import CaseThreads
@@ -140,12 +140,13 @@ class Ground:
             interceptors=[FaultInterceptor()],
             workflow_runner=workflow_runner(),
             deployment_config=deployment,
+            graceful_shutdown_timeout=GRACE,
         )
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(running(core))
             if agents:
                 played = activities_of(self.agent, AgentActivities)
-                agent = Worker(served, task_queue=AGENTS_QUEUE, activities=played)
+                agent = Worker(served, task_queue=AGENTS_QUEUE, activities=played, graceful_shutdown_timeout=GRACE)
                 await opened.enter_async_context(running(agent))
             yield
 

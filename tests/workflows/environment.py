@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from threadline.activities.faults import FaultInterceptor
 from threadline.bootstrap.temporal import workflow_runner
 from threadline.domain.addressing import CORE_QUEUE
 
+GRACE = timedelta(seconds=2)
+"""For what is under way when a worker stops, as in the product, where it is longer: a post that is broken off waits out
+its claim."""
 LEAVES = 20.0
 """Seconds for a worker to end."""
 
@@ -66,6 +70,7 @@ async def worker(
         activities=activities,
         interceptors=[FaultInterceptor()],
         workflow_runner=workflow_runner(),
+        graceful_shutdown_timeout=GRACE,
     )
     async with running(made):
         yield

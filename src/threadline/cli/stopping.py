@@ -1,11 +1,19 @@
 """Ctrl-C and SIGTERM: asked once, a command comes to its end in good order; asking again does not break that off."""
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 _ASKS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+LEAVES = 40.0
+"""Seconds for a service to come to its end: a worker gives its activities 30, compose.yaml kills after 45.
+
+Stopped amid many activities, Temporal's core sometimes waits for ever (temporalio 1.35).
+"""
 
 
 def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:
@@ -17,9 +25,15 @@ def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = T
     """
 
     async def served() -> None:
-        stop = asyncio.Event()
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def end() -> None:
+            if not stop.is_set():
+                stop.set()
+                loop.call_later(LEAVES, _leave)
+
         for ask in _ASKS:
-            asyncio.get_running_loop().add_signal_handler(ask, stop.set)
+            loop.add_signal_handler(ask, end)
         await service(stop)
 
     with asyncio.Runner(loop_factory=_uvloop() if fast else None) as runner:
@@ -32,6 +46,13 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:  # there is none for Windows
         return None
     return uvloop.new_event_loop
+
+
+def _leave() -> None:
+    """Nothing is lost by it: what was under way is tried again, as after a kill."""
+    sys.stderr.write(f"This did not come to its end within {LEAVES:.0f} s of being asked to, and leaves.\n")
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def play(coroutine: Coroutine[Any, Any, int]) -> int | None:

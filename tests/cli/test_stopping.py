@@ -1,0 +1,48 @@
+"""How a command ends when it is asked to."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from threadline.devstack import environment
+
+SERVICE = """
+import asyncio
+from threadline.cli import stopping
+
+stopping.LEAVES = 0.2
+
+async def service(stop):
+    print("ready", flush=True)
+    await stop.wait()
+    {then}
+
+stopping.serve(service)
+"""
+
+
+def ended(then: str) -> tuple[int, str]:
+    """The exit code and the last words of a service that was asked to stop."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVICE.format(then=then)],
+        env=environment.pick(os.environ, environment.MACHINE),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    return process.returncode, said
+
+
+def test_a_service_that_is_asked_to_stop_comes_to_its_end() -> None:
+    assert ended("pass") == (0, "")
+
+
+def test_a_service_that_does_not_end_leaves_and_says_so() -> None:
+    code, said = ended("await asyncio.Event().wait()")
+    assert code == 1
+    assert "did not come to its end" in said
