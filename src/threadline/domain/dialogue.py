@@ -4,7 +4,6 @@ All are frozen and become JSON and come back by pydantic. The transcript holds t
 call without its arguments, a reply whose text is bounded, and of a tool's output one line.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -128,13 +127,3 @@ class Outcome:
 
 class StepFailed(Permanent):
     """A step cannot be had, and nobody waits for it any longer; the message is a sentence for the person."""
-
-
-Think = Callable[[ToolChoice], Awaitable[ModelReply]]
-"""Ask the model once, about the transcript as it is now. Raises `StepFailed` when there is no reply to be had."""
-
-Act = Callable[[Sequence[ToolCall]], Awaitable[Sequence[Execution]]]
-"""Run the calls of one reply and append their results to the transcript.
-
-What goes wrong with a call is an `Execution` like any other; it raises `StepFailed` only for what ends the turn.
-"""
