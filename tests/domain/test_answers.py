@@ -149,6 +149,12 @@ def test_a_failure_always_has_words(words: str, executions: list[Execution]) -> 
     assert len(text) <= answers.LIMIT
 
 
+def test_the_longest_account_is_short_enough() -> None:
+    long = [Execution("1", "tool" * 100, ExecutionStatus.UNKNOWN, "note " * 500)] * 50
+    for text in (answers.summary(long), answers.stopped(long), answers.failed("words " * 500, long)):
+        assert 1_000 < len(text) <= answers.LIMIT
+
+
 def test_a_failures_words_come_first() -> None:
     assert answers.failed("The key is refused.", []) == "The key is refused."
     assert answers.failed(" \n", [CREATED]).startswith(answers.TROUBLE)

@@ -79,6 +79,11 @@ def test_calls_with_results_and_notes_count_as_one_turn() -> None:
     assert window(messages, turns=5, room=4) == messages
 
 
+def test_a_note_behind_anything_else_is_a_turn_of_its_own() -> None:
+    messages = [user("q"), note("The project is locked."), said("a"), note("The project is free."), user("r")]
+    assert window(messages, turns=3, room=0) == messages[2:]
+
+
 def test_the_window_does_not_move_while_an_answer_is_worked_on() -> None:
     messages = [*talk(30), user("now")]
     first = window(messages)
