@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from threadline.domain import splitting
 from threadline.domain.bug import Severity
 from threadline.domain.redaction import redact
 
@@ -21,13 +22,10 @@ PART_LIMIT = 11_000
 TEXT_LIMIT = 4_000
 """Characters of the plain text that notifications and old clients show."""
 TITLE_LIMIT = 200
-SMALLEST_LIMIT = 100
-"""Below this the two fence lines around a cut would leave no room for the code."""
 
 _TOKEN = re.compile(r"<(@([UW][A-Z0-9]+)(?:\|[^<>|\n]*)?>)?")
 _BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)\b)", re.IGNORECASE)
 _WORD_JOINER = "\u2060"
-_FENCE = re.compile(r"[ \t]*(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})([^`]*)")
 _USER = re.compile(r"[UW][A-Z0-9]+")
 _USERGROUP = re.compile(r"S[A-Z0-9]+")
 
@@ -94,26 +92,8 @@ def mention(identity: str) -> str:
 
 
 def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
-    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one.
-
-    It is cut at the end of a paragraph, else of a line, else of a word, and only then anywhere. A code fence is closed
-    at the end of a piece and opened again in the next. Nothing is lost but white space around a cut.
-
-    Raises:
-        ValueError: `limit` is below `SMALLEST_LIMIT`.
-    """
-    if limit < SMALLEST_LIMIT:
-        raise ValueError(f"a limit of {limit} leaves no room for text: take at least {SMALLEST_LIMIT}")
-    pieces: list[str] = []
-    opening, rest = "", text.strip("\n")
-    while len(opening) + len(rest) > limit:
-        at = _cut(rest, limit - len(opening) - 17)  # 17: a line break and the longest fence that closes it
-        piece = opening + rest[:at].rstrip()
-        opening, closing = _open_fence(piece)
-        pieces.append(piece + closing)
-        rest = rest[at:].removeprefix(" ").lstrip("\n")
-    pieces.append(opening + rest)
-    return [piece for piece in pieces if piece.strip()]
+    """The text in pieces that one message each can hold: see `domain.splitting`."""
+    return splitting.split(text, limit)
 
 
 def findings(found: Findings, mentions: Collection[str] = ()) -> tuple[Rendered, ...]:
@@ -183,7 +163,11 @@ def _body(found: Findings, mentions: Collection[str]) -> str:
         ("Evidence", "\n".join(evidence)),
         ("Recommended actions", "\n".join(actions)),
     )
-    written = [f"## {name}\n\n{text.strip() + _open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
+    written = [
+        f"## {name}\n\n{text.strip() + splitting.open_fence(text.strip())[1]}"
+        for name, text in sections
+        if text.strip()
+    ]
     body = redact("\n\n".join(written)) or "The turn ended without a text."
     return neutralise(body, (found.reported_by, *mentions))
 
@@ -224,26 +208,3 @@ def _code(text: str) -> str:
 
 def _of(number: int, parts: int) -> str:
     return f" ({number}/{parts})" if parts > 1 else ""
-
-
-def _cut(text: str, room: int) -> int:
-    """Where to cut so that at most `room` characters come before; not in the first third, lest pieces be tiny."""
-    for end in ("\n\n", "\n", " "):
-        at = text.rfind(end, room // 3, room + len(end))
-        if at > 0:
-            return at
-    return room
-
-
-def _open_fence(text: str) -> tuple[str, str]:
-    """The line that reopens the code fence left open at the end of `text`, and the one that closes it; else empty."""
-    fence, language = "", ""
-    for line in text.split("\n"):
-        match = _FENCE.fullmatch(line)
-        if match is None:
-            continue
-        if not fence:
-            fence, language = match[1], match[2]
-        elif match[1].startswith(fence) and not (match[2] or match[3].strip()):
-            fence, language = "", ""
-    return (f"{fence}{language}\n", f"\n{fence}") if fence else ("", "")

@@ -1,0 +1,57 @@
+"""A model and tools that do as they were told, note what they were asked, and need no event loop."""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, Outcome, StepFailed, ToolCall, ToolChoice
+from threadline.workflows.react_loop import react
+
+Results = Sequence[Execution] | StepFailed
+
+
+def done(call: ToolCall) -> Execution:
+    return Execution(call.id, call.name, ExecutionStatus.OK, read_only=call.read_only)
+
+
+class Script:
+    """`replies` in order, then empty ones; `results` in order, then a success of every call."""
+
+    def __init__(self, replies: Sequence[ModelReply | StepFailed], results: Sequence[Results] = ()) -> None:
+        self._replies = list(replies)
+        self._results = list(results)
+        self.asked: list[ToolChoice] = []
+        self.replied: list[ModelReply] = []
+        self.ran: list[list[ToolCall]] = []
+        self.ran_after: list[ModelReply] = []
+        """For each of `ran`, the reply that was the newest."""
+
+    async def think(self, choice: ToolChoice) -> ModelReply:
+        self.asked.append(choice)
+        reply = self._replies.pop(0) if self._replies else ModelReply()
+        if isinstance(reply, StepFailed):
+            raise reply
+        self.replied.append(reply)
+        return reply
+
+    async def act(self, calls: list[ToolCall]) -> list[Execution]:
+        self.ran.append(calls)
+        self.ran_after.append(self.replied[-1])
+        results = self._results.pop(0) if self._results else [done(call) for call in calls]
+        if isinstance(results, StepFailed):
+            raise results
+        return list(results)
+
+    def play(self, **options: Any) -> Outcome:
+        """The loop over these steps to its end."""
+        return finish(react(self.think, self.act, **options))
+
+
+def finish(coroutine: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """The result of what waits for nothing but steps that wait for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    coroutine.close()
+    raise AssertionError("it waits for something beside its steps")
