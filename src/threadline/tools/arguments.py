@@ -40,8 +40,8 @@ def read(model: type[M], schema: Schema, text: str) -> M:
         InvalidArguments: no JSON object, a missing or unknown field at any depth, a wrong type or value.
     """
     given = _object(text)
-    kept = _without_nulls(given, schema, schema.get("$defs", {}))
     try:
+        kept = _without_nulls(given, schema, schema.get("$defs", {}))
         return model.model_validate_json(json.dumps(kept), strict=True, extra="forbid")
     except ValidationError as invalid:
         faults = invalid.errors(include_url=False, include_context=False, include_input=False)

@@ -1,15 +1,16 @@
 """Every call is on record, and none is made twice: not by a retry, not after a crash."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
 
 import structlog
 
-from threadline.domain.errors import Transient
+from threadline.domain.errors import Permanent, Transient
 from threadline.tools import arguments
 from threadline.tools.calls import Run, ToolCall
 from threadline.tools.context import ToolContext
+from threadline.tools.policies import CallKey, key_of
 from threadline.tools.registry import LONGEST_NAME, Registry, Tool
 from threadline.tools.rendering import fitted
 from threadline.tools.results import Code, Status, ToolResult, failure
@@ -22,12 +23,16 @@ LARGEST_ARGUMENTS = 64 * 1024
 class Entry:
     """One call as it is on record. `context` says whose it was and where; the key is its `operation_key`.
 
-    `arguments` is JSON without secrets; `milliseconds` is None for an intent, whose `result` is None too.
+    `arguments` is JSON without secrets. `key` tells it from a call with other arguments, by its fingerprint. `result`
+    and `milliseconds` are None as long as the call has not ended. `cacheable`: its result may answer the same call
+    again, for a while.
     """
 
     context: ToolContext
     tool: str
     arguments: Any
+    key: CallKey
+    cacheable: bool = False
     result: ToolResult | None = None
     milliseconds: int | None = None
 
@@ -37,9 +42,13 @@ class Entry:
 
 
 class ExecutionLog(Protocol):
-    """The record of executions, by operation key. Raises `Transient` when it cannot be reached."""
+    """The record of executions, by operation key.
 
-    async def recorded(self, context: ToolContext) -> ToolResult | None:
+    Its methods raise `Transient` when it cannot be reached, and `Permanent` when the operation key stands for a call
+    with another fingerprint.
+    """
+
+    async def recorded(self, entry: Entry) -> ToolResult | None:
         """The result of this very call, when an earlier try came that far."""
         ...
 
@@ -56,11 +65,15 @@ def audited(run: Run, registry: Registry, log: ExecutionLog) -> Run:
     """A call is recorded with its result and its time; asked again, the recorded result comes back and nothing runs."""
 
     async def on_record(call: ToolCall, context: ToolContext) -> ToolResult:
-        if earlier := await log.recorded(context):
-            return earlier
+        entry = _entry(registry, call, context)
+        try:
+            if earlier := await log.recorded(entry):
+                return earlier
+        except Permanent:
+            return failure(Code.REPEATED_CALL_ID)
         start = monotonic()
         result = await run(call, context)
-        await log.record(_entry(registry, call, context, result, round((monotonic() - start) * 1000)))
+        await log.record(replace(entry, result=result, milliseconds=round((monotonic() - start) * 1000)))
         return result
 
     return on_record
@@ -95,14 +108,8 @@ async def _looked_up(tool: Tool, call: ToolCall, context: ToolContext) -> ToolRe
         return failure(Code.OUTCOME_UNKNOWN)
 
 
-def _entry(
-    registry: Registry,
-    call: ToolCall,
-    context: ToolContext,
-    result: ToolResult | None = None,
-    milliseconds: int | None = None,
-) -> Entry:
+def _entry(registry: Registry, call: ToolCall, context: ToolContext) -> Entry:
     tool = registry.get(call.name)
     name = tool.name if tool else str(fitted(call.name, LONGEST_NAME).value)
     given = fitted(arguments.readable(call.arguments), LARGEST_ARGUMENTS).value
-    return Entry(context, name, given, result, milliseconds)
+    return Entry(context, name, given, key_of(tool, call, context), cacheable=bool(tool and tool.cache))

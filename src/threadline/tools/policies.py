@@ -4,6 +4,8 @@ Behind `known`, a call bears its tool's own name, and behind `validated` its arg
 """
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -31,8 +33,12 @@ class MutationLimit(Protocol):
 
 
 @dataclass(frozen=True)
-class CacheKey:
-    """Equal for equal questions. `scope` is whose answer it is: a whole team's, or a user's in a thread."""
+class CallKey:
+    """Equal for equal questions, however their arguments were written.
+
+    `scope` is whose the answer is: `team/`, or `team/thread key/user`. `arguments` are the canonical ones with nothing
+    redacted, so of this only the fingerprint is kept.
+    """
 
     tool: str
     arguments: str
@@ -42,23 +48,34 @@ class CacheKey:
     def toolset(self) -> str:
         return self.tool.split(".", 1)[0]
 
+    @property
+    def fingerprint(self) -> str:
+        whole = json.dumps([self.scope, self.tool, self.arguments])
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def key_of(tool: Tool | None, call: ToolCall, context: ToolContext) -> CallKey:
+    """The key of a call, be it known and valid or not."""
+    shared = tool and tool.cache and tool.cache.shared
+    scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
+    if tool is None:
+        return CallKey(call.name, call.arguments, scope)
+    try:
+        return CallKey(tool.name, arguments.canonical(_given(tool, call)), scope)
+    except arguments.InvalidArguments:
+        return CallKey(tool.name, call.arguments, scope)
+
 
 class ResultCache(Protocol):
     """Answers of read-only tools, for a while. `now` and `until` are in seconds since 1970."""
 
-    async def get(self, key: CacheKey, now: float) -> ToolResult | None: ...
+    async def get(self, key: CallKey, now: float) -> ToolResult | None: ...
 
-    async def put(self, key: CacheKey, result: ToolResult, until: float) -> None: ...
+    async def put(self, key: CallKey, result: ToolResult, until: float) -> None: ...
 
     async def forget(self, team: str, toolset: str) -> None:
         """Nothing that a toolset answered before may be given again in this team: something was changed through it."""
         ...
-
-
-def scope_of(tool: Tool, context: ToolContext) -> str:
-    """Whose answer a tool's is: `team/`, or `team/thread key/user`."""
-    shared = tool.cache and tool.cache.shared
-    return f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
 
 
 def known(run: Run, registry: Registry) -> Run:
@@ -130,8 +147,7 @@ def cached(run: Run, registry: Registry, cache: ResultCache) -> Run:
                 await _or_else(None, cache.forget(context.team, tool.toolset), "result_cache")
         if tool.cache is None:
             return await run(call, context)
-        key = CacheKey(tool.name, arguments.canonical(_given(tool, call)), scope_of(tool, context))
-        now = context.clock().timestamp()
+        key, now = key_of(tool, call, context), context.clock().timestamp()
         if found := await _or_else(None, cache.get(key, now), "result_cache"):
             return replace(found, status=Status.CACHED)
         result = await run(call, context)

@@ -243,7 +243,11 @@ def _model_of(name: str, given: Sequence[inspect.Parameter], hints: dict[str, An
         each.name: (hints[each.name], ... if each.default is inspect.Parameter.empty else each.default)
         for each in given
     }
+    unfit = BadTool(f"{name}: pydantic takes no parameters like these: {', '.join(wanted)}")
     try:
-        return create_model(name, __config__=ConfigDict(extra="forbid"), **wanted)
-    except (NameError, TypeError) as unfit:
-        raise BadTool(f"{name}: pydantic takes no parameter like these: {', '.join(wanted)}") from unfit
+        model = create_model(name, __config__=ConfigDict(extra="forbid"), **wanted)
+    except (NameError, TypeError) as refusal:
+        raise unfit from refusal
+    if model.model_fields.keys() != wanted.keys():  # an underscore makes a private one, which no call could set
+        raise unfit
+    return model

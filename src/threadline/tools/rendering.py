@@ -1,7 +1,7 @@
 """Any result made small, storable and free of secrets, which says what was cut from it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import islice
 from math import isfinite
@@ -26,6 +26,7 @@ _LOOKED_AT = 20_000
 """Characters behind a cut that are searched for secrets too: a token that was cut in half is known to no rule."""
 _CUTS = 10
 """Cuts that are told; of more only the number is."""
+_HALF_A_TOKEN = 400
 _LONGEST_KEY = 200
 _LONGEST_CUTS = 600
 _EXACT, _READABLE = 10**18, 10**300
@@ -117,9 +118,9 @@ class _Fitting:
             used += size + _size(key) + 4
         return fits, used
 
-    def _sequence(self, given: Iterable[Any], room: int, path: str, name: str, depth: int) -> tuple[list[Any], int]:
+    def _sequence(self, given: Collection[Any], room: int, path: str, name: str, depth: int) -> tuple[list[Any], int]:
         fits: list[Any] = []
-        used, count = 2, len(given)  # type: ignore[arg-type]
+        used, count = 2, len(given)
         for index, value in enumerate(islice(given, room)):
             left = room - used - 2
             if left < _LEAST:
@@ -144,8 +145,8 @@ class _Fitting:
         size = _size(clean)
         if size <= room and len(looked_at) == len(text):
             return clean, size
-        if len(clean) < len(looked_at) - _LOOKED_AT // 2:  # marks brought the end of what was looked at near
-            clean = clean[: -_LOOKED_AT // 2]
+        if len(looked_at) < len(text):  # marks may have brought its end into view, where half a token may stand
+            clean = clean[:-_HALF_A_TOKEN]
         shown = _first_bytes(clean, room)
         self._cut(path, f"the first {len(shown):,} of {len(text):,} characters are shown")
         return shown, _size(shown)

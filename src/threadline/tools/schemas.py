@@ -140,7 +140,11 @@ def expected(schema: Schema, definitions: Mapping[str, Schema]) -> str:
     if kind == "object":
         return f"an object with {', '.join(list(schema.get('properties', {}))[:20]) or 'nothing in it'}"
     if kind == "array":
-        return f"a list{_bounds(schema, 'minItems', 'maxItems')}, each {expected(schema.get('items', {}), definitions)}"
+        items = resolved(schema.get("items", {}), definitions)
+        each = (
+            "a list" if items.get("type") == "array" else expected(items, definitions)
+        )  # a list may hold its own kind
+        return f"a list{_bounds(schema, 'minItems', 'maxItems')}, each {each}"
     said = _AS_TEXT.get(str(schema.get("format", "")), _TYPES.get(kind, "another value"))
     if kind == "string":
         return f"{said}{_bounds(schema, 'minLength', 'maxLength')}"
