@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
+from threadline.domain.errors import Permanent
 from threadline.tools.access import allowed, offered
 from threadline.tools.calls import Run, ToolCall
 from threadline.tools.context import Port, Ports, ToolContext
@@ -28,6 +29,13 @@ async def list_books(context: ToolContext, *, shelf: str = "all", limit: int = 1
 @tool("books.shared", "The number of titles.", needs=(BOOKS,), cache=Cache(60, shared=True))
 async def count_books(context: ToolContext) -> int:
     return len(context.ports[BOOKS])
+
+
+@tool("books.first", "The first title.", needs=(BOOKS,), cache=Cache(60))
+async def first_book(context: ToolContext) -> str:
+    if not (titles := context.ports[BOOKS]):
+        raise Permanent("The shelf is empty.")
+    return titles[0]
 
 
 @tool("books.add", "Add a title.", needs=(BOOKS,), mutating=True, record=lambda given: f"shelf:{given.shelf}")
@@ -61,7 +69,7 @@ async def leak(context: ToolContext, *, size: int = 1) -> ToolResult:
     )
 
 
-REGISTRY = Registry([list_books, count_books, add_book, burn, hang, hang_writing, leak])
+REGISTRY = Registry([list_books, count_books, first_book, add_book, burn, hang, hang_writing, leak])
 
 
 class Library:
@@ -95,7 +103,7 @@ def test_a_tool_whose_port_is_missing_is_not_offered() -> None:
 def test_a_read_only_context_shows_nothing_that_changes_something() -> None:
     ports = Ports().having(BOOKS, [])
     names = {each["name"] for each in allowed(REGISTRY, ports, read_only=True).definitions(REGISTRY)}
-    assert names == {"books_list", "books_shared", "clock_hang", "leak_all"}
+    assert names == {"books_list", "books_shared", "books_first", "clock_hang", "leak_all"}
 
 
 @pytest.mark.parametrize("name", ["books.add", "books_add"])
@@ -154,6 +162,14 @@ async def test_an_answer_is_given_again_within_its_time_and_then_made_anew() -> 
     library.clock.advance(0.1)
     assert (await library.call("books.list")).data == ["one", "two"]
     assert library.statuses == ["ok", "cached", "cached", "ok"]
+
+
+async def test_an_error_is_not_given_again() -> None:
+    library = Library()
+    library.titles.clear()
+    assert not (await library.call("books.first")).success
+    library.titles.append("one")
+    assert (await library.call("books.first")).data == "one"
 
 
 @pytest.mark.parametrize("other", [{"user_id": "U2"}, {"thread_ts": "1760000001.000100"}, {"team": "T2"}])
