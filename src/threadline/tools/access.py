@@ -1,0 +1,31 @@
+"""Which tools a turn may use: computed once, shown to the model on every call, and held to whatever it asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry, Tool
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The tools' own names; `because` ("the project is locked") completes "It changes something, and here …"."""
+
+    names: frozenset[str]
+    because: str = "nothing may be changed"
+
+    def definitions(self, registry: Registry) -> list[dict[str, Any]]:
+        """What the model is offered: the same bytes on every call of the turn."""
+        return registry.definitions(self.names)
+
+
+def allowed(registry: Registry, ports: Ports, *, read_only: bool, because: str = "nothing may be changed") -> Allowed:
+    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing."""
+    names = (each.name for each in offered(registry, ports) if not (read_only and each.mutating))
+    return Allowed(frozenset(names), because)
+
+
+def offered(registry: Registry, ports: Ports) -> Sequence[Tool]:
+    """The tools whose ports are all there."""
+    return [each for each in registry.all() if all(port in ports for port in each.needs)]

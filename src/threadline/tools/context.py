@@ -1,0 +1,91 @@
+"""Where a tool runs: whose request, in which thread, at which step, and through which ports it reaches the world."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, cast
+
+from threadline.domain.addressing import Thread
+from threadline.domain.errors import Permanent
+from threadline.domain.messages import MAX_NAME
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, eq=False)
+class Port(Generic[P]):
+    """The name of something that a toolset needs, typed by what it is; each toolset has its own.
+
+    `help` says which settings bring it, for `threadline doctor`.
+    """
+
+    name: str
+    help: str
+
+
+class Ports:
+    """What is configured. A tool whose port is missing is not offered to the model."""
+
+    def __init__(self, bound: Mapping[Port[Any], object] | None = None) -> None:
+        self._bound = MappingProxyType(dict(bound or {}))
+
+    def having(self, port: Port[P], value: P) -> "Ports":
+        """These ports and one more."""
+        return Ports({**self._bound, port: value})
+
+    def __contains__(self, port: Port[Any]) -> bool:
+        return port in self._bound
+
+    def __getitem__(self, port: Port[P]) -> P:
+        if port not in self._bound:
+            raise Permanent(f"{port.name} is not set up here. {port.help}")
+        return cast(P, self._bound[port])
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What every tool is given.
+
+    `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
+    it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
+    would make. `clock` gives the time with its zone.
+
+    Raises:
+        ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
+    """
+
+    team: str
+    channel: str
+    thread_ts: str
+    user_id: str
+    request_id: str
+    correlation_id: str
+    clock: Callable[[], datetime]
+    ports: Ports = field(default_factory=Ports)
+    actor: str = ""
+    turn: int = 0
+    step: int = 0
+    call_id: str = ""
+    retries_left: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _REQUIRED:
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
+                raise ValueError(f"a tool's context needs {name}: a text of 1 to {MAX_NAME} characters")
+
+    @property
+    def thread(self) -> Thread:
+        return Thread(self.team, self.channel, self.thread_ts)
+
+    @property
+    def operation_key(self) -> str:
+        """Names this one call for ever, in any thread: what a tool changes outside is done once under it."""
+        return f"{self.thread.key}:{self.turn}:{self.step}:{self.call_id}"
+
+    def of_call(self, call_id: str) -> "ToolContext":
+        return replace(self, call_id=call_id)
+
+
+_REQUIRED = ("team", "channel", "thread_ts", "user_id", "request_id", "correlation_id")

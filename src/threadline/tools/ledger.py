@@ -1,0 +1,115 @@
+"""Every call is on record, and none is made twice: not by a retry, not after a crash."""
+
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any, Protocol
+
+import structlog
+
+from threadline.domain.errors import Permanent, Transient
+from threadline.tools import arguments
+from threadline.tools.calls import Run, ToolCall
+from threadline.tools.context import ToolContext
+from threadline.tools.policies import CallKey, key_of
+from threadline.tools.registry import LONGEST_NAME, Registry, Tool
+from threadline.tools.rendering import fitted
+from threadline.tools.results import Code, Status, ToolResult, failure
+
+LARGEST_ARGUMENTS = 64 * 1024
+"""Bytes of a call's arguments that are on record; the transcript has them whole."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One call as it is on record. `context` says whose it was and where; the key is its `operation_key`.
+
+    `arguments` is JSON without secrets. `key` tells it from a call with other arguments, by its fingerprint. `result`
+    and `milliseconds` are None as long as the call has not ended. `cacheable`: its result may answer the same call
+    again, for a while.
+    """
+
+    context: ToolContext
+    tool: str
+    arguments: Any
+    key: CallKey
+    cacheable: bool = False
+    result: ToolResult | None = None
+    milliseconds: int | None = None
+
+    @property
+    def status(self) -> Status | None:
+        return self.result.status if self.result else None
+
+
+class ExecutionLog(Protocol):
+    """The record of executions, by operation key.
+
+    Its methods raise `Transient` when it cannot be reached, and `Permanent` when the operation key stands for a call
+    with another fingerprint.
+    """
+
+    async def recorded(self, entry: Entry) -> ToolResult | None:
+        """The result of this very call, when an earlier try came that far."""
+        ...
+
+    async def intend(self, entry: Entry) -> bool:
+        """Write down that a change is about to be made; False when that was written before."""
+        ...
+
+    async def record(self, entry: Entry) -> None:
+        """Write the result down, in the place of the intent if there is one."""
+        ...
+
+
+def audited(run: Run, registry: Registry, log: ExecutionLog) -> Run:
+    """A call is recorded with its result and its time; asked again, the recorded result comes back and nothing runs."""
+
+    async def on_record(call: ToolCall, context: ToolContext) -> ToolResult:
+        entry = _entry(registry, call, context)
+        try:
+            if earlier := await log.recorded(entry):
+                return earlier
+        except Permanent:
+            return failure(Code.REPEATED_CALL_ID)
+        start = monotonic()
+        result = await run(call, context)
+        await log.record(replace(entry, result=result, milliseconds=round((monotonic() - start) * 1000)))
+        return result
+
+    return on_record
+
+
+def intended(run: Run, registry: Registry, log: ExecutionLog) -> Run:
+    """A change is written down before it is made. A try that finds an intent without a result does not call again:
+    the effect is looked up where the tool knows how, else the outcome is unknown."""
+
+    async def once(call: ToolCall, context: ToolContext) -> ToolResult:
+        tool = registry.get(call.name)
+        if tool is None or not tool.mutating:
+            return await run(call, context)
+        if await log.intend(_entry(registry, call, context)):
+            return await run(call, context)
+        found = await _looked_up(tool, call, context)
+        return await run(call, context) if found is None else found
+
+    return once
+
+
+async def _looked_up(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult | None:
+    if tool.look_up is None:
+        return failure(Code.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")
+    given = arguments.read(tool.parameters, tool.schema, call.arguments)
+    try:
+        return await tool.look_up(context, given)
+    except Transient:
+        raise
+    except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
+        structlog.get_logger().exception("look_up_failed", tool=tool.name)
+        return failure(Code.OUTCOME_UNKNOWN)
+
+
+def _entry(registry: Registry, call: ToolCall, context: ToolContext) -> Entry:
+    tool = registry.get(call.name)
+    name = tool.name if tool else str(fitted(call.name, LONGEST_NAME).value)
+    given = fitted(arguments.readable(call.arguments), LARGEST_ARGUMENTS).value
+    return Entry(context, name, given, key_of(tool, call, context), cacheable=bool(tool and tool.cache))

@@ -1,0 +1,174 @@
+"""Results of any kind and size become small, valid and free of secrets."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from threadline.tools.rendering import FOR_MODEL, fitted, rendered
+from threadline.tools.results import Code, ToolResult, failure
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.decimals() | st.binary(),
+    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=300), inner, max_size=30),
+    max_leaves=60,
+)
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Role(BaseModel):
+    name: str
+    rate: Decimal
+
+
+@dataclass
+class Project:
+    title: str
+    roles: list[Role]
+
+
+def _bytes(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON, st.integers(256, 5_000))
+def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any, limit: int) -> None:
+    fits = fitted(value, limit)
+    text = json.dumps(fits.value, ensure_ascii=False, allow_nan=False)
+    assert len(text.encode()) <= limit
+    assert "\\u0000" not in text.replace("\\\\", "")
+
+
+@settings(max_examples=200, deadline=None)
+@given(JSON, st.text(), st.lists(st.text()), st.integers(8_000, 12_000))
+def test_what_the_model_is_shown_is_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
+    for result in (
+        ToolResult(data=data, display_text=text * 500, notes=tuple(notes * 200)),
+        failure(Code.REFUSED, text * 100, text * 100),
+    ):
+        shown = rendered(result, limit)
+        assert len(shown.encode()) <= limit
+        assert json.loads(shown)["success"] is result.success
+
+
+@pytest.mark.parametrize(
+    "big",
+    [
+        "x" * 50_000_000,
+        "\x01" * 50_000_000,
+        ["y" * 1_000] * 50_000,
+        {f"key {n}": "z" * 500 for n in range(100_000)},
+        {"rows": [{"id": n, "note": "n" * 100} for n in range(300_000)]},
+    ],
+    ids=["text", "control", "list", "mapping", "rows"],
+)
+def test_50_mb_are_bounded_and_it_is_said_what_was_cut(big: Any) -> None:
+    shown = rendered(ToolResult(data=big))
+    assert FOR_MODEL // 3 < len(shown.encode()) <= FOR_MODEL
+    assert "shown" in json.loads(shown)["data_cut"]
+
+
+def test_what_is_not_shown_is_not_read() -> None:
+    class Endless(Mapping[str, int]):
+        read = 0
+
+        def __len__(self) -> int:
+            return 10**9
+
+        def __getitem__(self, key: str) -> int:
+            raise AssertionError(key)
+
+        def __iter__(self) -> Iterator[str]:
+            while True:
+                self.read += 1
+                yield f"key {self.read}"
+
+        def items(self) -> Any:
+            return ((key, 1) for key in self)
+
+    endless = Endless()
+    assert fitted(endless, 1_000).cuts == ["the whole: 75 of 1,000,000,000 fields are shown"]
+    assert endless.read < 100
+
+
+def test_a_long_value_does_not_starve_those_behind_it() -> None:
+    run = {"log": "l" * 100_000, "steps": [{"out": "o" * 9_000, "name": str(n)} for n in range(3)], "state": "failed"}
+    fits = fitted(run, 4_000)
+    assert fits.value["state"] == "failed"
+    assert [step["name"] for step in fits.value["steps"]] == ["0", "1", "2"]
+    assert fits.cuts[0].startswith("log: the first ")
+    assert fits.cuts[0].endswith(" of 100,000 characters are shown")
+    assert len(fits.cuts) == 4
+
+
+def test_what_is_small_stays_whole() -> None:
+    whole = {"a": [1, 2.5, None, True, "ä\n"], "b": {"c": []}}
+    assert fitted(whole, 256).value == whole
+    assert fitted(whole, 256).cuts == []
+
+
+def test_values_of_python_become_plain_ones() -> None:
+    given = {
+        "at": datetime(2026, 3, 1, 9, tzinfo=UTC),
+        "day": date(2026, 3, 1),
+        "sum": Decimal("10.10"),
+        "colour": Colour.RED,
+        "project": Project("P", [Role(name="dev", rate=Decimal("800.00"))]),
+        "raw": b"\xff" * 1_500,
+        "nan": float("nan"),
+        "huge": 10**400,
+        "large": 10**20,
+        "other": object(),
+        7: ("a", frozenset({1})),
+    }
+    assert fitted(given, 4_000).value == {
+        "at": "2026-03-01T09:00:00Z",
+        "day": "2026-03-01",
+        "sum": "10.10",
+        "colour": "red",
+        "project": {"title": "P", "roles": [{"name": "dev", "rate": "800.00"}]},
+        "raw": "[1,500 bytes]",
+        "nan": "[not a number]",
+        "huge": "[a number too long to show]",
+        "large": "1" + "0" * 20,
+        "other": "[object]",
+        "7": ["a", [1]],
+    }
+
+
+def test_a_value_within_itself_ends() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    assert "what lies deeper was left out" in fitted(circle, 1_000).cuts[0]
+
+
+@pytest.mark.parametrize("limit", range(256, 400, 7))
+def test_no_secret_is_shown_not_even_where_it_is_cut(limit: int) -> None:
+    fits = fitted({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
+    text = json.dumps(fits.value)
+    assert "ghp_a1B2" not in text
+    assert "abcdef" not in text
+
+
+def test_many_marks_do_not_bring_half_a_secret_into_view() -> None:
+    """Marks shorten the text, so that its end, where a secret may be cut in half, comes near what is shown."""
+    body = "\n".join(["A1b2" * 16] * 320)
+    shown = []
+    for length in range(18_000, 20_800, 61):
+        key = f"-----BEGIN PRIVATE KEY-----\n{body[:length]}\n-----END PRIVATE KEY-----\n"
+        shown.append(fitted(key + (TOKEN + " ") * 5_000, 800).value)
+    assert not [text for text in shown if "ghp_" in text]
+    assert shown[0].startswith("[redacted: private key]")
