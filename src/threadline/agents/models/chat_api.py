@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from threadline.agents.models.failures import AnswerBroken
-from threadline.agents.models.port import Message, ModelReply, OnText, Prompt, ToolCall, Usage
+from threadline.agents.models.port import Answer, OnText, Prompt, Usage, shown
+from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
 
 
 def body(prompt: Prompt, model: str) -> dict[str, Any]:
@@ -20,26 +21,18 @@ def body(prompt: Prompt, model: str) -> dict[str, Any]:
     }
     if prompt.tools:
         asked["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": dict(tool.parameters),
-                    "strict": True,
-                },
-            }
+            {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
             for tool in prompt.tools
         ]
-        asked["tool_choice"] = prompt.tool_choice
+        asked["tool_choice"] = prompt.tool_choice.value
     return asked
 
 
 def _message(message: Message) -> dict[str, Any]:
-    if message.role == "tool":
+    if message.role is Role.TOOL:
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if not message.calls:
-        return {"role": message.role, "content": message.content}
+        return {"role": message.role.value, "content": shown(message)}
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _readable(call.arguments)}}
         for call in message.calls
@@ -78,8 +71,8 @@ class _Draft:
                 call[2] += piece.function.arguments or ""
 
 
-async def collected(chunks: AsyncIterable[Any], on_text: OnText, model: str) -> ModelReply:
-    """The reply in a stream, whose text goes to `on_text` meanwhile.
+async def collected(chunks: AsyncIterable[Any], on_text: OnText, model: str) -> Answer:
+    """The answer in a stream, whose text goes to `on_text` meanwhile.
 
     Raises:
         AnswerBroken: the stream ends in the middle.
@@ -91,15 +84,16 @@ async def collected(chunks: AsyncIterable[Any], on_text: OnText, model: str) -> 
             draft.add(choice, on_text)
     if not draft.finished:
         raise AnswerBroken
-    calls = tuple(ToolCall(*draft.calls[place]) for place in sorted(draft.calls))
-    return _reply("".join(draft.text), calls, draft.finished, draft.used, model)
+    pieces = (draft.calls[place] for place in sorted(draft.calls))
+    calls = tuple(ToolCall(identity, name, arguments) for identity, name, arguments in pieces)
+    return _answer("".join(draft.text), calls, draft.finished, draft.used, model)
 
 
-def read(completion: Any, model: str) -> ModelReply:
-    """The reply in a finished completion of `model`."""
+def read(completion: Any, model: str) -> Answer:
+    """The answer in a finished completion of `model`."""
     choice = completion.choices[0]
     said, calls = choice.message, choice.message.tool_calls or ()
-    return _reply(
+    return _answer(
         said.content or said.refusal or "",
         tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in calls),
         choice.finish_reason,
@@ -108,11 +102,11 @@ def read(completion: Any, model: str) -> ModelReply:
     )
 
 
-def _reply(text: str, calls: tuple[ToolCall, ...], finished: str, used: Any, model: str) -> ModelReply:
+def _answer(text: str, calls: tuple[ToolCall, ...], finished: str, used: Any, model: str) -> Answer:
     cut = finished == "length"
     # Only the last call can have been cut off; the tools that came whole were asked for all the same.
     whole = calls[:-1] if cut and calls and _readable(calls[-1].arguments) != calls[-1].arguments else calls
-    return ModelReply(text if text.strip() else "", whole, _usage(used, model), cut)
+    return Answer(ModelReply(text if text.strip() else "", whole), _usage(used, model), cut)
 
 
 def _usage(used: Any, model: str) -> Usage:

@@ -30,7 +30,10 @@ _POWERS = (
 )
 _QUOTA = "The account at the model's API has no money left: check its billing, or put another key into OPENAI_API_KEY."
 _MODEL = "The model's API does not know the model: check THREADLINE_OPENAI_MODEL."
-_ADDRESS = "There is no model's API at the address: check OPENAI_BASE_URL (OpenAI's own ends in /v1) and THREADLINE_OPENAI_API."
+_ADDRESS = (
+    "There is no model's API at the address: check OPENAI_BASE_URL (OpenAI's own ends in /v1), and what "
+    "THREADLINE_OPENAI_API says of it."
+)
 _INVALID = (
     "The model's API refused the request as invalid: check that the model in THREADLINE_OPENAI_MODEL can call tools, "
     "and with another provider's endpoint set THREADLINE_OPENAI_API to chat."
@@ -114,6 +117,11 @@ def translate(error: Exception, attempt: int) -> Permanent | Transient:
 def is_endpoint_missing(error: APIStatusError) -> bool:
     """Whether the address knows no such API at all, rather than no such model."""
     return error.status_code in (404, 405) and not _is_model_unknown(error)
+
+
+def is_reasoning_missing(error: APIStatusError) -> bool:
+    """Whether the model does not reason, so that it has no thoughts to encrypt and refuses to be asked for them."""
+    return error.param == "include" or "encrypted content is not supported" in error.message.lower()
 
 
 def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:

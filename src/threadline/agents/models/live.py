@@ -1,6 +1,7 @@
 """The model over OpenAI's SDK: Responses where the endpoint has it, else Chat Completions."""
 
 import asyncio
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -9,9 +10,10 @@ import structlog
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, Timeout
 
 from threadline.agents.models import chat_api, responses_api
-from threadline.agents.models.failures import EXPECTED, is_endpoint_missing, reading, translate
-from threadline.agents.models.port import ChatModel, ModelReply, OnText, Prompt
+from threadline.agents.models.failures import EXPECTED, is_endpoint_missing, is_reasoning_missing, reading, translate
+from threadline.agents.models.port import Answer, ChatModel, OnText, Prompt
 from threadline.agents.models.prices import Price, PriceList
+from threadline.domain.dialogue import ModelReply
 
 Api = Literal["auto", "responses", "chat"]
 OPENAI = "https://api.openai.com/v1"
@@ -49,38 +51,38 @@ class OpenAIModel(ChatModel):
     async def close(self) -> None:
         await self._client.close()
 
-    async def reply(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> ModelReply:
-        """See `ChatModel.reply`."""
+    async def ask(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> Answer:
+        """See `ChatModel.ask`."""
         try:
             async with asyncio.timeout(self._config.timeout):
-                reply = await self._ask(prompt, on_text)
+                answer = await self._ask(prompt, on_text)
         except EXPECTED as exc:
             raise translate(exc, attempt) from exc
-        usage = self._prices.priced(reply.usage)
-        structlog.get_logger().info("model_replied", calls=len(reply.calls), cut=reply.cut, **vars(usage))
-        return replace(reply, usage=usage)
+        usage = self._prices.priced(answer.usage)
+        structlog.get_logger().info("model_replied", calls=len(answer.reply.calls), cut=answer.cut, **vars(usage))
+        return replace(answer, reply=_told_apart(answer.reply, prompt), usage=usage)
 
-    async def _ask(self, prompt: Prompt, on_text: OnText | None) -> ModelReply:
+    async def _ask(self, prompt: Prompt, on_text: OnText | None) -> Answer:
         if self._api == "chat":
             return await self._chat(prompt, on_text)
         try:
-            reply = await self._responses(prompt, on_text)
+            answer = await self._responses(prompt, on_text)
         except APIStatusError as exc:
             if self._api == "responses" or not is_endpoint_missing(exc):
                 raise
-            reply = await self._chat(prompt, on_text)
+            answer = await self._chat(prompt, on_text)
             self._api = "chat"
             structlog.get_logger().info("model_has_no_responses")
         else:
             self._api = "responses"
-        return reply
+        return answer
 
-    async def _responses(self, prompt: Prompt, on_text: OnText | None) -> ModelReply:
+    async def _responses(self, prompt: Prompt, on_text: OnText | None) -> Answer:
         try:
             return await self._respond(prompt, on_text)
         except BadRequestError as exc:
-            if exc.param == "include" and self._reasoning:
-                self._reasoning = False  # a model that does not reason has nothing to encrypt, and says so
+            if self._reasoning and is_reasoning_missing(exc):
+                self._reasoning = False
             elif exc.code == "invalid_encrypted_content":
                 # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.
                 prompt = _without_thoughts(prompt)
@@ -88,7 +90,7 @@ class OpenAIModel(ChatModel):
                 raise
         return await self._respond(prompt, on_text)
 
-    async def _respond(self, prompt: Prompt, on_text: OnText | None) -> ModelReply:
+    async def _respond(self, prompt: Prompt, on_text: OnText | None) -> Answer:
         create: Any = self._client.responses.create
         asked = responses_api.body(prompt, self._config.model, reasoning=self._reasoning)
         with reading():
@@ -97,7 +99,7 @@ class OpenAIModel(ChatModel):
             async with await create(**asked, stream=True) as events:
                 return responses_api.read(await responses_api.final(events, on_text), self._config.model)
 
-    async def _chat(self, prompt: Prompt, on_text: OnText | None) -> ModelReply:
+    async def _chat(self, prompt: Prompt, on_text: OnText | None) -> Answer:
         create: Any = self._client.chat.completions.create
         asked = chat_api.body(prompt, self._config.model)
         if self._config.base_url.rstrip("/") == OPENAI:
@@ -110,4 +112,12 @@ class OpenAIModel(ChatModel):
 
 
 def _without_thoughts(prompt: Prompt) -> Prompt:
-    return replace(prompt, messages=tuple(replace(message, continuation=None) for message in prompt.messages))
+    return replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
+
+
+def _told_apart(reply: ModelReply, prompt: Prompt) -> ModelReply:
+    """With new ids for its calls where an endpoint numbers each reply's calls anew, or gives them none."""
+    ids, taken = [call.id for call in reply.calls], {call.id for message in prompt.messages for call in message.calls}
+    if all(ids) and len(set(ids)) == len(ids) and taken.isdisjoint(ids):
+        return reply
+    return replace(reply, calls=tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls), opaque="")

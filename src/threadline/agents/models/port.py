@@ -1,69 +1,29 @@
-"""What a model that converses is asked and answers, in words of its own, whichever API carries them."""
+"""What a model that converses is asked and answers, in words of the house, whichever API carries them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-Role = Literal["system", "user", "assistant", "tool"]
-"""`system` is a note to the model amid the dialogue; the constant part of its orders is `Prompt.instructions`."""
-ToolChoice = Literal["auto", "none"]
+from threadline.domain.dialogue import Message, ModelReply, ToolChoice
+
 OnText = Callable[[str], None]
 """Is given the text piece by piece as it comes; a reply that fails may have begun so, too."""
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """`arguments` is what the model wrote: meant as a JSON object, and checked by nobody yet."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True)
-class Continuation:
-    """What a reasoning model wants to get back with its own reply, to go on where it stopped thinking.
-
-    `items` are JSON objects in the order of the reply: a `reasoning` item as it came (encrypted), and for each
-    `message` and `function_call` a stub that holds its place. `model` is who wrote them; no other can read them.
-    """
-
-    model: str
-    items: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of the dialogue: `calls` of an assistant, and the `call_id` that a tool's `content` answers."""
-
-    role: Role
-    content: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    call_id: str = ""
-    continuation: Continuation | None = None
-
-
-@dataclass(frozen=True)
-class ToolDefinition:
-    """A tool on offer: `name` of letters, digits, `_` and `-`; `parameters` a JSON schema that strict mode takes."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Prompt:
     """One question to the model.
 
-    `instructions` and `tools` stay the same, byte for byte, for all calls of a turn, and `messages` only grow at their
-    end: the provider's cache pays for what was sent before. `cache_key` is equal for prompts that begin alike.
+    `tools` are OpenAI's function schemas in the flat form of the Responses API: name, description, parameters, strict.
+    Tools have the provider's names here, also in the calls of `messages`. `instructions` and `tools` stay the same,
+    byte for byte, for all calls of a turn, and `messages` only grow at their end: the provider's cache pays for what
+    was sent before. `cache_key` is equal for prompts that begin alike.
     """
 
     instructions: str
     messages: tuple[Message, ...]
-    tools: tuple[ToolDefinition, ...] = ()
-    tool_choice: ToolChoice = "auto"
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: ToolChoice = ToolChoice.AUTO
     cache_key: str = ""
 
 
@@ -80,24 +40,18 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class ModelReply:
-    """Text, calls, both or neither; `cut` when it reached the model's limit and may end in mid-sentence."""
+class Answer:
+    """A reply, whose calls have ids that the prompt does not hold yet; `cut` when it ended at the model's limit."""
 
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
+    reply: ModelReply
     usage: Usage = field(default_factory=Usage)
     cut: bool = False
-    continuation: Continuation | None = None
-
-    def as_message(self) -> Message:
-        """The reply as the next prompt of the same dialogue holds it."""
-        return Message("assistant", self.text, self.calls, continuation=self.continuation)
 
 
 class ChatModel(Protocol):
     """A model that converses and calls tools."""
 
-    async def reply(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> ModelReply:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> Answer:
         """Ask once.
 
         Args:
@@ -109,3 +63,8 @@ class ChatModel(Protocol):
             Permanent | Transient: see `failures`.
         """
         ...
+
+
+def shown(message: Message) -> str:
+    """A message's text as the model is shown it: with its author in front, where one is named."""
+    return f"{message.author}: {message.content}" if message.author else message.content

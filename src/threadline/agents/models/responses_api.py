@@ -1,14 +1,18 @@
 """Prompts and replies in the form of OpenAI's Responses API: https://developers.openai.com/api/docs/guides/text.
 
 Nothing is kept at the provider (`store` is false), so a reasoning model's own thoughts come back encrypted and are
-sent again with the next prompt: https://developers.openai.com/api/docs/guides/reasoning.
+sent again with the next prompt: https://developers.openai.com/api/docs/guides/reasoning. They are what is `opaque` in
+a message, as JSON: `model` wrote them, and no other can read them; `items` are, in the order of the reply, each
+`reasoning` item as it came, and for each `message` and `function_call` a stub that holds its place.
 """
 
-from collections.abc import AsyncIterable, Iterator, Mapping
+import json
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from threadline.agents.models.failures import AnswerBroken
-from threadline.agents.models.port import Continuation, Message, ModelReply, OnText, Prompt, ToolCall, Usage
+from threadline.agents.models.port import Answer, OnText, Prompt, Usage, shown
+from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 
@@ -28,17 +32,8 @@ def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any
     if reasoning:
         asked["include"] = [ENCRYPTED_REASONING]
     if prompt.tools:
-        asked["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.parameters),
-                "strict": True,
-            }
-            for tool in prompt.tools
-        ]
-        asked["tool_choice"] = prompt.tool_choice
+        asked["tools"] = [dict(tool) for tool in prompt.tools]
+        asked["tool_choice"] = prompt.tool_choice.value
     if prompt.cache_key:
         asked["prompt_cache_key"] = prompt.cache_key
     return asked
@@ -46,22 +41,21 @@ def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any
 
 def _items(message: Message, model: str) -> list[dict[str, Any]]:
     match message.role:
-        case "assistant":
+        case Role.ASSISTANT:
             return list(_own(message, model))
-        case "tool":
+        case Role.TOOL:
             return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
-        case "system":
+        case Role.SYSTEM:
             return [{"role": "developer", "content": message.content}]
-        case "user":
-            return [{"role": "user", "content": message.content}]
+        case Role.USER:
+            return [{"role": "user", "content": shown(message)}]
 
 
 def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
     """An assistant's message as items: where the same model can go on from its thoughts, with these in their places."""
     text, calls = message.content, {call.id: call for call in message.calls}
-    kept = message.continuation.items if message.continuation and message.continuation.model == model else ()
     thoughts: list[dict[str, Any]] = []
-    for item in kept:
+    for item in _kept(message.opaque, model):
         if item["type"] == "reasoning":
             thoughts.append(dict(item))
             continue
@@ -75,6 +69,14 @@ def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
     if text:
         yield _said(text, None)
     yield from (_call(call) for call in calls.values())
+
+
+def _kept(opaque: str, model: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        kept = json.loads(opaque or "{}")
+    except ValueError:
+        return ()
+    return kept.get("items", ()) if isinstance(kept, dict) and kept.get("model") == model else ()
 
 
 def _said(text: str, phase: str | None) -> dict[str, Any]:
@@ -101,8 +103,8 @@ async def final(events: AsyncIterable[Any], on_text: OnText) -> Any:
     raise AnswerBroken
 
 
-def read(response: Any, model: str) -> ModelReply:
-    """The reply in a finished response of `model`.
+def read(response: Any, model: str) -> Answer:
+    """The answer in a finished response of `model`.
 
     Raises:
         AnswerBroken: the response tells of a failure.
@@ -121,13 +123,10 @@ def read(response: Any, model: str) -> ModelReply:
             case "reasoning":
                 items.append(_thought(item.model_dump(mode="json", warnings=False)))
     goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
-    return ModelReply(
-        text="\n\n".join(text for text in texts if text.strip()),
-        calls=tuple(calls),
-        usage=_usage(response.usage, model),
-        cut=response.status == "incomplete",
-        continuation=Continuation(model, tuple(items)) if goes_on else None,
-    )
+    text = "\n\n".join(text for text in texts if text.strip())
+    opaque = json.dumps({"model": model, "items": items}) if goes_on else ""
+    cut = response.status == "incomplete"
+    return Answer(ModelReply(text, tuple(calls), opaque=opaque), _usage(response.usage, model), cut)
 
 
 def _thought(item: Mapping[str, Any]) -> dict[str, Any]:
