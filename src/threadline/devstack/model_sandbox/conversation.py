@@ -69,7 +69,8 @@ class Conversation:
         if not self.head or (self.api, self.head) != (earlier.api, earlier.head):
             return False
         shared = self.messages[: len(earlier.messages)]
-        return json.dumps(shared) == json.dumps(earlier.messages)
+        # Equal dicts may still be written in another order, so those that are equal are looked at as they are sent.
+        return list(shared) == list(earlier.messages) and json.dumps(shared) == json.dumps(earlier.messages)
 
     @property
     def prompt(self) -> str:

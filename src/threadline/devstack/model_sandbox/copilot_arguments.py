@@ -121,7 +121,8 @@ class Filler:
         return known if kind == "string" and isinstance(known, str) and plain not in _FREE_TEXT else None
 
     def _number(self, kind: str, known: Any) -> int | float | None:
-        said = [each for each in _NUMBER.findall(self.planned.words) if each != str(self.planned.count)]
+        words = _DATE.sub(" ", self.planned.words)
+        said = [each for each in _NUMBER.findall(words) if each != str(self.planned.count)]
         if said:
             return float(said[0]) if kind == "number" else int(float(said[0]))
         return known if isinstance(known, int | float) and not isinstance(known, bool) else None

@@ -27,9 +27,8 @@ _STEP = re.compile(r"(?i)\b(?:and )?then\b|\bafter that\b|[;!?\n]|\.(?=\s|$)")
 _PART = re.compile(r"(?i),|\band\b")
 _WORD = re.compile(r"[a-z][a-z-]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_COUNT = re.compile(
-    rf"(?i)\b(\d{{1,2}}|{'|'.join(_NUMBERS)})\b(?! ?(?:%|€|\$|o'clock|percent|euros?|dollars?|hours?|days?))"
-)
+_UNITS = r"%|€|\$|o'clock|percent|euros?|dollars?|hours?|days?"
+_COUNT = re.compile(rf"(?i)(?<![\w.:-])(\d{{1,2}}|{'|'.join(_NUMBERS)})(?![\w:-]|\.\d)(?! ?(?:{_UNITS}))")
 
 MOST = 20
 """Things that one call makes, however many are asked for: a script that runs away is no use to a test."""

@@ -74,7 +74,7 @@ def render(answer: Answer, asked: Conversation) -> Response:
             return openai_wire.error(answer)
         case Interruption(event=True) if asked.stream:
             failed = {"error": openai_wire.error_body(Failure(500, "It broke."))}
-            return openai_wire.event_stream([*list(_chunks(openai_wire.BEGUN, asked))[:3], _data(failed)])
+            return openai_wire.event_stream([*openai_wire.beginning(_chunks(openai_wire.BEGUN, asked)), _data(failed)])
         case Interruption():
             return openai_wire.broken_off(_chunks(openai_wire.BEGUN, asked))
         case Reply() if asked.stream:

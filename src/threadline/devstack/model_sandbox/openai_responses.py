@@ -100,7 +100,7 @@ def render(answer: Answer, asked: Conversation) -> Response:
         case Failure():
             return openai_wire.error(answer)
         case Interruption(event=True) if asked.stream:
-            begun = list(_events(_response(openai_wire.BEGUN, asked)))[:6]
+            begun = openai_wire.beginning(_events(_response(openai_wire.BEGUN, asked)))
             return openai_wire.event_stream([*begun, _event("error", {"code": "server_error", "message": "It broke."})])
         case Interruption():
             return openai_wire.broken_off(_events(_response(openai_wire.BEGUN, asked)))

@@ -58,9 +58,14 @@ def event_stream(events: Iterable[str]) -> Response:
 
 
 def broken_off(events: Iterable[str]) -> Response:
-    """The first half of a stream, and then a closed connection."""
+    """The beginning of a stream, and then a closed connection."""
+    return BrokenOff("".join(beginning(events)))
+
+
+def beginning(events: Iterable[str]) -> list[str]:
+    """The first half of a stream."""
     whole = list(events)
-    return BrokenOff("".join(whole[: len(whole) // 2]))
+    return whole[: len(whole) // 2]
 
 
 def pieces(text: str) -> Iterator[str]:
