@@ -1,5 +1,6 @@
 """The model that converses: the real SDK against the sandbox, and against endpoints that answer oddly."""
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
@@ -425,6 +426,30 @@ async def test_other_providers_words_are_understood_and_not_repeated(
     assert KEY not in str(raised.value)
 
 
+async def test_a_stream_that_ends_in_the_middle_is_no_answer(make: Make, answering: Answering) -> None:
+    delta = {"index": 0, "delta": {"role": "assistant", "content": "I am loo"}, "finish_reason": None}
+    for api, begun in (("chat", {"choices": [delta]}), ("responses", {"type": "response.in_progress"})):
+        address = await answering(f"data: {json.dumps(begun)}\n\n", "text/event-stream")
+        with pytest.raises(ModelUnavailable, match="broke off"):
+            await make(base_url=address, api=api).ask(asked(), on_text=lambda text: None)
+
+
+async def test_a_stream_that_only_keeps_alive_is_given_up(make: Make) -> None:
+    async def alive(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await answer.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await answer.write(b": still here\n\n")
+        return answer
+
+    app = web.Application()
+    app.router.add_post("/v1/responses", alive)
+    async with TestServer(app) as server:
+        with pytest.raises(ModelUnavailable, match="in time"):
+            await make(base_url=str(server.make_url("/v1")), timeout=0.5).ask(asked(), on_text=lambda text: None)
+
+
 def response(**changes: Any) -> dict[str, Any]:
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "t", "status": "completed"}
     whole: dict[str, Any] = {
@@ -550,6 +575,8 @@ def test_prices_are_read_and_a_snapshot_costs_what_its_model_does() -> None:
 
 
 def test_the_settings_of_the_model_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "THREADLINE_OPENAI_API"):
+        monkeypatch.delenv(name, raising=False)
     assert OpenAISettings.read().api_key is None
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("THREADLINE_OPENAI_PRICES", "gpt-x=1/0.5/2")
