@@ -233,6 +233,23 @@ async def test_the_copilot_stops_at_a_failure_and_says_why(client: Any) -> None:
     assert answer.output_text == "I could not list roles: The project is locked. Unlock it first."
 
 
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ('{"success": true, "text": "Two roles.", "data": {"roles": [1, 2]}}', "Two roles."),
+        (
+            '{"success": true, "data": {"roles": [1, 2], "day_rate": "800.00", "note": null}}',
+            "2 roles, day rate 800.00",
+        ),
+        ("[1, 2]", "[1, 2]"),
+        ("word " * 100, f"{'word ' * 59}word …"),
+    ],
+)
+async def test_the_copilot_says_what_the_last_tool_said(client: Any, result: str, words: str) -> None:
+    given = [user("List the roles"), called("c"), output("c") | {"output": result}]
+    assert (await responses(client, *given)).output_text == f"Done: list roles. The last answer was: {words}"
+
+
 async def test_the_copilot_sums_up_where_it_is_told_to(client: Any) -> None:
     answer = await responses(client, user("A"), user("B"), tools=[], instructions="Summarise this.")
     assert answer.output_text == "So far: A / B"

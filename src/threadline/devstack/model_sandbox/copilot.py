@@ -52,9 +52,9 @@ def _words(text: str) -> str:
     """What a result says for people, where it does; else its beginning."""
     told = parsed(text)
     if isinstance(told, Mapping):
-        error = told.get("error")
-        told = error if isinstance(error, Mapping) else told
-        named = ("display_text", "displayText", "message", "suggestion", "error")
+        inner = told.get("error") or told.get("data")
+        told = inner if isinstance(inner, Mapping) and not told.get("text") else told
+        named = ("text", "message", "suggestion", "error")
         said = [str(told[name]).rstrip(".") for name in named if isinstance(told.get(name), str)]
         text = ". ".join(said) + "." if said else ", ".join(_facts(told)) or text
     flat = " ".join(text.split())
