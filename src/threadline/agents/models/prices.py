@@ -29,7 +29,6 @@ PRICES: Mapping[str, Price] = {
     "gpt-6-luna": Price(0.1, 0.01, 0.5),
     "gpt-5.6-terra": Price(2.0, 0.2, 12.0),
     "gpt-5.6-luna": Price(0.2, 0.02, 1.2),
-    "gpt-5.5": Price(5.0, 0.5, 30.0),
     "gpt-5.4": Price(2.5, 0.25, 15.0),
     "gpt-5.4-mini": Price(0.75, 0.075, 4.5),
     "gpt-5.1": Price(1.25, 0.125, 10.0),
@@ -41,9 +40,9 @@ PRICES: Mapping[str, Price] = {
     "gpt-4o": Price(2.5, 1.25, 10.0),
     "gpt-4o-mini": Price(0.15, 0.075, 0.6),
 }
-"""As published in November 2026, without the surcharges for long inputs and for filling the cache.
+"""Figures of 2026, for an estimate: without the surcharges for long inputs and for filling the cache.
 
-See https://developers.openai.com/api/docs/pricing; `THREADLINE_OPENAI_PRICES` overrides them.
+https://developers.openai.com/api/docs/pricing has today's; `THREADLINE_OPENAI_PRICES` overrides these.
 """
 
 
