@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from threadline.agents.models.prices import Price, parse_prices
 from threadline.domain.bug import Severity
 from threadline.domain.errors import Permanent
 from threadline.domain.sla import DEFAULT_TARGETS, Target, parse_duration, parse_targets
@@ -32,6 +33,10 @@ def _keys(value: Any) -> Any:
     return parse_keys(value) if isinstance(value, str) else value
 
 
+def _prices(value: Any) -> Any:
+    return parse_prices(value) if isinstance(value, str) else value
+
+
 def _sources(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -50,6 +55,13 @@ def _postgres(value: Any) -> Any:
     return value
 
 
+def _http(value: Any) -> Any:
+    if isinstance(value, str) and not value.startswith(("https://", "http://")):
+        raise ValueError("write it as https://host/v1")
+    return value
+
+
+HttpAddress = Annotated[str, BeforeValidator(_http)]
 PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
 Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
@@ -57,6 +69,7 @@ Channels = Annotated[tuple[Channel, ...], BeforeValidator(_names)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
 Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
 Keys = Annotated[KeyRing, BeforeValidator(_keys)]
+Prices = Annotated[dict[str, Price], BeforeValidator(_prices)]
 Sources = Annotated[dict[str, SecretStr], BeforeValidator(_sources)]
 
 
@@ -201,6 +214,17 @@ class AgentSettings(_Section):
     query_views: Names = Field((), validation_alias="THREADLINE_QUERY_VIEWS")
     loki_url: str | None = Field(None, validation_alias="THREADLINE_LOKI_URL")
     loki_selector: str = Field('{job=~".+"}', validation_alias="THREADLINE_LOKI_SELECTOR")
+
+
+class OpenAISettings(_Section):
+    """The model that answers mentions, at any endpoint that speaks one of OpenAI's two APIs; no key, no answers."""
+
+    api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
+    base_url: HttpAddress = Field("https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL")
+    model: str = Field("gpt-5.4-mini", validation_alias="THREADLINE_OPENAI_MODEL")
+    api: Literal["auto", "responses", "chat"] = Field("auto", validation_alias="THREADLINE_OPENAI_API")
+    timeout: Seconds = Field(120.0, validation_alias="THREADLINE_OPENAI_TIMEOUT")
+    prices: Prices = Field(default_factory=dict, validation_alias="THREADLINE_OPENAI_PRICES")
 
 
 class RepositorySettings(_Section):

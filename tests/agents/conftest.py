@@ -1,6 +1,7 @@
 """What the agents' tests run on: the real CLI, the model sandbox, and a case that lives in memory."""
 
 import asyncio
+import json
 import tempfile
 import time
 import uuid
@@ -12,10 +13,14 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from claude_agent_sdk import InMemorySessionStore
 
+from tests.agents import asking
 from threadline.agents.investigator.ports import TurnBrief, TurnResult
 from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
+from threadline.agents.models.live import OpenAIConfig, OpenAIModel
 from threadline.devstack.model_sandbox import ModelSandbox, Turn
 from threadline.domain.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
 
@@ -186,3 +191,56 @@ def leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], l
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return lambda: [path.name for path in folder.iterdir()]
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[ModelSandbox]:
+    """A model that lets in the key of `asking`."""
+    async with ModelSandbox.running(api_key=asking.KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def make(sandbox: ModelSandbox) -> AsyncIterator[asking.Make]:
+    """Makes models that are closed at the end; without changes one for the sandbox."""
+    made: list[OpenAIModel] = []
+
+    def make(**changes: Any) -> OpenAIModel:
+        config: dict[str, Any] = {
+            "model": "gpt-5.4-mini",
+            "api_key": asking.KEY,
+            "base_url": f"{sandbox.url}/v1",
+        } | changes
+        made.append(OpenAIModel(OpenAIConfig(**config)))
+        return made[-1]
+
+    yield make
+    for model in made:
+        await model.close()
+
+
+@pytest.fixture
+def bodies() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+async def answering(bodies: list[Any]) -> AsyncIterator[asking.Answering]:
+    """Starts an endpoint that answers every request alike, and keeps them in `bodies`; gives its address."""
+    servers: list[TestServer] = []
+
+    async def start(body: Any, kind: str = "application/json", status: int = 200) -> str:
+        async def answer(request: web.Request) -> web.Response:
+            bodies.append(await request.json())
+            text = body if isinstance(body, str) else json.dumps(body)
+            return web.Response(text=text, status=status, content_type=kind)
+
+        app = web.Application()
+        app.router.add_route("*", "/{rest:.*}", answer)
+        servers.append(TestServer(app))
+        await servers[-1].start_server()
+        return str(servers[-1].make_url("/v1"))
+
+    yield start
+    for server in servers:
+        await server.close()

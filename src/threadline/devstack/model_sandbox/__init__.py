@@ -1,4 +1,4 @@
-"""A model for laptops and tests: Anthropic Messages for the real Claude Code CLI, with scripted words."""
+"""A model for laptops and tests, with scripted words: Anthropic's API for the Claude Code CLI, OpenAI's for its SDK."""
 
 from threadline.devstack.model_sandbox.conversation import ToolResult
 from threadline.devstack.model_sandbox.sandbox import ModelSandbox

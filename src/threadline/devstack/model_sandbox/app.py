@@ -1,7 +1,10 @@
-"""The model sandbox over HTTP: Anthropic's two calls, and a control API for tests and demos."""
+"""The model sandbox over HTTP: Anthropic's two calls, OpenAI's two APIs, and a control API for tests and demos."""
 
 import asyncio
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
@@ -9,19 +12,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from threadline.devstack.model_sandbox import wire
+from threadline.devstack.model_sandbox import openai_chat, openai_responses, openai_wire, wire
 from threadline.devstack.model_sandbox.conversation import Conversation, read
 from threadline.devstack.model_sandbox.director import Director
-from threadline.devstack.model_sandbox.turn import Failure
+from threadline.devstack.model_sandbox.turn import Answer, Failure
 
 
 def build(director: Director) -> Starlette:
-    """The routes of one sandbox: a further model API is one more class like `_Messages`."""
-    messages, control = _Messages(director), _Control(director)
+    """The routes of one sandbox: a further model API is one more `_Wire`."""
+    messages, control = _Model(director, _ANTHROPIC), _Control(director)
+    responses, chat = _Model(director, _RESPONSES), _Model(director, _CHAT)
     return Starlette(
         routes=[
             Route("/v1/messages", messages.create, methods=["POST"]),
             Route("/v1/messages/count_tokens", messages.count_tokens, methods=["POST"]),
+            Route("/v1/responses", responses.create, methods=["POST"]),
+            Route("/v1/chat/completions", chat.create, methods=["POST"]),
             Route("/control/holds", control.holds),
             Route("/control/holds/{name}/arm", control.arm, methods=["POST"]),
             Route("/control/holds/{name}/release", control.release, methods=["POST"]),
@@ -32,7 +38,7 @@ def build(director: Director) -> Starlette:
 
 
 class ErrorOrder(BaseModel):
-    """What `Director.fail_next` takes, or with `broken_off` what `Director.break_next` does."""
+    """What `Director.fail_next` takes; with `broken_off` it is for `break_next`, with `seconds` for `slow_next`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,17 +46,35 @@ class ErrorOrder(BaseModel):
     count: int = 1
     retry_after: float | None = None
     bug_id: str = ""
+    api: Literal["", "messages", "responses", "chat"] = ""
+    code: str = ""
     broken_off: bool = False
+    seconds: float = Field(default=0.0, ge=0)
 
 
-class _Messages:
-    def __init__(self, director: Director) -> None:
-        self._director = director
+@dataclass(frozen=True)
+class _Wire:
+    """One model API: how a request shows its key and is read, and how answers and errors look."""
+
+    key: Callable[[Request], str]
+    read: Callable[[Any], Conversation | Failure]
+    render: Callable[[Answer, Conversation], Response]
+    error: Callable[[Failure], Response]
+
+
+_ANTHROPIC = _Wire(lambda request: request.headers.get("x-api-key", ""), read, wire.render, wire.error)
+_RESPONSES = _Wire(openai_wire.key, openai_responses.read, openai_responses.render, openai_wire.error)
+_CHAT = _Wire(openai_wire.key, openai_chat.read, openai_chat.render, openai_wire.error)
+
+
+class _Model:
+    def __init__(self, director: Director, spoken: _Wire) -> None:
+        self._director, self._wire = director, spoken
 
     async def create(self, request: Request) -> Response:
         asked = await self._read(request)
         if isinstance(asked, Failure):
-            return wire.error(asked)
+            return self._wire.error(asked)
         answering = asyncio.create_task(self._director.answer(asked))
         leaving = asyncio.create_task(_left(request))
         try:
@@ -58,7 +82,7 @@ class _Messages:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
                 return Response(status_code=499)
-            return wire.render(answering.result(), asked)
+            return self._wire.render(answering.result(), asked)
         finally:
             answering.cancel()
             leaving.cancel()
@@ -66,16 +90,20 @@ class _Messages:
     async def count_tokens(self, request: Request) -> Response:
         asked = await self._read(request)
         if isinstance(asked, Failure):
-            return wire.error(asked)
+            return self._wire.error(asked)
         return JSONResponse({"input_tokens": asked.tokens})
 
     async def _read(self, request: Request) -> Conversation | Failure:
-        if self._director.api_key and request.headers.get("x-api-key") != self._director.api_key:
-            return Failure(401, "invalid x-api-key")
+        if self._director.api_key and self._wire.key(request) != self._director.api_key:
+            return Failure(401, "This is not the sandbox's API key.", code="invalid_api_key")
         try:
-            return read(json.loads(await request.body()))
-        except (ValueError, KeyError, TypeError) as exc:
-            return Failure(400, f"This is no request for messages: {exc!r}.")
+            asked = self._wire.read(json.loads(await request.body()))
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            return Failure(400, f"This is no request that the model's API knows: {exc!r}.")
+        if isinstance(asked, Failure):
+            self._director.refused.append(asked)
+            return asked
+        return replace(asked, cached=self._director.cached(asked))
 
 
 class _Control:
@@ -100,17 +128,17 @@ class _Control:
         return JSONResponse({"requests": [exchange.as_json(messages=messages) for exchange in shown]})
 
     async def errors(self, request: Request) -> Response:
-        """Body: `{"status": 529, "count": 1, "retry_after": null, "bug_id": "", "broken_off": false}`."""
+        """Body: some of the fields of `ErrorOrder`, such as `{"status": 429, "count": 2, "api": "responses"}`."""
         try:
             order = ErrorOrder.model_validate_json(await request.body() or b"{}")
         except ValidationError as exc:
-            return JSONResponse(
-                {"error": f"Send status, count, retry_after, bug_id, broken_off, or some of them: {exc}"}, 400
-            )
+            return JSONResponse({"error": f"Send {', '.join(ErrorOrder.model_fields)}, or some of them: {exc}"}, 400)
         if order.broken_off:
-            self._director.break_next(order.count, bug_id=order.bug_id)
+            self._director.break_next(order.count, bug_id=order.bug_id, api=order.api)
+        elif order.seconds:
+            self._director.slow_next(order.count, seconds=order.seconds, bug_id=order.bug_id, api=order.api)
         else:
-            self._director.fail_next(**order.model_dump(exclude={"broken_off"}))
+            self._director.fail_next(**order.model_dump(exclude={"broken_off", "seconds"}))
         return Response(status_code=204)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
@@ -43,7 +43,9 @@ class Conversation:
     `prompts` are all prompts of people, oldest first; `steps` what was answered to the last of them; `tools` the
     input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
     requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
-    folder, as its reminders name it (empty when they do not).
+    folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
+    or `chat`; `descriptions` what each tool says of itself, `head` the constant beginning that a provider would cache
+    (OpenAI's two wires alone), and `cached` the tokens that an earlier request would have paid for.
     """
 
     model: str
@@ -56,6 +58,19 @@ class Conversation:
     history: str
     fingerprint: str
     workspace: str
+    api: str = "messages"
+    tool_choice: str = "auto"
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    head: str = ""
+    cached: int = 0
+
+    def continues(self, earlier: "Conversation") -> bool:
+        """Whether `earlier` is a beginning of this request, byte for byte: its head, and then all of its messages."""
+        if not self.head or (self.api, self.head) != (earlier.api, earlier.head):
+            return False
+        shared = self.messages[: len(earlier.messages)]
+        # Equal dicts may still be written in another order, so those that are equal are looked at as they are sent.
+        return list(shared) == list(earlier.messages) and json.dumps(shared) == json.dumps(earlier.messages)
 
     @property
     def prompt(self) -> str:

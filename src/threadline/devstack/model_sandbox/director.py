@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from threadline.devstack.model_sandbox.conversation import Conversation
+from threadline.devstack.model_sandbox.copilot import converse
 from threadline.devstack.model_sandbox.holds import Holds
 from threadline.devstack.model_sandbox.turn import Answer, Failure, Interruption, Reply, Script, Turn, play
 
@@ -30,6 +31,7 @@ class Exchange:
     def as_json(self, *, messages: bool) -> dict[str, Any]:
         """What the control API tells of it, with the conversation's messages on demand."""
         told = {
+            "api": self.conversation.api,
             "model": self.conversation.model,
             "bug_id": self.conversation.bug_id,
             "step": len(self.conversation.steps),
@@ -39,29 +41,39 @@ class Exchange:
         }
         if messages:
             told |= {"system": self.conversation.system, "messages": list(self.conversation.messages)}
+            told |= {"head": self.conversation.head, "tool_choice": self.conversation.tool_choice}
         return told
 
 
 @dataclass
 class _Fault:
-    answer: Failure | Interruption
+    answer: Failure | Interruption | None
     left: int
     bug_id: str
+    api: str
+    seconds: float = 0.0
+
+    def meets(self, conversation: Conversation) -> bool:
+        return self.left > 0 and self.bug_id in {"", conversation.bug_id} and self.api in {"", conversation.api}
 
 
 @dataclass(repr=False)
 class Director:
     """Answers requests.
 
-    `default` plays where no registered script wants to; `pace` is a pause in seconds before every reply, so that
-    people can watch; `api_key`, when given, is the only `x-api-key` that is let in. Every reply to a case stops at the
-    hold `investigating:<bug id>` as long as that is armed, so that a demo can write while a turn runs for certain.
+    Where no registered script wants to, `default` plays for Anthropic's API and `copilot` for OpenAI's; `pace` is a
+    pause in seconds before every reply, so that people can watch; `api_key`, when given, is the only one that is let
+    in. Every reply to a case stops at the hold `investigating:<bug id>` as long as that is armed, and every reply over
+    OpenAI's APIs at `conversing`, so that a demo can write while a turn runs for certain. `refused` are the answers to
+    requests that broke a rule of OpenAI's APIs; they are not in the log.
     """
 
     default: Script
     pace: float = 0.0
     api_key: str = ""
+    copilot: Script = converse
     log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    refused: deque[Failure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     holds: Holds = field(default_factory=Holds, init=False)
     _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
     _asked: Counter[str] = field(default_factory=Counter, init=False)
@@ -88,14 +100,40 @@ class Director:
         self._scripts.append((wanted, script))
 
     def fail_next(
-        self, count: int = 1, *, status: int = 529, retry_after: float | None = None, bug_id: str = ""
+        self,
+        count: int = 1,
+        *,
+        status: int = 529,
+        retry_after: float | None = None,
+        bug_id: str = "",
+        api: str = "",
+        code: str = "",
     ) -> None:
-        """Answer the next `count` requests (of one case, if named) with an HTTP error, whatever their script says."""
-        self._faults.append(_Fault(Failure(status, retry_after=retry_after), count, bug_id))
+        """Answer the next `count` requests with an HTTP error, whatever their script says.
 
-    def break_next(self, count: int = 1, *, bug_id: str = "") -> None:
+        Args:
+            count: how many.
+            status: of the answers.
+            retry_after: seconds, as the header says them.
+            bug_id: only requests of this case.
+            api: only requests over this wire: `messages`, `responses` or `chat`.
+            code: OpenAI's name for the error, such as `context_length_exceeded`.
+        """
+        self._faults.append(_Fault(Failure(status, retry_after=retry_after, code=code), count, bug_id, api))
+
+    def break_next(self, count: int = 1, *, bug_id: str = "", api: str = "") -> None:
         """Begin the next `count` replies, and close their connections in the middle."""
-        self._faults.append(_Fault(Interruption(), count, bug_id))
+        self._faults.append(_Fault(Interruption(), count, bug_id, api))
+
+    def slow_next(self, count: int = 1, *, seconds: float, bug_id: str = "", api: str = "") -> None:
+        """Let the next `count` replies come `seconds` later."""
+        self._faults.append(_Fault(None, count, bug_id, api, seconds))
+
+    def cached(self, conversation: Conversation) -> int:
+        """The tokens at the beginning of this request that an earlier one had, as a provider's cache would count."""
+        return max(
+            (each.conversation.tokens for each in self.log if conversation.continues(each.conversation)), default=0
+        )
 
     async def release(self, name: str) -> None:
         """Let every reply pass the hold `name`, now and later."""
@@ -107,28 +145,28 @@ class Director:
 
     async def answer(self, conversation: Conversation) -> Answer:
         """The next step of this conversation; a script that fails becomes a 400 with its words."""
-        if not conversation.tools:
+        if conversation.api == "messages" and not conversation.tools:
             # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
             return Reply("Bug investigation")
         self._asked[conversation.fingerprint] += 1
         exchange = Exchange(conversation, self._asked[conversation.fingerprint])
         self.log.append(exchange)
-        exchange.answer = self._fault(conversation.bug_id) or await self._play(conversation, exchange.asked)
+        fault = next((fault for fault in self._faults if fault.meets(conversation)), None)
+        if fault:
+            fault.left -= 1
+            await asyncio.sleep(fault.seconds)
+        exchange.answer = (fault and fault.answer) or await self._play(conversation, exchange.asked)
         return exchange.answer
 
     async def _play(self, conversation: Conversation, asked: int) -> Answer:
-        script = next((script for wanted, script in reversed(self._scripts) if wanted(conversation)), self.default)
+        default, hold = self.default, f"investigating:{conversation.bug_id}"
+        if conversation.api != "messages":
+            default, hold = self.copilot, "conversing"
+        script = next((script for wanted, script in reversed(self._scripts) if wanted(conversation)), default)
         try:
             await asyncio.sleep(self.pace)
-            await self.holds.wait_if_armed(f"investigating:{conversation.bug_id}")
+            await self.holds.wait_if_armed(hold)
             return await play(script, Turn(conversation, self.holds, asked))
         except Exception as exc:
             logger.exception("model_script_failed")
             return Failure(400, f"The model's script failed: {exc}")
-
-    def _fault(self, bug_id: str) -> Failure | Interruption | None:
-        for fault in self._faults:
-            if fault.left > 0 and fault.bug_id in {"", bug_id}:
-                fault.left -= 1
-                return fault.answer
-        return None

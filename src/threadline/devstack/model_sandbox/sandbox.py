@@ -27,7 +27,7 @@ class _Server(uvicorn.Server):
 
 @dataclass(repr=False)
 class ModelSandbox(Director):
-    """A director that is reachable at `url`, which is what ANTHROPIC_BASE_URL wants."""
+    """A director that is reachable at `url`, which is what ANTHROPIC_BASE_URL wants; OPENAI_BASE_URL ends in `/v1`."""
 
     url: str = ""
 
@@ -51,7 +51,7 @@ class ModelSandbox(Director):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
             listener.listen()
-            sandbox = cls(default, pace, api_key, f"http://127.0.0.1:{listener.getsockname()[1]}")
+            sandbox = cls(default, pace, api_key, url=f"http://127.0.0.1:{listener.getsockname()[1]}")
             server = _Server(
                 uvicorn.Config(
                     build(sandbox),

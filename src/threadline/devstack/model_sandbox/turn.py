@@ -26,11 +26,13 @@ class Reply:
 
 @dataclass(frozen=True)
 class Failure:
-    """An HTTP error; `retry_after` in seconds becomes the header."""
+    """An HTTP error; `retry_after` in seconds becomes the header, `code` and `param` are OpenAI's names for it."""
 
     status: int
     message: str = "The model sandbox was told to fail."
     retry_after: float | None = None
+    code: str = ""
+    param: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Turn:
         self.history = conversation.history
         self.system = conversation.system
         self.tools = conversation.tools
+        self.descriptions = conversation.descriptions
+        self.tool_choice = conversation.tool_choice
         self.bug_id = conversation.bug_id
         self.workspace = conversation.workspace
         self.asked = asked

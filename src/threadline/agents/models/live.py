@@ -1,0 +1,123 @@
+"""The model over OpenAI's SDK: Responses where the endpoint has it, else Chat Completions."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import structlog
+from openai import APIStatusError, AsyncOpenAI, BadRequestError, Timeout
+
+from threadline.agents.models import chat_api, responses_api
+from threadline.agents.models.failures import EXPECTED, is_endpoint_missing, is_reasoning_missing, reading, translate
+from threadline.agents.models.port import Answer, ChatModel, OnText, Prompt
+from threadline.agents.models.prices import Price, PriceList
+from threadline.domain.dialogue import ModelReply
+
+Api = Literal["auto", "responses", "chat"]
+OPENAI = "https://api.openai.com/v1"
+
+_CONNECT = 10.0
+
+
+@dataclass(frozen=True)
+class OpenAIConfig:
+    """`api` is found out when it is `auto`; `timeout` bounds a whole call, in seconds; `prices` override the table."""
+
+    model: str
+    api_key: str = field(repr=False)
+    base_url: str = OPENAI
+    api: Api = "auto"
+    timeout: float = 120.0
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+
+class OpenAIModel(ChatModel):
+    """Holds connections: whoever makes it closes it."""
+
+    def __init__(self, config: OpenAIConfig) -> None:
+        self._config = config
+        self._api = config.api
+        self._reasoning = True
+        self._prices = PriceList(config.prices)
+        self._client = AsyncOpenAI(
+            api_key=config.api_key,
+            base_url=config.base_url,
+            max_retries=0,  # retries belong to Temporal
+            timeout=Timeout(config.timeout, connect=min(_CONNECT, config.timeout)),
+        )
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def ask(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> Answer:
+        """See `ChatModel.ask`."""
+        try:
+            async with asyncio.timeout(self._config.timeout):
+                answer = await self._ask(prompt, on_text)
+        except EXPECTED as exc:
+            raise translate(exc, attempt) from exc
+        usage = self._prices.priced(answer.usage)
+        structlog.get_logger().info("model_replied", calls=len(answer.reply.calls), cut=answer.cut, **vars(usage))
+        return replace(answer, reply=_told_apart(answer.reply, prompt), usage=usage)
+
+    async def _ask(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+        if self._api == "chat":
+            return await self._chat(prompt, on_text)
+        try:
+            answer = await self._responses(prompt, on_text)
+        except APIStatusError as exc:
+            if self._api == "responses" or not is_endpoint_missing(exc):
+                raise
+            answer = await self._chat(prompt, on_text)
+            self._api = "chat"
+            structlog.get_logger().info("model_has_no_responses")
+        else:
+            self._api = "responses"
+        return answer
+
+    async def _responses(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+        try:
+            return await self._respond(prompt, on_text)
+        except BadRequestError as exc:
+            if self._reasoning and is_reasoning_missing(exc):
+                self._reasoning = False
+            elif exc.code == "invalid_encrypted_content":
+                # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.
+                prompt = _without_thoughts(prompt)
+            else:
+                raise
+        return await self._respond(prompt, on_text)
+
+    async def _respond(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+        create: Any = self._client.responses.create
+        asked = responses_api.body(prompt, self._config.model, reasoning=self._reasoning)
+        with reading():
+            if on_text is None:
+                return responses_api.read(await create(**asked), self._config.model)
+            async with await create(**asked, stream=True) as events:
+                return responses_api.read(await responses_api.final(events, on_text), self._config.model)
+
+    async def _chat(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+        create: Any = self._client.chat.completions.create
+        asked = chat_api.body(prompt, self._config.model)
+        if self._config.base_url.rstrip("/") == OPENAI:
+            asked["store"] = False  # OpenAI may keep it otherwise; other endpoints may not know the word
+        with reading():
+            if on_text is None:
+                return chat_api.read(await create(**asked), self._config.model)
+            async with await create(**asked, stream=True, stream_options={"include_usage": True}) as chunks:
+                return await chat_api.collected(chunks, on_text, self._config.model)
+
+
+def _without_thoughts(prompt: Prompt) -> Prompt:
+    return replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
+
+
+def _told_apart(reply: ModelReply, prompt: Prompt) -> ModelReply:
+    """With new ids for its calls where an endpoint numbers each reply's calls anew, or gives them none."""
+    ids, taken = [call.id for call in reply.calls], {call.id for message in prompt.messages for call in message.calls}
+    if all(ids) and len(set(ids)) == len(ids) and taken.isdisjoint(ids):
+        return reply
+    return replace(reply, calls=tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls), opaque="")

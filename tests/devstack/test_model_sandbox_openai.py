@@ -1,0 +1,251 @@
+"""The model sandbox over OpenAI's two APIs, asked by the real SDK."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import aiohttp
+import pytest
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, RateLimitError
+
+from threadline.devstack.model_sandbox import ModelSandbox, Turn
+
+LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
+EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[ModelSandbox]:
+    async with ModelSandbox.running() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(sandbox: ModelSandbox) -> AsyncIterator[Any]:
+    """The SDK, untyped: the tests send what its types forbid, too."""
+    async with AsyncOpenAI(api_key="any", base_url=f"{sandbox.url}/v1", max_retries=0) as made:
+        yield made
+
+
+def responses(client: Any, *items: Mapping[str, Any], **changes: Any) -> Any:
+    tools = [LIST_ROLES | {"parameters": EMPTY, "strict": True}]
+    given = {"model": "gpt-5.4-mini", "input": list(items), "tools": tools, "store": False} | changes
+    return client.responses.create(**given)
+
+
+def chat(client: Any, *messages: Mapping[str, Any], **changes: Any) -> Any:
+    function = {"name": "estimates_listRoles", "parameters": EMPTY, "strict": True}
+    tools = [{"type": "function", "function": function}]
+    return client.chat.completions.create(**{"model": "m", "messages": list(messages), "tools": tools} | changes)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def called(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": "estimates_listRoles", "arguments": "{}"}
+
+
+def output(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "{}"}
+
+
+async def test_a_script_plays_over_either_api(sandbox: ModelSandbox, client: Any) -> None:
+    async def twice(turn: Turn) -> None:
+        await turn.say("I look.")
+        first = await turn.call("estimates_listRoles")
+        await turn.text_only(f"{turn.prompt} {first.text} {turn.history.count('roles')}")
+
+    sandbox.script(twice)
+    asked = await responses(client, user("The roles?"))
+    assert [item.type for item in asked.output] == ["reasoning", "message", "function_call"]
+    assert asked.output[1].phase == "commentary"
+    assert asked.output_text == "I look."
+    ended = await responses(client, user("The roles?"), called("c"), output("c"))
+    assert ended.output_text == "The roles? {} 1"
+    completion = await chat(client, user("The roles?"))
+    choice = completion.choices[0]
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", "I look.")
+    assert choice.message.tool_calls[0].function.name == "estimates_listRoles"
+    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens
+
+
+async def test_the_sdks_own_helpers_read_the_streams(client: Any) -> None:
+    tools = [LIST_ROLES | {"parameters": EMPTY, "strict": True}]
+    given = {"model": "gpt-5.4-mini", "store": False, "tools": tools}
+    async with client.responses.stream(**given, input=[user("List the roles")]) as stream:
+        events = [event.type async for event in stream]
+        final = await stream.get_final_response()
+    assert events[0] == "response.created"
+    assert events[-1] == "response.completed"
+    assert final.output[-1].name == "estimates_listRoles"
+    async with client.chat.completions.stream(model="m", messages=[user("Hello")]) as stream:
+        completion = await stream.get_final_completion()
+    assert completion.choices[0].message.content.endswith("I have read it: Hello")
+
+
+@pytest.mark.parametrize(
+    ("items", "changes", "words"),
+    [
+        ([user("x"), output("c")], {}, "No tool call found"),
+        ([user("x"), called("c")], {}, "No tool output found"),
+        ([user("x")], {"store": True}, "store=false"),
+        ([user("x")], {"model": ""}, "model"),
+        ([user("x")], {"model": "gpt-4.1", "include": ["reasoning.encrypted_content"]}, "not supported"),
+        ([{"type": "mystery"}], {}, "mystery"),
+        ([user("x")], {"tools": [LIST_ROLES | {"name": "a.b", "parameters": EMPTY}]}, "a.b"),
+        ([user("x")], {"tools": [LIST_ROLES | {"parameters": {"type": "object"}, "strict": True}]}, "strict"),
+        ([{"type": "reasoning", "id": "rs_1", "summary": []}, user("x")], {}, "rs_1"),
+    ],
+)
+async def test_responses_refuses_what_the_real_one_refuses(
+    sandbox: ModelSandbox, client: Any, items: Sequence[Mapping[str, Any]], changes: Mapping[str, Any], words: str
+) -> None:
+    with pytest.raises(BadRequestError, match=words):
+        await responses(client, *items, **changes)
+    assert (len(sandbox.refused), len(sandbox.log)) == (1, 0)
+
+
+async def test_thoughts_come_back_to_the_model_that_had_them_and_before_what_they_led_to(client: Any) -> None:
+    answer = await responses(client, user("List the roles"))
+    thought, call = (item.model_dump(exclude_none=True) for item in answer.output)
+    result = output(call["call_id"])
+    assert (await responses(client, user("List the roles"), thought, call, result)).output_text
+    with pytest.raises(BadRequestError, match="verified") as raised:
+        await responses(client, user("List the roles"), thought, call, result, model="gpt-6-sol")
+    assert raised.value.code == "invalid_encrypted_content"
+    with pytest.raises(BadRequestError, match="following item"):
+        await responses(client, user("List the roles"), thought, user("Well?"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "changes", "words"),
+    [
+        ([user("x"), {"role": "tool", "tool_call_id": "c", "content": ""}], {}, "must follow"),
+        (
+            [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {}}]}, user("x")],
+            {},
+            "none: c",
+        ),
+        ([user("x")], {"tools": [], "tool_choice": "none"}, "tool_choice"),
+    ],
+)
+async def test_chat_refuses_what_the_real_one_refuses(
+    client: Any, messages: Sequence[Mapping[str, Any]], changes: Mapping[str, Any], words: str
+) -> None:
+    with pytest.raises(BadRequestError, match=words):
+        await chat(client, *messages, **changes)
+
+
+async def test_a_body_that_is_no_request_is_refused_in_words(sandbox: ModelSandbox) -> None:
+    async with aiohttp.ClientSession() as session:
+        for path in ("responses", "chat/completions"):
+            for body in (b"", b"[]", b"{}", b'{"model": "m", "input": [1], "store": false}', b'{"messages": [{}]}'):
+                async with session.post(f"{sandbox.url}/v1/{path}", data=body) as answer:
+                    assert answer.status == 400
+                    assert (await answer.json())["error"]["type"] == "invalid_request_error"
+
+
+async def test_only_the_accepted_key_is_let_in() -> None:
+    async with ModelSandbox.running(api_key="right") as sandbox:
+        wrong: Any = AsyncOpenAI(api_key="wrong", base_url=f"{sandbox.url}/v1", max_retries=0)
+        async with wrong:
+            for ask in (responses, chat):
+                with pytest.raises(APIStatusError) as raised:
+                    await ask(wrong, user("x"))
+                assert (raised.value.status_code, raised.value.code) == (401, "invalid_api_key")
+
+
+async def test_faults_are_ordered_over_the_control_api_for_one_api_alone(sandbox: ModelSandbox, client: Any) -> None:
+    async def order(**fault: Any) -> int:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{sandbox.url}/control/errors", json=fault) as answer,
+        ):
+            return answer.status
+
+    assert await order(status=429, retry_after=3, api="responses") == 204
+    assert (await chat(client, user("x"))).choices
+    with pytest.raises(RateLimitError) as limited:
+        await responses(client, user("x"))
+    assert (limited.value.code, limited.value.response.headers["retry-after"]) == ("rate_limit_exceeded", "3")
+    await order(status=500, api="chat")
+    with pytest.raises(InternalServerError):
+        await chat(client, user("x"))
+    await order(broken_off=True, api="chat")
+    with pytest.raises(APIConnectionError):
+        await chat(client, user("x"))
+    await order(status=400, code="context_length_exceeded")
+    with pytest.raises(BadRequestError) as refused:
+        await responses(client, user("x"))
+    assert refused.value.code == "context_length_exceeded"
+    await order(seconds=0.01, api="responses")
+    assert (await responses(client, user("x"))).output_text
+    assert await order(api="telepathy") == 400
+
+
+async def test_the_log_tells_what_was_sent_before_what_and_what_was_the_same(
+    sandbox: ModelSandbox, client: Any
+) -> None:
+    await responses(client, user("List the roles"), instructions="You help.")
+    await responses(client, user("List the roles"), called("c"), output("c"), instructions="You help.")
+    await responses(client, user("List the roles"), instructions="You help much.")
+    first, second, third = (exchange.conversation for exchange in sandbox.log)
+    assert second.continues(first)
+    assert not first.continues(second)
+    assert not third.continues(first)
+    async with aiohttp.ClientSession() as session, session.get(f"{sandbox.url}/control/log?messages=1") as answer:
+        told = (await answer.json())["requests"]
+    assert [entry["api"] for entry in told] == ["responses"] * 3
+    assert told[0]["head"] == told[1]["head"] != told[2]["head"]
+    assert told[1]["messages"][:1] == told[0]["messages"]
+
+
+async def test_replies_stop_at_a_hold_until_it_is_released(sandbox: ModelSandbox, client: Any) -> None:
+    sandbox.holds.arm("conversing")
+    asking = asyncio.create_task(responses(client, user("x")))
+    await asyncio.wait_for(sandbox.reached("conversing"), 10)
+    assert not asking.done()
+    await sandbox.release("conversing")
+    assert (await asyncio.wait_for(asking, 10)).output_text
+
+
+async def test_the_copilot_calls_no_tool_when_none_is_to_be_called(client: Any) -> None:
+    begun = await responses(client, user("List the roles"), tool_choice="none")
+    assert (
+        begun.output_text
+        == "I can help with this: Roles and their day rates. Say what you would like, and about " + ("which record.")
+    )
+    ended = await responses(client, user("List the roles"), called("c"), output("c"), tool_choice="none")
+    assert ended.output_text.startswith("Done: list roles.")
+
+
+async def test_the_copilot_stops_at_a_failure_and_says_why(client: Any) -> None:
+    blocked = {"error": {"code": "READ_ONLY", "message": "The project is locked.", "suggestion": "Unlock it first."}}
+    result = output("c") | {"output": json.dumps(blocked)}
+    answer = await responses(client, user("List the roles and then list the roles"), called("c"), result)
+    assert answer.output_text == "I could not list roles: The project is locked. Unlock it first."
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ('{"success": true, "text": "Two roles.", "data": {"roles": [1, 2]}}', "Two roles."),
+        (
+            '{"success": true, "data": {"roles": [1, 2], "day_rate": "800.00", "note": null}}',
+            "2 roles, day rate 800.00",
+        ),
+        ("[1, 2]", "[1, 2]"),
+        ("word " * 100, f"{'word ' * 59}word …"),
+    ],
+)
+async def test_the_copilot_says_what_the_last_tool_said(client: Any, result: str, words: str) -> None:
+    given = [user("List the roles"), called("c"), output("c") | {"output": result}]
+    assert (await responses(client, *given)).output_text == f"Done: list roles. The last answer was: {words}"
+
+
+async def test_the_copilot_sums_up_where_it_is_told_to(client: Any) -> None:
+    answer = await responses(client, user("A"), user("B"), tools=[], instructions="Summarise this.")
+    assert answer.output_text == "So far: A / B"
