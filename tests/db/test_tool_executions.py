@@ -85,8 +85,9 @@ async def test_a_call_id_means_one_call(database: Database) -> None:
     other = call(fingerprint=fingerprint("T1", "estimates.listRoles", ARGUMENTS))
     with pytest.raises(OperationReused):
         await intend(database, other)
-    with pytest.raises(OperationReused):
-        await finish(database, other, "of the other")
+    async with database.begin() as work:
+        with pytest.raises(OperationReused):
+            await work.tool_executions.finish(other, "ok", "of the other", 12, NOW)
     still = await intend(database, call())
     assert still is not None
     assert still.outcome_unknown
