@@ -8,7 +8,7 @@ import pytest
 
 from tests.db.tooling import NOW, change
 from threadline.db.engine import Database
-from threadline.domain.estimates import EstimateRefused, NewItem, Role, WbsItem
+from threadline.domain.estimates import EstimateRefused, NewItem, ProjectNotFound, Role, WbsItem
 from threadline.domain.limits import Rate, RateExceeded
 from threadline.domain.operations import Change, OperationReused
 
@@ -31,6 +31,12 @@ async def create(database: Database, made: Change, *items: NewItem, record: str 
 async def items(database: Database) -> Sequence[WbsItem]:
     async with database.begin() as work:
         return await work.estimates.items("T1", ID)
+
+
+@pytest.mark.parametrize("record", ["PRJ-2", "", "PRJ-\x001 or another", "\ud800"])
+async def test_a_project_that_is_not_there_is_not_found_whatever_its_id(database: Database, record: str) -> None:
+    with pytest.raises(ProjectNotFound):
+        await create(database, change("c1"), DESIGN, record=record)
 
 
 async def test_one_call_cannot_stand_for_two_changes(database: Database) -> None:
