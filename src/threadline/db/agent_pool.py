@@ -1,6 +1,7 @@
 """The agent worker's connections: as the restricted role, and as no other."""
 
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -41,16 +42,19 @@ async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
 
 def jsonb(value: object) -> str:
     """JSON that `jsonb` takes: a NUL or a lone surrogate, which a tool's output may hold, is refused by Postgres."""
-    return json.dumps(_storable(value))
+    return json.dumps(storable_json(value))
 
 
-def _storable(value: object) -> object:
+def storable_json(value: object) -> object:
+    """The same value as `jsonb` takes it; a float that is no number becomes a word."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
-        return {storable(str(name)): _storable(each) for name, each in value.items()}
+        return {storable(str(name)): storable_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_storable(each) for each in value]
+        return [storable_json(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value
 
 

@@ -1,23 +1,18 @@
 """The tables as queries see them. Checks, defaults and triggers live in the migrations; a test compares the two."""
 
-from typing import Any
-
 from sqlalchemy import (
     ARRAY,
     BigInteger,
     Boolean,
     Column,
     Computed,
-    DateTime,
     Double,
     ForeignKey,
     ForeignKeyConstraint,
-    Identity,
     Index,
     Integer,
     LargeBinary,
     MetaData,
-    Numeric,
     Table,
     Text,
     UniqueConstraint,
@@ -25,7 +20,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import TypeEngine
+
+from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, must, serial
 
 metadata = MetaData(
     naming_convention={
@@ -35,42 +31,29 @@ metadata = MetaData(
     }
 )
 
-_MOMENT = DateTime(timezone=True)
-_MONEY = Numeric(14, 6)
-_SLACK_TIME = Numeric(20, 6)
-"""Seconds since 1970 with Slack's six decimals: exact, and ordered, which its text is not."""
-
-
-def _must(name: str, kind: TypeEngine[Any]) -> Column[Any]:
-    return Column(name, kind, nullable=False)
-
 
 def _case() -> Column[str]:
     return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
 
 
-def _serial() -> Column[int]:
-    return Column("id", BigInteger, Identity(always=True), primary_key=True)
-
-
 cases = Table(
     "cases",
     metadata,
-    _serial(),
+    serial(),
     Column("bug_id", Text, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False),
-    *(_must(name, Text()) for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")),
-    _must("components", ARRAY(Text)),
-    _must("rev", BigInteger()),
-    *(_must(name, Integer()) for name in ("stored", "turn", "questions", "escalations", "closings")),
-    _must("escalated", Boolean()),
-    _must("wait_until", Double()),
-    *(_must(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
-    _must("base", JSONB()),
-    _must("cost_usd", _MONEY),
+    *(must(name, Text()) for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")),
+    must("components", ARRAY(Text)),
+    must("rev", BigInteger()),
+    *(must(name, Integer()) for name in ("stored", "turn", "questions", "escalations", "closings")),
+    must("escalated", Boolean()),
+    must("wait_until", Double()),
+    *(must(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
+    must("base", JSONB()),
+    must("cost_usd", MONEY),
     Column("summary_channel", Text),
     Column("summary_ts", Text),
-    _must("created_at", _MOMENT),
-    Column("resolved_at", _MOMENT),
+    must("created_at", MOMENT),
+    Column("resolved_at", MOMENT),
     UniqueConstraint("bug_id"),
     UniqueConstraint("team", "channel", "thread_ts"),
     Index("cases_status_idx", "status"),
@@ -80,33 +63,33 @@ cases = Table(
 case_transitions = Table(
     "case_transitions",
     metadata,
-    _serial(),
+    serial(),
     _case(),
-    _must("rev", BigInteger()),
+    must("rev", BigInteger()),
     Column("from_status", Text),
-    *(_must(name, Text()) for name in ("to_status", "reason", "actor")),
-    _must("at", _MOMENT),
+    *(must(name, Text()) for name in ("to_status", "reason", "actor")),
+    must("at", MOMENT),
     UniqueConstraint("bug_id", "rev"),
 )
 
 bug_conversations = Table(
     "bug_conversations",
     metadata,
-    _serial(),
+    serial(),
     _case(),
     Column("seq", Integer),
-    *(_must(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
-    *(_must(name, Text()) for name in ("channel", "slack_ts")),
-    _must("said_at", _SLACK_TIME),
-    _must("correction_of", Text()),
-    _must("version", _SLACK_TIME),
+    *(must(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
+    *(must(name, Text()) for name in ("channel", "slack_ts")),
+    must("said_at", SLACK_TIME),
+    must("correction_of", Text()),
+    must("version", SLACK_TIME),
     Column("turn", Integer),
     Column("read_through", Integer),
-    _must("wakes", Boolean()),
-    _must("error", Text()),
-    Column("redacted_at", _MOMENT),
-    Column("edited_at", _MOMENT),
-    _must("created_at", _MOMENT),
+    must("wakes", Boolean()),
+    must("error", Text()),
+    Column("redacted_at", MOMENT),
+    Column("edited_at", MOMENT),
+    must("created_at", MOMENT),
     UniqueConstraint("bug_id", "seq"),
     UniqueConstraint("bug_id", "message_id"),
     Index("bug_conversations_order_idx", "bug_id", "said_at"),
@@ -122,13 +105,13 @@ bug_conversations = Table(
 attachments = Table(
     "attachments",
     metadata,
-    _serial(),
+    serial(),
     _case(),
-    *(_must(name, Text()) for name in ("message_id", "file_id", "name", "mimetype")),
-    _must("size", BigInteger()),
+    *(must(name, Text()) for name in ("message_id", "file_id", "name", "mimetype")),
+    must("size", BigInteger()),
     Column("content", LargeBinary),
-    _must("error", Text()),
-    _must("created_at", _MOMENT),
+    must("error", Text()),
+    must("created_at", MOMENT),
     UniqueConstraint("bug_id", "message_id", "file_id"),
 )
 
@@ -137,36 +120,36 @@ agent_turns = Table(
     metadata,
     Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
-    _must("attempt", Integer()),
-    _must("status", Text()),
-    _must("token", BigInteger()),
-    Column("lease_until", _MOMENT),
-    *(_must(name, Text()) for name in ("session_id", "parent_session")),
+    must("attempt", Integer()),
+    must("status", Text()),
+    must("token", BigInteger()),
+    Column("lease_until", MOMENT),
+    *(must(name, Text()) for name in ("session_id", "parent_session")),
     Column("first_seq", Integer),
     Column("last_seq", Integer),
     Column("action", Text),
-    *(_must(name, JSONB()) for name in ("result", "diffs", "base")),
-    _must("has_fix", Boolean()),
-    _must("fix_asked_by", Text()),
-    _must("cost_usd", _MONEY),
-    *(_must(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
-    _must("duration_s", Double()),
-    _must("read_seqs", ARRAY(Integer)),
-    _must("failure", Text()),
-    _must("started_at", _MOMENT),
-    Column("finished_at", _MOMENT),
+    *(must(name, JSONB()) for name in ("result", "diffs", "base")),
+    must("has_fix", Boolean()),
+    must("fix_asked_by", Text()),
+    must("cost_usd", MONEY),
+    *(must(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
+    must("duration_s", Double()),
+    must("read_seqs", ARRAY(Integer)),
+    must("failure", Text()),
+    must("started_at", MOMENT),
+    Column("finished_at", MOMENT),
 )
 
 findings = Table(
     "findings",
     metadata,
-    _serial(),
+    serial(),
     _case(),
-    _must("turn", Integer()),
-    *(_must(name, Text()) for name in ("title", "detail", "file")),
-    _must("line", Integer()),
-    _must("severity", Text()),
-    _must("created_at", _MOMENT),
+    must("turn", Integer()),
+    *(must(name, Text()) for name in ("title", "detail", "file")),
+    must("line", Integer()),
+    must("severity", Text()),
+    must("created_at", MOMENT),
     UniqueConstraint("bug_id", "turn", "title", "file", "line"),
 )
 
@@ -176,16 +159,16 @@ agent_sessions = Table(
     Column("project_key", Text, primary_key=True),
     Column("session_id", Text, primary_key=True),
     Column("subpath", Text, primary_key=True),
-    _must("modified_at", _MOMENT),
+    must("modified_at", MOMENT),
 )
 
 agent_session_entries = Table(
     "agent_session_entries",
     metadata,
-    _serial(),
-    *(_must(name, Text()) for name in ("project_key", "session_id", "subpath")),
+    serial(),
+    *(must(name, Text()) for name in ("project_key", "session_id", "subpath")),
     Column("uuid", Text),
-    _must("entry", Text()),
+    must("entry", Text()),
     ForeignKeyConstraint(
         ["project_key", "session_id", "subpath"],
         ["agent_sessions.project_key", "agent_sessions.session_id", "agent_sessions.subpath"],
@@ -209,11 +192,11 @@ slack_posts = Table(
     metadata,
     Column("key", Text, primary_key=True),
     Column("bug_id", Text, ForeignKey("cases.bug_id")),
-    *(_must(name, Text()) for name in ("kind", "channel")),
+    *(must(name, Text()) for name in ("kind", "channel")),
     Column("thread_ts", Text),
-    *(_must(name, Double()) for name in ("claimed_at", "lease_until")),
+    *(must(name, Double()) for name in ("claimed_at", "lease_until")),
     Column("ts", Text),
-    _must("error", Text()),
+    must("error", Text()),
 )
 
 sla_events = Table(
@@ -222,29 +205,29 @@ sla_events = Table(
     Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
     Column("escalation", Integer, primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-    _must("kind", Text()),
-    _must("tier", Integer()),
-    _must("at", _MOMENT),
+    must("kind", Text()),
+    must("tier", Integer()),
+    must("at", MOMENT),
 )
 
 pull_requests = Table(
     "pull_requests",
     metadata,
     Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
-    *(_must(name, Text()) for name in ("repository", "branch", "url")),
+    *(must(name, Text()) for name in ("repository", "branch", "url")),
     Column("number", Integer),
-    *(_must(name, Text()) for name in ("state", "commit")),
-    _must("turn", Integer()),
-    _must("opened_at", _MOMENT),
-    Column("merged_at", _MOMENT),
+    *(must(name, Text()) for name in ("state", "commit")),
+    must("turn", Integer()),
+    must("opened_at", MOMENT),
+    Column("merged_at", MOMENT),
 )
 
 quarantine = Table(
     "quarantine",
     metadata,
-    _serial(),
-    *(_must(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
-    _must("created_at", _MOMENT),
+    serial(),
+    *(must(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
+    must("created_at", MOMENT),
     UniqueConstraint("team", "channel", "thread_ts", "message_id"),
 )
 
@@ -252,14 +235,14 @@ services = Table(
     "services",
     metadata,
     Column("name", Text, primary_key=True),
-    *(_must(name, Text()) for name in ("description", "owner", "channel", "repository")),
+    *(must(name, Text()) for name in ("description", "owner", "channel", "repository")),
 )
 
 threads = Table(
     "threads",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("team", "channel", "thread_ts")),
-    *(_must(name, Text()) for name in ("workflow_id", "kind")),
+    *(must(name, Text()) for name in ("workflow_id", "kind")),
     _case(),
 )
 
@@ -267,20 +250,20 @@ channel_marks = Table(
     "channel_marks",
     metadata,
     Column("channel", Text, primary_key=True),
-    _must("installed_at", _SLACK_TIME),
-    *(Column(name, _MOMENT) for name in ("looked_at", "deep_at")),
-    _must("error", Text()),
+    must("installed_at", SLACK_TIME),
+    *(Column(name, MOMENT) for name in ("looked_at", "deep_at")),
+    must("error", Text()),
 )
 
 followed_threads = Table(
     "followed_threads",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("channel", "thread_ts")),
-    *(_must(name, _SLACK_TIME) for name in ("said_at", "active_at")),
-    *(_must(name, Text()) for name in ("shown", "compared")),
-    *(_must(name, Double()) for name in ("seen_at", "compared_at")),
-    _must("due", Boolean()),
-    _must("error", Text()),
+    *(must(name, SLACK_TIME) for name in ("said_at", "active_at")),
+    *(must(name, Text()) for name in ("shown", "compared")),
+    *(must(name, Double()) for name in ("seen_at", "compared_at")),
+    must("due", Boolean()),
+    must("error", Text()),
     Index("followed_threads_due_idx", "active_at", postgresql_where=text("due")),
     Index("followed_threads_active_idx", "active_at", "compared_at"),
 )
@@ -289,13 +272,13 @@ resent_messages = Table(
     "resent_messages",
     metadata,
     Column("message_id", Text, primary_key=True),
-    _must("times", Integer()),
-    _must("last_at", _MOMENT),
+    must("times", Integer()),
+    must("last_at", MOMENT),
 )
 
 refused_messages = Table(
     "refused_messages",
     metadata,
     Column("message_id", Text, primary_key=True),
-    _must("refused_at", _MOMENT),
+    must("refused_at", MOMENT),
 )

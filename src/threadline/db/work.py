@@ -4,10 +4,15 @@ from functools import cached_property
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.appointments import Appointments
 from threadline.db.attachments import Attachments
+from threadline.db.bindings import Bindings
 from threadline.db.cases import Cases
 from threadline.db.conversation import Conversation
+from threadline.db.estimates import Estimates
 from threadline.db.followed import Followed
+from threadline.db.limits import Limits
+from threadline.db.operations import Operations
 from threadline.db.overview import Overview
 from threadline.db.posts import Posts
 from threadline.db.pull_requests import PullRequests
@@ -16,6 +21,7 @@ from threadline.db.services import Services
 from threadline.db.sla import SlaEvents
 from threadline.db.sweep import Sweep
 from threadline.db.threads import Threads
+from threadline.db.tool_executions import ToolExecutions
 from threadline.db.turns import Turns
 
 
@@ -74,3 +80,27 @@ class Work:
     @cached_property
     def sweep(self) -> Sweep:
         return Sweep(self.connection)
+
+    @cached_property
+    def appointments(self) -> Appointments:
+        return Appointments(self.connection)
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        return Bindings(self.connection)
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        return Estimates(self.connection)
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits(self.connection)
+
+    @cached_property
+    def operations(self) -> Operations:
+        return Operations(self.connection)
+
+    @cached_property
+    def tool_executions(self) -> ToolExecutions:
+        return ToolExecutions(self.connection)

@@ -1,0 +1,201 @@
+"""The calls of tools: what was about to be done, what came of it, and for how long that is remembered."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Row, and_, delete, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db.agent_pool import storable, storable_json
+from threadline.db.tool_tables import agent_tool_executions
+from threadline.domain.addressing import Thread
+from threadline.domain.operations import Operation, OperationReused
+
+Status = Literal["ok", "error", "blocked", "cached"]
+_LONGEST_NAME = 100
+
+
+def fingerprint(team: str, tool_name: str, arguments: Mapping[str, object], scope: str = "") -> str:
+    """The same for the same call: the order of the arguments does not matter.
+
+    Args:
+        arguments: as they were before anything was redacted, or two calls that differ would share a result.
+        scope: whose the result is, where the tool answers one person or thread otherwise than another.
+    """
+    canonical = json.dumps([team, scope, tool_name, arguments], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is asked of a tool. `parameters`: JSON, as they may be kept; `fingerprint`: of the function above.
+
+    `cacheable`: its result may answer the same call later.
+    """
+
+    operation: Operation
+    request_id: str
+    user_id: str
+    tool_name: str
+    parameters: object
+    fingerprint: str
+    cacheable: bool = False
+
+
+@dataclass(frozen=True)
+class ToolExecution:
+    """A call as it is on record. `status` is None as long as nobody knows what came of it."""
+
+    turn: int
+    step: int
+    call_id: str
+    tool_name: str
+    parameters: Any
+    status: Status | None
+    result: Any
+    execution_time_ms: int | None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def outcome_unknown(self) -> bool:
+        return self.status is None
+
+
+class ToolExecutions:
+    """`now` and `before` are in seconds since 1970."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def intend(self, call: Call, now: float) -> ToolExecution | None:
+        """Write down that a call which changes something is about to be made; commit that before it is made.
+
+        Returns:
+            None: nobody has tried, so make it. Else do not: it is on record, and where its outcome is unknown, the
+            effect may be found by the operation's key.
+
+        Raises:
+            OperationReused: the operation stands for a call of another tool or with other arguments.
+        """
+        new = insert(agent_tool_executions).values(_values(call, now)).on_conflict_do_nothing()
+        if (await self._connection.execute(new.returning(agent_tool_executions.c.id))).first():
+            return None
+        return _record(await self._of(call))
+
+    async def recorded(self, operation: Operation) -> ToolExecution | None:
+        """The call as it is on record; None when there is nothing."""
+        row = await self._row(operation)
+        return _record(row) if row else None
+
+    async def finish(
+        self, call: Call, status: Status, result: object, execution_time_ms: int | None, now: float
+    ) -> ToolExecution:
+        """Keep what came of a call, with an intent before it or without. The first word stands.
+
+        Args:
+            result: JSON. What Postgres cannot hold of it (NUL, half a surrogate pair, a float that is no number) is
+                changed, so go on with what is returned.
+
+        Raises:
+            OperationReused: as in `intend`.
+        """
+        outcome = {
+            "status": status,
+            "result": storable_json(result),
+            "execution_time_ms": execution_time_ms,
+            "finished_at": _moment(now),
+        }
+        row = agent_tool_executions.c
+        kept = insert(agent_tool_executions).values(**_values(call, now), **outcome)
+        await self._connection.execute(
+            kept.on_conflict_do_update(
+                index_elements=[row.team, row.channel, row.thread_ts, row.turn, row.step, row.call_id],
+                set_=outcome,
+                where=and_(row.status.is_(None), row.fingerprint == call.fingerprint),
+            )
+        )
+        return _record(await self._of(call))
+
+    async def cached(self, fingerprint: str, ttl_s: float, now: float) -> ToolExecution | None:
+        """The newest result of the same cacheable call, if it is younger than `ttl_s` seconds."""
+        row = agent_tool_executions.c
+        same = and_(row.fingerprint == fingerprint, row.cacheable, row.status == "ok")
+        fresh = and_(same, row.finished_at > _moment(now - ttl_s))
+        query = select(agent_tool_executions).where(fresh).order_by(row.finished_at.desc()).limit(1)
+        found = (await self._connection.execute(query)).one_or_none()
+        return _record(found) if found else None
+
+    async def of_turn(self, thread: Thread, turn: int) -> list[ToolExecution]:
+        """In the order in which they were begun."""
+        row = agent_tool_executions.c
+        query = select(agent_tool_executions).where(_in(thread), row.turn == turn)
+        rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
+        return [_record(each) for each in rows]
+
+    async def prune(self, before: float, limit: int = 10_000) -> int:
+        """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
+        row = agent_tool_executions.c
+        old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
+        return (await self._connection.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
+
+    async def _row(self, operation: Operation) -> Row[Any] | None:
+        row = agent_tool_executions.c
+        place = (row.turn == operation.turn, row.step == operation.step, row.call_id == operation.call_id)
+        query = select(agent_tool_executions).where(_in(operation.thread), *place)
+        return (await self._connection.execute(query)).one_or_none()
+
+    async def _of(self, call: Call) -> Row[Any]:
+        row = await self._row(call.operation)
+        if row is None or row.fingerprint != call.fingerprint:
+            raise OperationReused(f"{call.operation.key} stands for another call: a call needs an id of its own")
+        return row
+
+
+def _in(thread: Thread) -> ColumnElement[bool]:
+    row = agent_tool_executions.c
+    return and_(row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _values(call: Call, now: float) -> dict[str, object]:
+    thread = call.operation.thread
+    return {
+        "team": thread.team,
+        "channel": thread.channel,
+        "thread_ts": thread.ts,
+        "turn": call.operation.turn,
+        "step": call.operation.step,
+        "call_id": call.operation.call_id,
+        "request_id": call.request_id,
+        "user_id": call.user_id,
+        # A model may make a name up, of any length.
+        "tool_name": storable(call.tool_name)[:_LONGEST_NAME],
+        "fingerprint": call.fingerprint,
+        "cacheable": call.cacheable,
+        "parameters": storable_json(call.parameters),
+        "created_at": _moment(now),
+    }
+
+
+def _record(row: Row[Any]) -> ToolExecution:
+    return ToolExecution(
+        turn=row.turn,
+        step=row.step,
+        call_id=row.call_id,
+        tool_name=row.tool_name,
+        parameters=row.parameters,
+        status=row.status,
+        result=row.result,
+        execution_time_ms=row.execution_time_ms,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )

@@ -1,0 +1,173 @@
+"""The tables that the tools of a conversation work on, as queries see them; see `threadline.db.tables`."""
+
+from sqlalchemy import (
+    ARRAY,
+    UUID,
+    Boolean,
+    Column,
+    Computed,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Numeric,
+    String,
+    Table,
+    Text,
+    Time,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, TSTZRANGE, ExcludeConstraint
+
+from threadline.db.columns import MOMENT, must, serial
+from threadline.db.tables import metadata
+
+_NAME = String(255)
+_PLACE = ("team", "channel", "thread_ts")
+
+limit_verdicts = Table(
+    "limit_verdicts",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("rule", "scope", "event")),
+    must("at", Double()),
+    must("verdict", Text()),
+    Index("limit_verdicts_window_idx", "rule", "scope", "at"),
+    Index("limit_verdicts_told_idx", "rule", "scope", "at", postgresql_where=text("verdict = 'throttled_first'")),
+    Index("limit_verdicts_age_idx", "at"),
+)
+
+agent_tool_executions = Table(
+    "agent_tool_executions",
+    metadata,
+    Column("id", UUID, primary_key=True, server_default=func.gen_random_uuid()),
+    *(must(name, _NAME) for name in ("request_id", *_PLACE, "user_id")),
+    *(must(name, Integer()) for name in ("turn", "step")),
+    must("call_id", Text()),
+    must("tool_name", String(100)),
+    must("fingerprint", Text()),
+    must("cacheable", Boolean()),
+    *(Column(name, JSONB(none_as_null=True)) for name in ("parameters", "result")),
+    Column("status", Text),
+    Column(
+        "success",
+        Boolean,
+        Computed("((status IS NOT NULL) AND (status = ANY (ARRAY['ok'::text, 'cached'::text])))", persisted=True),
+        nullable=False,
+    ),
+    Column("execution_time_ms", Integer),
+    must("created_at", MOMENT),
+    Column("finished_at", MOMENT),
+    UniqueConstraint(*_PLACE, "turn", "step", "call_id", name="agent_tool_executions_call_key"),
+    Index("idx_tool_executions_channel_thread", "channel", "thread_ts"),
+    Index("idx_tool_executions_user", "user_id"),
+    Index(
+        "idx_tool_executions_cache",
+        "fingerprint",
+        "finished_at",
+        postgresql_where=text("cacheable AND status = 'ok'"),
+    ),
+    Index("idx_tool_executions_age", "created_at"),
+)
+
+tool_operations = Table(
+    "tool_operations",
+    metadata,
+    Column("key", Text, primary_key=True),
+    *(must(name, Text()) for name in ("kind", "record")),
+    Column("result", JSONB),
+    must("created_at", MOMENT),
+    Index("tool_operations_age_idx", "created_at"),
+)
+
+appointment_resources = Table(
+    "appointment_resources",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("team", "name")),
+    must("time_zone", Text()),
+    *(must(name, Time()) for name in ("opens", "closes")),
+    must("weekdays", ARRAY(Integer)),
+)
+
+appointments = Table(
+    "appointments",
+    metadata,
+    serial(),
+    Column("appointment_id", Text, Computed("('APT-'::text || (id)::text)", persisted=True), nullable=False),
+    *(must(name, Text()) for name in ("team", "resource")),
+    must("during", TSTZRANGE()),
+    *(must(name, Text()) for name in ("title", "attendee")),
+    must("created_at", MOMENT),
+    Column("cancelled_at", MOMENT),
+    UniqueConstraint("appointment_id"),
+    ForeignKeyConstraint(
+        ["team", "resource"],
+        ["appointment_resources.team", "appointment_resources.name"],
+        name="appointments_team_resource_fkey",
+    ),
+    ExcludeConstraint(
+        ("team", "="),
+        ("resource", "="),
+        ("during", "&&"),
+        name="appointments_one_at_a_time",
+        where=text("cancelled_at IS NULL"),
+    ),
+    Index("appointments_attendee_idx", "team", "attendee"),
+)
+
+estimate_projects = Table(
+    "estimate_projects",
+    metadata,
+    serial(),
+    Column("project_id", Text, Computed("('PRJ-'::text || (id)::text)", persisted=True), nullable=False),
+    *(must(name, Text()) for name in ("team", "name", "currency")),
+    must("locked", Boolean()),
+    must("created_at", MOMENT),
+    UniqueConstraint("project_id"),
+    Index("estimate_projects_name_idx", "team", text("lower(name)"), unique=True),
+)
+
+
+def _project() -> Column[str]:
+    return Column("project_id", Text, ForeignKey("estimate_projects.project_id"), primary_key=True)
+
+
+estimate_roles = Table(
+    "estimate_roles",
+    metadata,
+    _project(),
+    Column("name", Text, primary_key=True),
+    must("day_rate", Numeric()),
+)
+
+estimate_items = Table(
+    "estimate_items",
+    metadata,
+    _project(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    *(must(name, Text()) for name in ("title", "role")),
+    must("days", Numeric()),
+    ForeignKeyConstraint(
+        ["project_id", "role"],
+        ["estimate_roles.project_id", "estimate_roles.name"],
+        name="estimate_items_project_id_role_fkey",
+    ),
+)
+
+estimate_quotes = Table(
+    "estimate_quotes",
+    metadata,
+    _project(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    *(must(name, Numeric()) for name in ("discount_percent", "tax_percent", "subtotal", "discount", "tax", "total")),
+)
+
+thread_bindings = Table(
+    "thread_bindings",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in (*_PLACE, "kind")),
+    *(must(name, Text()) for name in ("record_id", "bound_by")),
+    must("bound_at", MOMENT),
+)

@@ -1,0 +1,61 @@
+"""Appointments: what can be booked, when, and why not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+
+from threadline.domain.errors import Permanent
+
+WORKDAYS = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A person or a thing that is booked, from `opens` to `closes` by the clocks of its `time_zone` (such as
+    `Europe/Berlin`); `weekdays` count from Monday, 1.
+    """
+
+    name: str
+    time_zone: str
+    opens: time
+    closes: time
+    weekdays: Sequence[int] = WORKDAYS
+
+
+@dataclass(frozen=True)
+class Slot:
+    """`local`: when it begins, by the clocks of the resource, as `2026-03-02 10:00`."""
+
+    starts_at: datetime
+    ends_at: datetime
+    local: str
+
+
+@dataclass(frozen=True)
+class Appointment:
+    """`local`: as in `Slot`; `attendee`: whom it is booked for."""
+
+    appointment_id: str
+    resource: str
+    starts_at: datetime
+    ends_at: datetime
+    local: str
+    title: str
+    attendee: str
+    cancelled: bool
+
+
+class ResourceNotFound(Permanent):
+    """The team has nothing of this name that can be booked."""
+
+
+class AppointmentNotFound(Permanent):
+    """The team has no such appointment, or it was cancelled."""
+
+
+class NotBookable(Permanent):
+    """The time is past, outside the hours of the resource, or no time at all."""
+
+
+class SlotTaken(NotBookable):
+    """Somebody else has the time, or a part of it."""

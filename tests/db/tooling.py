@@ -1,0 +1,17 @@
+"""What the tests of the tools' records share: a thread, a moment, and calls in it."""
+
+from threadline.domain.addressing import Thread
+from threadline.domain.limits import Rate
+from threadline.domain.operations import Change, Operation
+
+THREAD = Thread("T1", "C1", "1700000000.000000")
+NOW = 1_772_000_000.0
+"""25 February 2026, 06:13:20 UTC."""
+
+
+def operation(call_id: str = "call_1", *, turn: int = 1, step: int = 1, thread: Thread = THREAD) -> Operation:
+    return Operation(thread, turn, step, call_id)
+
+
+def change(call_id: str = "call_1", *, now: float = NOW, rate: Rate | None = None, team: str = "T1") -> Change:
+    return Change(operation(call_id, thread=Thread(team, THREAD.channel, THREAD.ts)), now, rate)

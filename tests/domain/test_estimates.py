@@ -1,0 +1,54 @@
+"""Totals: exact until the end, and rounded once."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from threadline.domain.estimates import EstimateRefused, Totals, number_within, totals
+
+days = st.decimals(0, 100_000, places=4)
+rates = st.decimals(0, 1_000_000, places=4)
+percents = st.decimals(0, 100, places=4)
+NONE = Decimal(0)
+JUST_BELOW_HALF = [(Decimal(100_000), Decimal(1_000_000)), (Decimal("0.0001"), Decimal("49.9999"))]
+"""100 thousand millions and 0.00499999: whoever rounds on the way makes a cent of it."""
+
+
+def cents(amount: Fraction) -> int:
+    return math.floor(amount * 100 + Fraction(1, 2))
+
+
+@given(st.lists(st.tuples(days, rates), max_size=20), percents, percents)
+@example(JUST_BELOW_HALF, NONE, NONE)
+@example([(Decimal(1), Decimal("0.005"))], NONE, NONE)
+@example([(Decimal(1), Decimal("0.015"))], NONE, NONE)
+@example([(Decimal("0.5"), Decimal("0.01"))] * 3, NONE, NONE)
+def test_each_figure_is_rounded_once_half_up_from_the_exact_amount(
+    lines: list[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal
+) -> None:
+    subtotal = sum((Fraction(each) * Fraction(rate) for each, rate in lines), Fraction(0))
+    discount = subtotal * Fraction(discount_percent) / 100
+    tax = (subtotal - discount) * Fraction(tax_percent) / 100
+    found = totals(lines, discount_percent, tax_percent)
+    expected = [cents(amount) for amount in (subtotal, discount, tax, subtotal - discount + tax)]
+    assert [figure * 100 for figure in (found.subtotal, found.discount, found.tax, found.total)] == expected
+    assert all(figure.as_tuple().exponent == -2 for figure in vars(found).values())
+
+
+def test_no_work_costs_nothing() -> None:
+    assert totals([], Decimal(10), Decimal(19)) == Totals(*[Decimal("0.00")] * 4)
+
+
+@pytest.mark.parametrize("value", ["0", "-0", "100", "99.9999", "1E+2", "1E-4"])
+def test_a_number_within_its_bounds_is_given_back(value: str) -> None:
+    assert number_within("it", Decimal(value), 100) == Decimal(value)
+
+
+@pytest.mark.parametrize("value", ["-0.0001", "100.0001", "1E-5", "1E+3", "NaN", "sNaN", "Infinity", "-Infinity"])
+def test_any_other_number_is_refused_by_its_name(value: str) -> None:
+    with pytest.raises(EstimateRefused, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
+        number_within("a discount", Decimal(value), 100)
