@@ -11,9 +11,9 @@ from pydantic import BaseModel, create_model
 from structlog.testing import capture_logs
 
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
+from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools.access import allowed
-from threadline.tools.calls import ToolCall
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.execution import Guards, execute, pipeline
 from threadline.tools.registry import Cache, Registry, Tool, tool

@@ -9,9 +9,10 @@ from pydantic import TypeAdapter
 from structlog.testing import capture_logs
 
 from tests.tools.doubles import MemoryCache, MemoryLog, context
+from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools.access import allowed
-from threadline.tools.calls import Run, ToolCall
+from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.execution import MOST_CALLS, Guards, execute, pipeline
 from threadline.tools.registry import Cache, Registry, Success, tool

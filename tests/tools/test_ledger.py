@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.tools.doubles import MemoryCache, MemoryLimit, MemoryLog, context
+from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools.access import allowed
-from threadline.tools.calls import Run, ToolCall
+from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Registry, tool

@@ -8,9 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
+from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent
 from threadline.tools.access import allowed, offered
-from threadline.tools.calls import Run, ToolCall
+from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Cache, Registry, tool

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools import arguments, policies
 from threadline.tools.access import Allowed
-from threadline.tools.calls import Run, ToolCall
+from threadline.tools.calls import Run
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import ExecutionLog, audited, intended
 from threadline.tools.registry import Registry, SideEffect, Success, Tool

@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 import structlog
 
+from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools import arguments
-from threadline.tools.calls import Run, ToolCall
+from threadline.tools.calls import Run
 from threadline.tools.context import ToolContext
 from threadline.tools.policies import CallKey, key_of
 from threadline.tools.registry import LONGEST_NAME, Registry, Tool

@@ -13,9 +13,10 @@ from typing import Protocol, TypeVar
 import structlog
 from pydantic import BaseModel
 
+from threadline.domain.dialogue import ToolCall
 from threadline.tools import arguments
 from threadline.tools.access import Allowed
-from threadline.tools.calls import Run, ToolCall
+from threadline.tools.calls import Run
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import Registry, Tool
 from threadline.tools.rendering import LARGEST_KEPT, fitted
