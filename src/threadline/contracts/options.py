@@ -58,6 +58,10 @@ COSMETIC = Options(start_to_close=20, retry=_retry(5, 20, attempts=2), schedule_
 CLEANUP = Options(start_to_close=120, retry=_retry(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900)
 LOOK = Options(start_to_close=600, heartbeat=30, retry=_retry(1, 60))
 """Reading many pages of Slack at its pace; what was done is kept, so a lost worker costs no more than the heartbeat."""
+THINK = Options(start_to_close=180, retry=_retry(2, 60, attempts=4), heartbeat=20)
+"""Longer than the model's own limit (120 s); a fault's `retry_after` counts where it names one. Then the workflow waits."""
+ACT = Options(start_to_close=90, retry=_retry(1, 20, attempts=3), heartbeat=20)
+"""Longer than any tool's own limit."""
 REPAIR = Options(start_to_close=30, retry=_retry(1, 30, attempts=3), schedule_to_close=180)
 """Given up soon: the next sweep finds it again."""
 
@@ -70,6 +74,9 @@ NEVER_GIVE_UP = frozenset(
         "end_case",
         "parse_bug_report",
         "forward_reply",
+        "open_conversation",
+        "store_messages",
+        "settle_turn",
     }
 )
 """Tried again even after a fault that looks permanent: a person mends the database, and they go on."""
@@ -113,7 +120,16 @@ FOR: dict[str, Options] = {
     "forward_reply": Options(start_to_close=30, retry=_retry(1, 300)),
     "open_pull_request": FORGE,
     "check_pull_request": Options(start_to_close=660, retry=_retry(2, 60, attempts=5)),
+    "open_conversation": STORE,
+    "store_messages": STORE,
+    "think": THINK,
+    "act": ACT,
+    "settle_turn": STORE,
+    "post_answer": Options(start_to_close=120, retry=_retry(1, 60)),
+    "post_word": POST,
     "add_reactions": COSMETIC,
+    "mark_messages": COSMETIC,
+    "show_status": Options(start_to_close=10, retry=_retry(1, 1, attempts=1), schedule_to_close=20),
     "mark_used": COSMETIC,
     "cleanup_workspace": CLEANUP,
     "begin_look": STORE,

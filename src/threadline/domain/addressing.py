@@ -7,6 +7,7 @@ CORE_QUEUE = "threadline"
 AGENTS_QUEUE = "threadline-agents"
 
 BUG_WORKFLOW = "BugInvestigationWorkflow"
+CONVERSATION_WORKFLOW = "ConversationWorkflow"
 ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
 SLA_WORKFLOW = "SLATrackingWorkflow"
 CATCH_UP_WORKFLOW = "CatchUpWorkflow"
@@ -40,6 +41,11 @@ class Thread:
 def bug_workflow_id(thread: Thread) -> str:
     """The workflow of the case that was reported in `thread` (the root message in the reports channel)."""
     return f"bug:{thread.key}"
+
+
+def conversation_workflow_id(thread: Thread) -> str:
+    """The workflow of the conversation in `thread`."""
+    return f"talk:{thread.key}"
 
 
 def route_reply_workflow_id(thread: Thread) -> str:

@@ -14,10 +14,12 @@ from typing import Any
 REPORT = "report"
 MESSAGE = "message"
 CLOSE = "close"
+STOP = "stop"
+"""Somebody tells the bot to leave what it is doing in a conversation, by a word or by a reaction."""
 EDIT = "edit"
 DELETION = "deletion"
 QUARANTINED = "quarantined"
-KINDS = (REPORT, MESSAGE, CLOSE, EDIT, DELETION)
+KINDS = (REPORT, MESSAGE, CLOSE, STOP, EDIT, DELETION)
 
 REPORTER = "reporter"
 DEVELOPER = "developer"
@@ -55,7 +57,8 @@ class IncomingMessage:
 
     `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), which is also the order
     in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, and
-    `version` the `edited.ts` by which the newest edit wins.
+    `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is meant for the bot: it
+    has a mention, or stands in a direct message.
     """
 
     id: str
@@ -68,6 +71,7 @@ class IncomingMessage:
     correction_of: str = ""
     version: str = ""
     files: tuple[FileRef, ...] = field(default_factory=tuple)
+    addressed: bool = False
 
 
 def clean(text: str) -> str:
@@ -94,6 +98,7 @@ def parse(args: Sequence[Any], *, kind: str = MESSAGE) -> IncomingMessage:
                 sender_type=sender if sender in (REPORTER, DEVELOPER, OPERATOR, UNKNOWN) else UNKNOWN,
                 text=_text(raw, "text"),
                 files=_files(raw.get("files")),
+                addressed=raw.get("addressed") is True,
                 **names,
             )
     whole = _json(args)

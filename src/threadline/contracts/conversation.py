@@ -1,0 +1,200 @@
+"""What a conversation's workflow may ask for: signatures without bodies, and values without text of any length.
+
+The transcript and the output of tools lie in the database. What travels is bounded, so that a turn adds little to the
+history however much its tools have said. Every method is safe to repeat: what was done under a key (turn, step, call)
+is found again by it, and not done twice.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+
+from temporalio import activity
+
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationLimits, ConversationMarks
+from threadline.domain.dialogue import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
+from threadline.domain.messages import IncomingMessage
+
+
+@dataclass(frozen=True)
+class ConversationOpened:
+    """What is known of a thread when a run starts; `marks.opened` is false when nothing was stored in it."""
+
+    marks: ConversationMarks
+    limits: ConversationLimits
+
+
+@dataclass(frozen=True)
+class StoreRequest:
+    """At most 100 messages, 256 KiB."""
+
+    thread: Thread
+    messages: list[IncomingMessage]
+
+
+class Refusal(StrEnum):
+    """Why a message is stored and gets no turn."""
+
+    DUPLICATE = "duplicate"
+    THROTTLED = "throttled"
+    THROTTLED_FIRST = "throttled_first"
+    """As the first of its window: its writer is told, once."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    channel: str
+    ts: str
+    user_id: str
+    why: Refusal
+
+
+@dataclass(frozen=True)
+class Stored:
+    """`refused` are those of the request that the guards keep from the model: each gets a reaction."""
+
+    marks: ConversationMarks
+    refused: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True)
+class TalkTurn:
+    """One turn of a thread's conversation; `turn` counts from 1."""
+
+    thread: Thread
+    turn: int
+
+
+@dataclass(frozen=True)
+class ThinkRequest:
+    """One call of the model. `step` counts the calls of the turn from 1; the first takes up what is unused."""
+
+    thread: Thread
+    turn: int
+    step: int
+    choice: ToolChoice
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What a call of the model came to. `reply` holds the beginning of its text and calls without their arguments."""
+
+    reply: ModelReply
+    marks: ConversationMarks
+
+
+@dataclass(frozen=True)
+class ActRequest:
+    """One call of a tool. Its arguments are in the reply of this step."""
+
+    thread: Thread
+    turn: int
+    step: int
+    call: ToolCall
+
+
+@dataclass(frozen=True)
+class SettleRequest:
+    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0)."""
+
+    thread: Thread
+    turn: int
+    kind: OutcomeKind
+    text: str = ""
+    answered_at: int = 0
+    """The step whose reply is the answer, whole in the transcript."""
+    model_calls: int = 0
+
+
+class WordKind(StrEnum):
+    """Short texts beside the answers."""
+
+    THROTTLED = "throttled"
+    MODEL_AWAY = "model_away"
+    """Said once in a turn that waits for its model."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A short text in the thread; `about` (a turn's number, a message's ts) makes its key unique."""
+
+    thread: Thread
+    kind: WordKind
+    about: str
+    until: float = 0.0
+    """Seconds since 1970, where the text names a time."""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A reaction on messages of the thread: `items` are (channel, ts) pairs."""
+
+    name: str
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the bot is doing, in a few words; empty to say nothing any more."""
+
+    thread: Thread
+    words: str
+
+
+class ConversationActivities(ABC):
+    """The conversation in the database, its model and its tools. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_conversation(self, thread: Thread) -> ConversationOpened:
+        """Read what is known of a thread, with the limits in force."""
+
+    @activity.defn
+    @abstractmethod
+    async def store_messages(self, request: StoreRequest) -> Stored:
+        """Store a batch in one statement and let the guards judge each message, whose verdict stays for ever."""
+
+    @activity.defn
+    @abstractmethod
+    async def think(self, request: ThinkRequest) -> Thought:
+        """Ask the model once about the transcript with what is unused by now; a recorded reply is not asked for again.
+
+        Raises:
+            Permanent: there is no reply to be had; the message is a sentence for the person.
+            Transient: there may be one later.
+        """
+
+    @activity.defn
+    @abstractmethod
+    async def act(self, request: ActRequest) -> Execution:
+        """Run one call, or return what it came to before."""
+
+    @activity.defn
+    @abstractmethod
+    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
+        """Write down how a turn ended and what is to be said; what it has used is answered with that."""
+
+
+class SpeakingActivities(ABC):
+    """What a conversation says in Slack. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+        """Post a settled turn's answer, once, with what its tools have to show."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_word(self, word: Word) -> None:
+        """Post a short text, once."""
+
+    @activity.defn
+    @abstractmethod
+    async def mark_messages(self, marker: Marker) -> None:
+        """Cosmetic: may come late or never."""
+
+    @activity.defn
+    @abstractmethod
+    async def show_status(self, status: Status) -> None:
+        """Cosmetic: Slack shows it under the thread until something is posted."""
