@@ -12,6 +12,7 @@ import structlog
 from temporalio import activity
 
 from threadline.activities import cases, sentences
+from threadline.activities.reactions import react
 from threadline.contracts.bug import (
     Escalation,
     Notice,
@@ -29,7 +30,7 @@ from threadline.db.turns import TurnRecord
 from threadline.domain import audience
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action, Marks, Reason, Severity
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent
 from threadline.domain.sla import DEFAULT_TARGETS, Target
 from threadline.slack import formatting
 from threadline.slack.client import Slack
@@ -216,22 +217,13 @@ class LiveSlackActivities(SlackActivities):
 
     @activity.defn
     async def add_reactions(self, reactions: Reactions) -> None:
-        await self._react(reactions.name, reactions.items)
+        await react(self._slack, reactions.name, reactions.items)
 
     @activity.defn
     async def mark_used(self, turn: TurnRef) -> None:
         async with self._database.begin() as work:
             used = await work.conversation.used_by(turn.bug_id, turn.turn)
-        await self._react("white_check_mark", used)
-
-    async def _react(self, name: str, items: Sequence[tuple[str, str]]) -> None:
-        for channel, ts in items:
-            try:
-                await self._slack.react(channel, ts, name)
-            except (Permanent, Transient) as error:
-                _log.info("reaction_left_out", name=name, reason=str(error))
-                if isinstance(error, Transient):
-                    return
+        await react(self._slack, "white_check_mark", used)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

@@ -201,7 +201,16 @@ class Slack:
             team=str(told.get("team_id") or ""),
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
             stranger=bool(told.get("is_stranger")),
+            name=_called(told),
         )
+
+    async def set_status(self, channel: str, thread_ts: str, words: str) -> None:
+        """Show under a thread what the bot is doing, until it posts there; empty words show nothing any more.
+
+        See https://docs.slack.dev/reference/methods/assistant.threads.setStatus.
+        """
+        async with calling(f"channel {channel}"):
+            await self.client.assistant_threads_setStatus(channel_id=channel, thread_ts=thread_ts, status=words)
 
     async def _reaction(self, call: Callable[..., Any], channel: str, ts: str, name: str) -> None:
         async with calling(f"channel {channel}"):
@@ -228,6 +237,11 @@ async def messages_page(fetch: Callable[..., Any], channel: str, **window: Any) 
 def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = message.get("metadata") or {}
     return (metadata.get("event_payload") or {}) if metadata.get("event_type") == POST_EVENT else {}
+
+
+def _called(user: Mapping[str, Any]) -> str:
+    profile: Mapping[str, Any] = user.get("profile") or {}
+    return str(profile.get("display_name") or profile.get("real_name") or user.get("name") or "")
 
 
 def _message(channel: str, raw: Mapping[str, Any]) -> SlackMessage:

@@ -1,0 +1,45 @@
+"""What people are called, so that a model can tell those in a thread apart."""
+
+from collections import OrderedDict
+from typing import Protocol
+
+import structlog
+
+from threadline.domain.errors import Permanent, Transient
+from threadline.domain.people import Person
+
+LONGEST = 80
+_MOST = 10_000
+"""People who are remembered; whoever was not seen for longest is asked about again."""
+
+_log = structlog.get_logger(__name__)
+
+
+class PeopleLookup(Protocol):
+    async def person(self, user: str) -> Person | None:
+        """Who the user is; None when nobody is known by this id. Raises `Permanent` or `Transient`."""
+        ...
+
+
+class Names:
+    """Remembers in this process whom it has asked about; a new name is seen with the next process."""
+
+    def __init__(self, people: PeopleLookup) -> None:
+        self._people = people
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    async def of(self, user: str) -> str:
+        """The name in one line without a colon, which ends a name before a message; the id while nobody says it."""
+        if user in self._known:
+            self._known.move_to_end(user)
+            return self._known[user]
+        try:
+            person = await self._people.person(user)
+        except (Permanent, Transient) as error:
+            _log.info("name_not_known", user=user, reason=str(error))
+            return user
+        name = " ".join((person.name if person else "").replace(":", " ").split())[:LONGEST] or user
+        self._known[user] = name
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return name
