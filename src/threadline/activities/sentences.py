@@ -1,6 +1,9 @@
 """What the bot says of its own accord: short Markdown, one function for each occasion. Pure."""
 
+from datetime import UTC, datetime
+
 from threadline.contracts.bug import NoticeKind
+from threadline.contracts.conversation import WordKind
 from threadline.domain.bug import Reason
 from threadline.domain.sla import SlaEventKind
 
@@ -94,3 +97,32 @@ def pull_request_left(bug_id: str, url: str) -> str:
 def fix_proposed(bug_id: str) -> str:
     """For the reporter, who need not know where."""
     return f"The developers have a proposed fix for **{bug_id}** before them. I will say here how it ends."
+
+
+def word(kind: WordKind, until: float = 0.0) -> str:
+    """A short text beside a conversation's answers; `until` is in seconds since 1970."""
+    if kind is WordKind.THROTTLED:
+        return (
+            "That is more than I can take at once from one person, so I have left your last messages aside. "
+            "Please wait a minute, and then write again what is still open."
+        )
+    waits = f" until {datetime.fromtimestamp(until, UTC):%H:%M} UTC" if until else ""
+    return (
+        "My language model does not answer at the moment. Your message is kept: I try again by myself"
+        f"{waits}, and answer here as soon as it is back. Write *stop* to leave it."
+    )
+
+
+DELETED = "There is nothing left for me to answer: the message was deleted. Write again when you need me."
+NO_MODEL = (
+    "I cannot answer yet: nobody has given me a language model. Please ask whoever runs this bot to set OPENAI_API_KEY."
+)
+TOO_LONG = (
+    "This thread has become longer than my language model can read, even shortened. "
+    "Please start a new thread, and tell me there what matters from this one."
+)
+
+
+def no_answer(reason: str) -> str:
+    """For the person whose turn has none; `reason` is the model's side of it as a sentence without internals."""
+    return f"I have no answer for you, because my language model gave none. {reason}"

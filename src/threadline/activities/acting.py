@@ -1,0 +1,97 @@
+"""One call of a tool: run through all policies, its output kept in the transcript, and a line of it told."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from threadline.activities.alerts import Alerts
+from threadline.activities.thinking import Mind
+from threadline.agents.copilot import briefing, context
+from threadline.agents.copilot.briefing import Briefing
+from threadline.contracts.conversation import ActRequest
+from threadline.db.engine import Database
+from threadline.domain.dialogue import Execution, ExecutionStatus, Message, ToolCall
+from threadline.domain.errors import Permanent
+from threadline.tools.context import ToolContext
+from threadline.tools.execution import Guards, pipeline
+from threadline.tools.rendering import rendered
+from threadline.tools.results import Category, Code, Status, ToolResult
+
+NOTE = 200
+"""Characters of an execution's line."""
+
+_STATUS = {
+    Status.OK: ExecutionStatus.OK,
+    Status.CACHED: ExecutionStatus.CACHED,
+    Status.BLOCKED: ExecutionStatus.BLOCKED,
+    Status.ERROR: ExecutionStatus.ERROR,
+}
+
+
+class Acting:
+    """Args: `guards` are asked around every call; `attempts` is how often one call is tried at most."""
+
+    def __init__(self, database: Database, mind: Mind, guards: Guards, alerts: Alerts, attempts: int) -> None:
+        self._database = database
+        self._mind = mind
+        self._guards = guards
+        self._alerts = alerts
+        self._attempts = attempts
+
+    async def act(self, request: ActRequest, attempt: int) -> Execution:
+        """See `ConversationActivities.act`; `attempt` counts from 1.
+
+        Raises:
+            Permanent: the model has not made this call.
+            Transient: trying it again does no harm.
+        """
+        reply, brief = await self._asked(request)
+        call = next((each for each in reply.calls if each.id == request.call.id), None)
+        if call is None:
+            raise Permanent("This call is not in the model's reply, so it was not made.")
+        run = pipeline(self._mind.registry, self._mind.allowed(brief), self._guards)
+        result = await run(call, self._context(request, brief, attempt))
+        # In a thread: a large result takes a while, in which others are to be served.
+        shown = await asyncio.to_thread(rendered, result)
+        key = f"t:{request.turn}:{request.step}:{call.id}"
+        async with self._database.begin() as work:
+            entry = (key, context.result(call.id, shown))
+            await work.transcripts.append(request.thread, request.turn, request.step, [entry])
+        if result.error and result.error.code.category is Category.INTERNAL:
+            await self._alerts.failed(call.name)
+        return _told(call, result)
+
+    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing]:
+        """The reply that the call is in, with its arguments, and what holds for the turn."""
+        async with self._database.begin() as work:
+            reply = await work.transcripts.at(request.thread, f"a:{request.turn}:{request.step}")
+            brief = briefing.read(await work.transcripts.at(request.thread, f"c:{request.turn}"))
+        if reply is None or brief is None:
+            raise Permanent("What the model asked for is not there any more, so nothing was done.")
+        return reply, brief
+
+    def _context(self, request: ActRequest, brief: Briefing, attempt: int) -> ToolContext:
+        thread = request.thread
+        return ToolContext(
+            team=thread.team,
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=brief.user_id,
+            request_id=brief.request_id,
+            correlation_id=f"{thread.key}:{request.turn}",
+            clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
+            ports=self._mind.ports,
+            actor=brief.actor,
+            turn=request.turn,
+            step=request.step,
+            call_id=request.call.id,
+            retries_left=max(0, self._attempts - attempt),
+        )
+
+
+def _told(call: ToolCall, result: ToolResult) -> Execution:
+    """The line for people; of a success without words of its own there is none."""
+    unknown = result.error is not None and result.error.code is Code.OUTCOME_UNKNOWN
+    status = ExecutionStatus.UNKNOWN if unknown else _STATUS[result.status]
+    line = " ".join(result.text.split())
+    note = line if len(line) <= NOTE else line[: NOTE - 1] + "…"
+    return Execution(call.id, call.name, status, note, read_only=call.read_only)

@@ -1,0 +1,146 @@
+"""The conversation in the database, its model and its tools, as its workflow asks for them."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import structlog
+from temporalio import activity
+
+from threadline.activities.acting import Acting
+from threadline.activities.beating import beating
+from threadline.activities.cases import tell_quarantined, without_secrets
+from threadline.activities.thinking import Thinking
+from threadline.agents.copilot import briefing, replies
+from threadline.contracts.conversation import (
+    ActRequest,
+    ConversationActivities,
+    ConversationOpened,
+    Refusal,
+    Refused,
+    SettleRequest,
+    Stored,
+    StoreRequest,
+    ThinkRequest,
+    Thought,
+)
+from threadline.db.conversations import Unjudged
+from threadline.db.engine import Database
+from threadline.db.work import Work
+from threadline.domain import answers
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationLimits, ConversationMarks
+from threadline.domain.dialogue import Execution, Message, OutcomeKind, Role
+from threadline.domain.limits import Verdict
+from threadline.domain.messages import FileRef
+
+Value = TypeVar("Value")
+
+_REFUSALS = {
+    Verdict.OK: None,
+    Verdict.THROTTLED: Refusal.THROTTLED,
+    Verdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
+}
+_log = structlog.get_logger(__name__)
+
+
+class LiveConversationActivities(ConversationActivities):
+    """Args: `limits` bound every conversation; `thinking` and `acting` are the two steps of a turn."""
+
+    def __init__(self, database: Database, limits: ConversationLimits, thinking: Thinking, acting: Acting) -> None:
+        self._database = database
+        self._limits = limits
+        self._thinking = thinking
+        self._acting = acting
+
+    @activity.defn
+    async def open_conversation(self, thread: Thread) -> ConversationOpened:
+        async with self._database.begin() as work:
+            return ConversationOpened(await work.conversations.marks(thread), self._limits)
+
+    @activity.defn
+    async def store_messages(self, request: StoreRequest) -> Stored:
+        thread = request.thread
+        batch = [without_secrets(each) for each in request.messages]
+        async with self._database.begin() as work:
+            stored = await work.conversations.store(thread, batch)
+        tell_quarantined(thread, stored.quarantined)
+        if not stored.unjudged:
+            return Stored(stored.marks)
+        files = {each.id: each.files for each in batch}
+        verdicts: dict[str, Refusal | None] = {}
+        for each in stored.unjudged:
+            attached = files.get(each.message_id, ())
+            verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
+        async with self._database.begin() as work:
+            marks = await work.conversations.judged(thread, verdicts)
+        return Stored(marks, tuple(_refused(stored.unjudged, verdicts)))
+
+    async def _judge(self, thread: Thread, said: Unjudged, files: Sequence[FileRef], *, exempt: bool) -> Refusal | None:
+        """The guards' word on a message; `exempt`: the bot has asked, and an answer may be the same twice."""
+        words, now = "\n".join([said.text, *(file.id for file in files)]), float(said.said_at)
+
+        async def is_duplicate(work: Work) -> bool:
+            return await work.limits.is_duplicate(thread, said.user_id, words, said.message_id, now)
+
+        async def of_user(work: Work) -> Verdict:
+            return await work.limits.of_user(thread.team, said.user_id, said.message_id, now)
+
+        if not exempt and await self._or_open(is_duplicate, "duplicate", otherwise=False):
+            return Refusal.DUPLICATE
+        return _REFUSALS[await self._or_open(of_user, "user", otherwise=Verdict.OK)]
+
+    async def _or_open(self, asked: Callable[[Work], Awaitable[Value]], guard: str, *, otherwise: Value) -> Value:
+        """What a guard says in a transaction of its own; one that cannot say lets everything pass, and is counted."""
+        try:
+            async with self._database.begin() as work:
+                return await asked(work)
+        except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
+            _log.error("guard_open", guard=guard, reason=str(error))
+            activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": guard})
+            return otherwise
+
+    @activity.defn
+    async def think(self, request: ThinkRequest) -> Thought:
+        async with beating():
+            return await self._thinking.think(request, activity.info().attempt)
+
+    @activity.defn
+    async def act(self, request: ActRequest) -> Execution:
+        async with beating():
+            return await self._acting.act(request, activity.info().attempt)
+
+    @activity.defn
+    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
+        thread, turn, silent = request.thread, request.turn, request.kind is OutcomeKind.SILENT
+        async with self._database.begin() as work:
+            reply = await work.transcripts.at(thread, f"a:{turn}:{request.answered_at}")
+            answer = "" if silent else reply.content if reply and request.answered_at else request.text
+            if not silent and not (reply and request.answered_at):
+                own = Message(Role.ASSISTANT, answer)
+                await work.transcripts.append(thread, turn, request.answered_at, [(f"f:{turn}", own)])
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+            marks = await work.conversations.settle(
+                thread,
+                turn,
+                request.kind,
+                answer,
+                brief.user_id if brief else "",
+                await _wants_detail(work, thread, turn),
+                request.model_calls,
+                replies.question(answer) if request.kind is OutcomeKind.ANSWERED else "",
+            )
+        _log.info("turn_settled", slack_thread=thread.key, turn=turn, kind=request.kind, calls=request.model_calls)
+        return marks
+
+
+async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
+    """Whether somebody has asked for a long answer in what this turn has used."""
+    said = (await work.transcripts.read(thread)).messages
+    mine = (each.message for each in said if each.turn == turn and each.message.role is Role.USER)
+    return any(answers.wants_detail(message.content) for message in mine)
+
+
+def _refused(unjudged: Sequence[Unjudged], verdicts: Mapping[str, Refusal | None]) -> Iterator[Refused]:
+    for each in unjudged:
+        if why := verdicts[each.message_id]:
+            yield Refused(each.channel, each.ts, each.user_id, why)

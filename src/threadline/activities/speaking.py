@@ -1,0 +1,77 @@
+"""What a conversation says in Slack: each answer once, with what its tools have to show."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import structlog
+from temporalio import activity
+
+from threadline.activities import sentences
+from threadline.activities.reactions import react
+from threadline.contracts.conversation import Marker, SpeakingActivities, Status, TalkTurn, Word
+from threadline.db.engine import Database
+from threadline.db.tool_executions import ToolExecution
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationMarks
+from threadline.domain.errors import Permanent, Transient
+from threadline.slack import formatting
+from threadline.slack.answers import answer_of
+from threadline.slack.client import Slack
+from threadline.slack.formatting import Rendered
+from threadline.slack.posts import Post, Posts
+
+_SHOWN = ("ok", "cached")
+_log = structlog.get_logger(__name__)
+
+
+class LiveSpeakingActivities(SpeakingActivities):
+    """Args: `slack` for reactions and the status line; everything else is said through `posts`."""
+
+    def __init__(self, database: Database, slack: Slack, posts: Posts) -> None:
+        self._database = database
+        self._slack = slack
+        self._posts = posts
+
+    @activity.defn
+    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+        thread = turn.thread
+        async with self._database.begin() as work:
+            settled = await work.conversations.settled(thread, turn.turn)
+            calls = await work.tool_executions.of_turn(thread, turn.turn)
+        if settled is None:
+            raise Permanent("This turn has not ended, so there is nothing to say yet.")
+        if rendered := answer_of(settled.answer, tuple(_structured(calls)), settled.detail) if settled.answer else ():
+            await self._say(thread, f"turn:{turn.turn}", rendered, "answer")
+        async with self._database.begin() as work:
+            return await work.conversations.said(thread, turn.turn)
+
+    @activity.defn
+    async def post_word(self, word: Word) -> None:
+        rendered = formatting.notice(sentences.word(word.kind, word.until))
+        await self._say(word.thread, f"{word.kind}:{word.about}", rendered, "word")
+
+    @activity.defn
+    async def mark_messages(self, marker: Marker) -> None:
+        await react(self._slack, marker.name, marker.items)
+
+    @activity.defn
+    async def show_status(self, status: Status) -> None:
+        thread = status.thread
+        try:
+            await self._slack.set_status(thread.channel, thread.ts, status.words)
+        except (Permanent, Transient) as error:
+            _log.debug("status_left_out", slack_thread=thread.key, reason=str(error))
+
+    async def _say(self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str) -> None:
+        post = Post(f"talk:{thread.key}:{key}", thread.channel, thread.ts, rendered, case="", kind=kind)
+        await self._posts.publish(post)
+        _log.info("posted", slack_thread=thread.key, key=post.key)
+
+
+def _structured(calls: Sequence[ToolExecution]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The records that the calls of a turn returned, in the order of the calls; see `tools.results.Structured`."""
+    for call in calls:
+        result = call.result if call.status in _SHOWN else None
+        for part in (result.get("structured") or ()) if isinstance(result, Mapping) else ():
+            if isinstance(part, Mapping) and part.get("records"):
+                yield str(part.get("kind") or ""), part["records"]

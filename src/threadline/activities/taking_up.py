@@ -1,0 +1,204 @@
+"""The beginning of a call of the model: what is unused is taken up, and the transcript says all that it will be asked.
+
+Everything is kept under its key, so a second attempt finds what the first one wrote and asks the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from threadline.activities.names import Names
+from threadline.activities.summaries import At, Summaries
+from threadline.agents.copilot import briefing, context, references
+from threadline.agents.copilot.briefing import Briefing
+from threadline.agents.copilot.context import Budget, Past
+from threadline.contracts.conversation import ThinkRequest
+from threadline.db.conversations import TakenUp
+from threadline.db.engine import Database
+from threadline.db.transcripts import DELETED, Placed
+from threadline.db.work import Work
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationMarks
+from threadline.domain.dialogue import Message
+from threadline.domain.estimates import ProjectNotFound
+from threadline.tools.rendering import rendered
+from threadline.tools.results import Code, failure
+
+PROJECT = "project"
+"""The kind of record whose lock makes a thread read-only."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a thread is bound to, in words, and what follows from it."""
+
+    records: tuple[str, ...] = ()
+    read_only: bool = False
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the model is to be asked: `kept` is its reply where there is one already.
+
+    `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
+    """
+
+    marks: ConversationMarks
+    kept: Message | None = None
+    briefing: Briefing | None = None
+    past: Past = field(default_factory=lambda: Past("", ()))
+    current: tuple[Message, ...] = ()
+    taken: tuple[TakenUp, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one transaction found: the transcript, and this call's share of what people wrote."""
+
+    marks: ConversationMarks
+    kept: Message | None = None
+    taken: tuple[TakenUp, ...] = ()
+    summary: str = ""
+    placed: tuple[Placed, ...] = ()
+    briefing: Briefing | None = None
+    previous: Briefing | None = None
+    about: About = field(default_factory=About)
+
+
+class TakingUp:
+    """Args: `clock` returns seconds since 1970."""
+
+    def __init__(
+        self, database: Database, names: Names, summaries: Summaries, budget: Budget, clock: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._names = names
+        self._summaries = summaries
+        self._budget = budget
+        self._clock = clock
+
+    async def question(self, request: ThinkRequest) -> Question:
+        """Take up what is unused, once for each call of the model, and return the whole of what it is asked."""
+        found = await self._found(request)
+        if found.kept:
+            return Question(found.marks, found.kept)
+        thread, turn, step = request.thread, request.turn, request.step
+        several = _several(found)
+        fresh = await self._said(found.taken, several=several)
+        brief = found.briefing or await self._brief(request, found, fresh, several=several)
+        entries = [
+            *_without_result(found.placed, turn),
+            *([] if found.briefing else [(f"c:{turn}", brief.message())]),
+            *((f"u:{each.message_id}", message) for each, message in zip(found.taken, fresh, strict=True)),
+        ]
+        async with self._database.begin() as work:
+            await work.transcripts.append(thread, turn, step, entries)
+            transcript = await work.transcripts.read(thread)
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
+            marks = await work.conversations.marks(thread)
+        before, current = context.parted(_entries(transcript.messages), turn)
+        past = Past(transcript.summary, tuple(entry for entry in before if entry[0] >= brief.since))
+        return Question(marks, None, brief, past, tuple(message for _, message in current), found.taken)
+
+    async def _found(self, request: ThinkRequest) -> _Found:
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            if kept := await work.transcripts.at(thread, f"a:{turn}:{request.step}"):
+                return _Found(await work.conversations.marks(thread), kept)
+            taken = await work.conversations.take_up(thread, turn, request.step)
+            transcript = await work.transcripts.read(thread)
+            previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
+            begun = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+            return _Found(
+                marks=await work.conversations.marks(thread),
+                taken=tuple(taken),
+                summary=transcript.summary,
+                placed=transcript.messages,
+                briefing=begun,
+                previous=previous or _last_briefing(transcript.messages),
+                about=About() if begun else await _about(work, thread),
+            )
+
+    async def _said(self, taken: Sequence[TakenUp], *, several: bool) -> list[Message]:
+        said = []
+        for each in taken:
+            text = f"[Corrected] {each.text}" if each.corrects else each.text
+            said.append((await self._names.of(each.author_id) if several else "", text, each.files))
+        return context.from_people(said, self._budget)
+
+    async def _brief(self, request: ThinkRequest, found: _Found, fresh: list[Message], *, several: bool) -> Briefing:
+        """The turn's context; it decides what of the past is sent, and has the rest summarised."""
+        before, _ = context.parted(_entries(found.placed), request.turn)
+        past = Past(found.summary, tuple(before))
+        cut = context.cut(past, fresh, self._budget)
+        left = await self._summaries.extended(At(request.thread, request.turn, request.step), past, cut)
+        newest = found.taken[-1] if found.taken else None
+        user = newest.author_id if newest else found.previous.user_id if found.previous else ""
+        others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
+        listed = found.previous.ids if found.previous else ()
+        return Briefing(
+            turn=request.turn,
+            at=self._clock(),
+            user_id=user,
+            actor=await self._names.of(user) if user else "Somebody",
+            request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
+            others=tuple([await self._names.of(each) for each in others]),
+            several=several,
+            addressed=found.marks.addressed_due,
+            read_only=found.about.read_only,
+            because=found.about.because,
+            records=found.about.records,
+            ids=references.ids([message for _, message in left.messages], listed),
+            since=cut.since,
+        )
+
+
+def _entries(placed: Sequence[Placed]) -> list[context.Placed]:
+    return [(each.place, each.message) for each in placed]
+
+
+def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:
+    return next((found for each in reversed(placed) if (found := briefing.read(each.message))), None)
+
+
+def _several(found: _Found) -> bool:
+    """Whether more than one person has written in the thread, as far as its turns so far have seen."""
+    known = found.briefing or found.previous
+    authors = {each.author_id for each in found.taken} | ({known.user_id} if known and known.user_id else set())
+    named = any(each.message.author for each in found.placed)
+    return len(authors) > 1 or named or bool(known and known.several)
+
+
+def _without_result(placed: Sequence[Placed], turn: int) -> list[tuple[str, Message]]:
+    """For each call of this turn that has no result, one that says so: its worker was lost with what it knew."""
+    mine = [each for each in placed if each.turn == turn]
+    answered = {each.message.call_id for each in mine if each.message.call_id}
+    return [
+        (f"t:{turn}:{each.step}:{call.id}", _lost(call.id, read_only=call.read_only))
+        for each in mine
+        for call in each.message.calls
+        if call.id not in answered
+    ]
+
+
+def _lost(call_id: str, *, read_only: bool) -> Message:
+    code = Code.TOOL_EXECUTION_FAILED if read_only else Code.OUTCOME_UNKNOWN
+    return context.result(call_id, rendered(failure(code)))
+
+
+async def _about(work: Work, thread: Thread) -> About:
+    bound = await work.bindings.of(thread)
+    about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
+    if PROJECT not in bound:
+        return about
+    try:
+        project = await work.estimates.project(thread.team, bound[PROJECT])
+    except ProjectNotFound:
+        return about
+    because = f"the project {project.project_id} is locked"
+    return replace(about, read_only=True, because=because) if project.locked else about
+
+
+def has_words(taken: TakenUp) -> bool:
+    """Whether anything is left of a message: it may have been deleted since it was taken up."""
+    return taken.text != DELETED

@@ -1,0 +1,128 @@
+"""One call of the model: asked about the whole transcript, its reply kept before anybody acts on it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from threadline.activities import sentences
+from threadline.activities.alerts import Alerts
+from threadline.activities.names import Names
+from threadline.activities.summaries import At, Summaries
+from threadline.activities.taking_up import Question, TakingUp, has_words
+from threadline.agents.copilot import context, intent, replies
+from threadline.agents.copilot.briefing import Briefing
+from threadline.agents.copilot.context import Budget
+from threadline.agents.copilot.intent import IntentType
+from threadline.agents.models.failures import ContextTooLong
+from threadline.agents.models.port import Answer, ChatModel, Prompt
+from threadline.contracts.conversation import ThinkRequest, Thought
+from threadline.db.engine import Database
+from threadline.domain.dialogue import Message, ModelReply
+from threadline.domain.errors import Permanent, Transient
+from threadline.tools import access
+from threadline.tools.access import Allowed
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Mind:
+    """What a conversation thinks with; without a `model`, every turn that needs one says so. `clock`: since 1970."""
+
+    model: ChatModel | None
+    registry: Registry
+    ports: Ports
+    budget: Budget = field(default_factory=Budget)
+    clock: Callable[[], float] = time.time
+
+    def allowed(self, briefing: Briefing) -> Allowed:
+        """The tools of a turn, the same at each of its steps."""
+        because = briefing.because or "nothing may be changed"
+        return access.allowed(self.registry, self.ports, read_only=briefing.read_only, because=because)
+
+
+class Thinking:
+    def __init__(self, database: Database, mind: Mind, names: Names, alerts: Alerts) -> None:
+        self._database = database
+        self._mind = mind
+        self._alerts = alerts
+        self._summaries = Summaries(database, mind.model)
+        self._taking_up = TakingUp(database, names, self._summaries, mind.budget, mind.clock)
+
+    async def think(self, request: ThinkRequest, attempt: int) -> Thought:
+        """See `ConversationActivities.think`; `attempt` counts from 1."""
+        question = await self._taking_up.question(request)
+        if question.kept:
+            return Thought(replies.told(question.kept), question.marks)
+        if text := self._without_model(request, question):
+            return await self._keep(request, ModelReply(text))
+        begun = time.monotonic()
+        answer = await self._ask(request, question, attempt)
+        took = round((time.monotonic() - begun) * 1000)
+        return await self._keep(request, answer.reply, answer, took)
+
+    def _without_model(self, request: ThinkRequest, question: Question) -> str:
+        """What is said where there is nothing for a model to understand; empty where there is."""
+        if request.step > 1:
+            return ""
+        there = [each for each in question.taken if has_words(each)]
+        if not there:
+            return sentences.DELETED
+        tools = access.offered(self._mind.registry, self._mind.ports)
+        for each in there:
+            wanted = intent.extract(each.text, tools)
+            # A thumb may be the answer to what the bot has asked.
+            sign = wanted is None and bool(each.text.strip()) and bool(question.marks.question)
+            if each.files or sign or (wanted and wanted.type is not IntentType.HELP):
+                return ""
+        return intent.help_text(tools)
+
+    async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Answer:
+        if self._mind.model is None:
+            raise Permanent(sentences.NO_MODEL)
+        try:
+            try:
+                return await self._mind.model.ask(self._prompt(request, question), attempt=attempt)
+            except ContextTooLong:
+                return await self._mind.model.ask(await self._tighter(request, question), attempt=attempt)
+        except Transient:
+            raise
+        except ContextTooLong as error:
+            raise Permanent(sentences.TOO_LONG) from error
+        except Permanent as error:
+            await self._alerts.failed("model")
+            raise Permanent(sentences.no_answer(str(error))) from error
+        except Exception:
+            await self._alerts.failed("model")
+            raise
+
+    def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
+        if question.briefing is None:
+            raise LookupError("a question without a briefing has its answer already")
+        offered = (self._mind.registry, self._mind.allowed(question.briefing))
+        return context.prompt_of(request.thread, question.past, question.current, offered, request.choice, tight=tight)
+
+    async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
+        """The same question with half of the past at most; what goes is summarised."""
+        _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
+        halved = context.cut(question.past, question.current, self._mind.budget.halved())
+        at = At(request.thread, request.turn, request.step)
+        past = await self._summaries.extended(at, question.past, halved)
+        return self._prompt(request, replace(question, past=past), tight=True)
+
+    async def _keep(
+        self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
+    ) -> Thought:
+        """Of two attempts at the same call the first reply stands, and both return it; both were paid for."""
+        thread, turn, step = request.thread, request.turn, request.step
+        message: Message = replies.message(reply, self._mind.registry)
+        async with self._database.begin() as work:
+            await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
+            kept = await work.transcripts.at(thread, f"a:{turn}:{step}") or message
+            if answer:
+                await work.conversations.spent(thread, turn, step, "think", answer.usage, took)
+            return Thought(replies.told(kept), await work.conversations.marks(thread))
