@@ -227,6 +227,20 @@ class OpenAISettings(_Section):
     prices: Prices = Field(default_factory=dict, validation_alias="THREADLINE_OPENAI_PRICES")
 
 
+class ConversationSettings(_Section):
+    """What bounds a conversation in a thread, and for how long it is kept."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    conversation_max_turns: int = Field(5, ge=1, le=20)
+    conversation_quiet: Seconds = 24 * 3600
+    conversation_model_patience: Seconds = 3600
+    conversation_context_tokens: int = Field(12_000, ge=2_000)
+    conversation_retention_days: float = Field(90, gt=0)
+    tool_log_days: float = Field(365, gt=0)
+    mutations_per_minute: int = Field(30, ge=1)
+
+
 class RepositorySettings(_Section):
     """Where the code is that cases are investigated in, and where copies of it may lie."""
 

@@ -54,6 +54,7 @@ async def examine() -> list[Check]:
         "catch-up": check_catch_up,
         "repositories": surroundings.repositories,
         "model": surroundings.model,
+        "conversations' model": surroundings.conversation_model,
         "history": surroundings.retention,
         "clocks": surroundings.clocks,
         "programs": surroundings.programs,

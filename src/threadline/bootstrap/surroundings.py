@@ -19,7 +19,7 @@ from threadline.domain.errors import Permanent, Transient
 from threadline.forge import remotes
 from threadline.forge.git import Git
 from threadline.forge.remotes import Remote
-from threadline.settings import AgentSettings, RepositorySettings, SlackSettings
+from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings, SlackSettings
 from threadline.slack.errors import calling
 
 OLDEST_GIT = (2, 38)
@@ -114,6 +114,14 @@ async def model() -> str:
     settings = AgentSettings.read()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
+    return f"{settings.model}, with a key (not tried: a call costs something)"
+
+
+async def conversation_model() -> str:
+    """Of the model that answers mentions; the key alone, as above."""
+    settings = OpenAISettings.read()
+    if settings.api_key is None or not settings.api_key.get_secret_value().strip():
+        raise Permanent("OPENAI_API_KEY is not set: whoever mentions the bot is told that it cannot answer yet.")
     return f"{settings.model}, with a key (not tried: a call costs something)"
 
 

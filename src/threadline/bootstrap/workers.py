@@ -23,10 +23,12 @@ from threadline.activities.intake import LiveIntakeActivities
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
+from threadline.bootstrap.conversations import TalkSettings, conversing
 from threadline.bootstrap.gateway import CaseThreads, slack_client
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
 from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
+from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.contracts.fixes import FixActivities
 from threadline.db import migrate
 from threadline.db.engine import Database
@@ -166,6 +168,7 @@ class _CoreSettings:
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
     worker: WorkerSettings = field(default_factory=WorkerSettings.read)
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
+    talk: TalkSettings = field(default_factory=TalkSettings)
 
 
 @asynccontextmanager
@@ -190,14 +193,19 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             sweep = live_sweep(database, client, dispatcher, case)
             speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
-            yield [
-                *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
-                *_methods(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
-                *_methods(speaking, SlackActivities),
-                *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
-                *_methods(catch_up, CatchUpActivities),
-                *_methods(sweep, SweepActivities),
-            ]
+            async with conversing(settings.talk, database, slack, posts, places.escalations) as talk:
+                yield [
+                    *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
+                    *_methods(
+                        LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities
+                    ),
+                    *_methods(speaking, SlackActivities),
+                    *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
+                    *_methods(catch_up, CatchUpActivities),
+                    *_methods(sweep, SweepActivities),
+                    *_methods(talk.thinking, ConversationActivities),
+                    *_methods(talk.speaking, SpeakingActivities),
+                ]
     finally:
         await database.dispose()
 

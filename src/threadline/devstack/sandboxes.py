@@ -28,10 +28,20 @@ async def start_slack(family: Family, ports: Ports, environment: Mapping[str, st
 
 
 async def start_model(family: Family, ports: Ports, environment: Mapping[str, str], pace: float) -> dict[str, str]:
-    """Returns what ANTHROPIC_BASE_URL and the key are to be. `pace`: seconds of pause before each of its replies."""
+    """Returns what the addresses and keys of both models are to be, Anthropic's and OpenAI's.
+
+    Args:
+        pace: seconds of pause before each of its replies.
+    """
     arguments = _module("model_sandbox", "--port", str(ports.take(8900)), "--pace", str(pace))
     facts = await family.start(Command(MODEL, arguments, environment, ready=logged("model_sandbox_ready")))
-    return {"ANTHROPIC_BASE_URL": str(facts["url"]), "ANTHROPIC_API_KEY": MODEL_KEY}
+    url = str(facts["url"])
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": MODEL_KEY,
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": MODEL_KEY,
+    }
 
 
 def _module(name: str, *arguments: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from threadline.domain.errors import Permanent
 PRODUCT = ("gateway", "core", "agents")
 """The three processes of the product; what they need is started before them and stopped after them."""
 
+_OPENAI_KEY = "OPENAI_API_KEY"
 Tell = Callable[[str], None]
 Settings = dict[str, str]
 
@@ -206,9 +207,11 @@ class Stack:
             self._tell(f"The Slack sandbox is up: {self.slack_url}")
 
     async def _start_model(self) -> None:
-        if self.words_are_scripted:
+        """For whichever of the two models there is no key: a real one is never mixed with the sandbox's address."""
+        scripted = tuple(name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in self._given)
+        if scripted:
             found = await sandboxes.start_model(self._family, self._ports, self._machine, self._wishes.pace)
-            self.settings |= found
+            self.settings |= {name: value for name, value in found.items() if name.startswith(scripted)}
             self._tell("The model sandbox is up")
 
     def _make_repository(self) -> None:
@@ -224,16 +227,24 @@ class Stack:
             Command(
                 name,
                 (sys.executable, "-m", "threadline", *arguments),
-                self._machine | environment.pick(self.settings, allowed, self._proxies(name)),
+                self._machine | environment.pick(self.settings, allowed) | self._proxies(name),
                 ready=logged("gateway_ready" if name == "gateway" else "worker_ready"),
                 within=60,
             )
         )
         self._tell(f"The {name if name == 'gateway' else f'{name} worker'} is up")
 
-    def _proxies(self, name: str) -> tuple[str, ...]:
-        outside = not self.words_are_scripted if name == "agents" else self.slack_is_real
-        return environment.PROXIES if outside else ()
+    def _proxies(self, name: str) -> Settings:
+        """For who talks to a real service; what runs on this machine is not looked for behind a proxy."""
+        outside = {
+            "agents": not self.words_are_scripted,
+            "core": self.slack_is_real or _OPENAI_KEY in self._given,
+        }.get(name, self.slack_is_real)
+        found = environment.pick(self.settings, environment.PROXIES) if outside else {}
+        if not found:
+            return {}
+        spared = ",".join(filter(None, (found.get("no_proxy") or found.get("NO_PROXY"), HOST)))
+        return found | {"NO_PROXY": spared, "no_proxy": spared}
 
     def _http(self) -> tuple[str, ...]:
         if "SLACK_APP_TOKEN" in self.settings:

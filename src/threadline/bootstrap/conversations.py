@@ -1,0 +1,156 @@
+"""What a conversation is made of in the core worker: its model, its tools and their ports, its activities."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from threadline.activities.acting import Acting
+from threadline.activities.alerts import Alerts
+from threadline.activities.conversation import LiveConversationActivities
+from threadline.activities.names import Names
+from threadline.activities.speaking import LiveSpeakingActivities
+from threadline.activities.thinking import Mind, Thinking
+from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.agents.copilot.context import Budget
+from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.contracts import options
+from threadline.db.engine import Database
+from threadline.domain.conversation import ConversationLimits
+from threadline.domain.errors import Permanent, Transient
+from threadline.domain.limits import Rate
+from threadline.settings import ConversationSettings, OpenAISettings
+from threadline.slack.client import Slack
+from threadline.slack.posts import Posts
+from threadline.tools.builtin import TOOLS
+from threadline.tools.context import Ports
+from threadline.tools.execution import Guards
+from threadline.tools.registry import Registry
+
+SWEEP = 3600.0
+"""Seconds between two looks for what is too old to be kept."""
+_DAY = 24 * 3600.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class TalkSettings:
+    """Read before anything is connected to."""
+
+    model: OpenAISettings = field(default_factory=OpenAISettings.read)
+    conversation: ConversationSettings = field(default_factory=ConversationSettings.read)
+
+
+@dataclass(frozen=True)
+class Conversing:
+    """The activities of conversations."""
+
+    thinking: LiveConversationActivities
+    speaking: LiveSpeakingActivities
+
+
+@asynccontextmanager
+async def conversing(
+    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, operators: str
+) -> AsyncIterator[Conversing]:
+    """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
+
+    Args:
+        operators: the channel in which those who run the house are told of what keeps failing.
+    """
+    given = settings.conversation
+    model = _model(settings.model)
+    mind = Mind(model, Registry(TOOLS), tool_ports(), Budget(tokens=given.conversation_context_tokens))
+    alerts = Alerts(posts, operators)
+    forgetting = asyncio.create_task(_forgetting(database, given))
+    try:
+        yield Conversing(
+            LiveConversationActivities(
+                database,
+                _limits(given),
+                Thinking(database, mind, Names(slack), alerts),
+                Acting(database, mind, _guards(database, given), alerts, options.ACT.retry.maximum_attempts),
+            ),
+            LiveSpeakingActivities(database, slack, posts),
+        )
+    finally:
+        forgetting.cancel()
+        await asyncio.gather(forgetting, return_exceptions=True)
+        if model:
+            await model.close()
+
+
+def tool_ports() -> Ports:
+    """What the toolsets reach the world by, as far as it is configured."""
+    return Ports()
+
+
+def _model(settings: OpenAISettings) -> OpenAIModel | None:
+    key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
+    if not key:
+        _log.warning("conversations_without_model", advice="set OPENAI_API_KEY: until then mentions are not answered")
+        return None
+    config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
+    return OpenAIModel(config)
+
+
+def _limits(settings: ConversationSettings) -> ConversationLimits:
+    return ConversationLimits(
+        max_turns=settings.conversation_max_turns,
+        quiet=settings.conversation_quiet,
+        model_patience=settings.conversation_model_patience,
+    )
+
+
+def _guards(database: Database, settings: ConversationSettings) -> Guards:
+    return Guards(
+        log=PostgresExecutionLog(database),
+        limit=PostgresMutationLimit(database, Rate(settings.mutations_per_minute, 60.0)),
+        cache=PostgresResultCache(database),
+    )
+
+
+async def _forgetting(database: Database, settings: ConversationSettings) -> None:
+    """Forget, at the start and every hour, what is older than the settings say; every worker may do it."""
+    while True:
+        try:
+            await forget(database, settings, time.time())
+        except (Permanent, Transient) as error:
+            _log.warning("nothing_forgotten", reason=str(error))
+        await asyncio.sleep(SWEEP)
+
+
+async def forget(database: Database, settings: ConversationSettings, now: float) -> int:
+    """One look, in small transactions; returns how many conversations were forgotten. `now`: seconds since 1970."""
+    forgotten = 0
+    while count := await _conversations_before(database, now - settings.conversation_retention_days * _DAY):
+        forgotten += count
+    logged = now - settings.tool_log_days * _DAY
+    while await _calls_before(database, logged):
+        pass
+    while await _verdicts_before(database, now - _DAY):
+        pass
+    if forgotten:
+        _log.info("conversations_forgotten", count=forgotten)
+    return forgotten
+
+
+async def _conversations_before(database: Database, moment: float) -> int:
+    async with database.begin() as work:
+        return await work.conversations.prune(moment)
+
+
+async def _calls_before(database: Database, moment: float) -> int:
+    """Calls and what they did: a key that nobody can use any more needs no memory."""
+    async with database.begin() as work:
+        return await work.tool_executions.prune(moment) + await work.operations.prune(moment)
+
+
+async def _verdicts_before(database: Database, moment: float) -> int:
+    """Guards look back two minutes; a day leaves room for a message that comes late."""
+    async with database.begin() as work:
+        return await work.limits.prune(moment)
