@@ -1,0 +1,77 @@
+"""Transcripts for the tests of the copilot: tools that do nothing, and dialogues of any shape."""
+
+import json
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from hypothesis import strategies as st
+
+from threadline.agents.copilot.briefing import Briefing
+from threadline.agents.copilot.context import Placed
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import Message, Role, ToolCall
+from threadline.tools.context import ToolContext
+from threadline.tools.registry import Registry, tool
+
+THREAD = Thread("T1", "C1", "1700000000.000000")
+
+
+@tool("tickets.search", "Search the tickets. By words.")
+async def search(context: ToolContext, *, words: str) -> str:
+    return words
+
+
+@tool("tickets.close_one", "Close a ticket.", mutating=True)
+async def close_one(context: ToolContext, *, ticket: str) -> str:
+    return ticket
+
+
+@tool("rooms.book", "Book a room.", mutating=True)
+async def book(context: ToolContext, *, room: str) -> str:
+    return room
+
+
+REGISTRY = Registry([search, close_one, book])
+
+
+def brief(turn: int, **given: Any) -> Briefing:
+    plain: dict[str, Any] = {"at": 1_772_000_000.0, "user_id": "U1", "actor": "Ann", "request_id": "T1:C1:1"}
+    return Briefing(turn, **(plain | given))
+
+
+def person(text: str, author: str = "") -> Message:
+    return Message(Role.USER, text, author=author)
+
+
+def bot(text: str, *calls: ToolCall, opaque: str = "") -> Message:
+    return Message(Role.ASSISTANT, text, calls, opaque=opaque)
+
+
+def call(identity: str, name: str = "tickets.search", arguments: str = '{"words": "x"}') -> ToolCall:
+    return ToolCall(identity, name, arguments, read_only=True)
+
+
+def result(identity: str, data: object = None, **more: object) -> Message:
+    return Message(Role.TOOL, json.dumps({"success": True, "data": data} | more), call_id=identity)
+
+
+def placed(messages: Sequence[Message], first: int = 1) -> tuple[Placed, ...]:
+    return tuple(enumerate(messages, start=first))
+
+
+_WORDS = st.text(max_size=400) | st.text(min_size=1, max_size=20).map(lambda text: text * 300)
+
+
+@st.composite
+def transcripts(draw: st.DrawFn, least: int = 21) -> list[Message]:
+    """People, the bot and its tools in any order, with texts of any length; every call has its result."""
+    ids, messages = count(), list[Message]()
+    while len(messages) < least:
+        for shape in draw(st.lists(st.sampled_from(["user", "assistant", "tools"]), min_size=1, max_size=20)):
+            if shape == "tools":
+                calls = tuple(call(str(next(ids))) for _ in range(draw(st.integers(1, 4))))
+                messages += [bot("", *calls), *(result(each.id, draw(_WORDS)) for each in calls)]
+            else:
+                messages.append(Message(Role(shape), draw(_WORDS)))
+    return messages
