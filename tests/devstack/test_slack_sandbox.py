@@ -85,6 +85,10 @@ async def test_a_call_may_be_sent_as_a_form(slack: SlackSandbox) -> None:
     assert answer["message"]["blocks"][0]["type"] == "divider"
 
 
+def table(rows: list[list[str]]) -> dict[str, Any]:
+    return {"type": "table", "rows": [[{"type": "raw_text", "text": text} for text in row] for row in rows]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -99,6 +103,12 @@ async def test_a_call_may_be_sent_as_a_form(slack: SlackSandbox) -> None:
             {"channel": REPORTS, "text": "x", "blocks": [{"type": "markdown", "text": "y" * 7_000}] * 2},
             "msg_blocks_too_long",
         ),
+        ({"channel": REPORTS, "text": "x", "blocks": [{"type": "table", "rows": []}]}, "invalid_blocks"),
+        ({"channel": REPORTS, "text": "x", "blocks": [table([["a"]] * 101)]}, "invalid_blocks"),
+        ({"channel": REPORTS, "text": "x", "blocks": [table([["a"] * 21])]}, "invalid_blocks"),
+        ({"channel": REPORTS, "text": "x", "blocks": [table([[""]])]}, "invalid_blocks"),
+        ({"channel": REPORTS, "text": "x", "blocks": [table([["a" * 10_001]])]}, "invalid_blocks"),
+        ({"channel": REPORTS, "text": "x", "blocks": [table([["a"]])] * 2}, "invalid_attachments"),
         ({"channel": REPORTS, "text": "x", "thread_ts": "1.000001"}, "thread_not_found"),
         ({"channel": REPORTS, "text": "x", "metadata": {"event_type": ""}}, "invalid_metadata_format"),
     ],

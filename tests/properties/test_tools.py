@@ -10,53 +10,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
 from structlog.testing import capture_logs
 
+from tests.properties.insides import ERRORS, error_of, is_for_people
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.execution import Guards, execute, pipeline
 from threadline.tools.registry import Cache, Registry, Tool, tool
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, Status, ToolError, ToolResult, failure
-
-WORD = st.text(string.ascii_lowercase, min_size=3, max_size=8)
-NUMBER = st.integers(1, 254).map(str)
-PLACES = st.one_of(
-    st.builds("/{}/{}/{}.py".format, WORD, WORD, WORD),
-    st.builds("src/{}/{}.py".format, WORD, WORD),
-    st.builds("C:\\{}\\{}".format, WORD, WORD),
-    st.builds("{}.{}.internal".format, WORD, WORD),
-    st.builds("https://{}.example.com/{}".format, WORD, WORD),
-    st.builds("postgresql://{}:{}@{}:5432/x".format, WORD, WORD, WORD),
-    st.builds("10.{}.{}.{}:5432".format, NUMBER, NUMBER, NUMBER),
-    st.builds("localhost:{}".format, st.integers(1024, 65535)),
-)
-LETTERS = string.ascii_letters + string.digits
-KEYS = st.text(LETTERS, min_size=36, max_size=36).map("ghp_{}".format)
-TRACES = st.builds(
-    'Traceback (most recent call last):\n  File "/{}/{}.py", line {}, in {}\n{}Error: {}'.format,
-    *(WORD, WORD, NUMBER, WORD, WORD.map(str.title), WORD),
-)
-INSIDES = st.one_of(PLACES, KEYS, TRACES, st.builds("<{} object at 0x7f{}a0b1c2>".format, WORD.map(str.title), NUMBER))
-RAISED = st.sampled_from(
-    [ValueError, KeyError, OSError, RuntimeError, TypeError, ZeroDivisionError, Permanent, Transient]
-)
-
-
-def _error(kind: type[Exception], before: str, inside: str, after: str, grouped: bool) -> Exception:
-    error = kind(f"{before} {inside} {after}")
-    error.__cause__ = RuntimeError(inside)
-    return ExceptionGroup(before, [error]) if grouped else error
-
-
-ERRORS = st.tuples(RAISED, WORD.map("zq{}".format), INSIDES, WORD, st.booleans())
-"""The kind, a word that no sentence of ours has, what must not get out, another word, and whether it is in a group."""
-
-
-def _is_for_people(raised: tuple[Any, ...]) -> bool:
-    """Whether its words may be shown, apart from what is inside: they were written for that."""
-    return raised[0] in (Permanent, Transient) and not raised[4]
 
 
 def _run(calls: list[ToolCall], tools: list[Tool], guards: Guards | None = None, **where: Any) -> list[ToolResult]:
@@ -89,7 +51,7 @@ def test_property_6_a_failing_tool_is_reported_without_its_insides(
     raised: tuple[Any, ...], mutating: bool, returned: bool
 ) -> None:
     """Property 6: whatever a tool throws or returns as a failure, the answer has error information and no internals."""
-    error, inside = _error(*raised), raised[2]
+    error, inside = error_of(*raised), raised[2]
 
     @tool("any.thing", "Fails.", mutating=mutating)
     async def fails(context: ToolContext) -> ToolResult:
@@ -101,7 +63,7 @@ def test_property_6_a_failing_tool_is_reported_without_its_insides(
     assert result.status is Status.ERROR
     assert result.error
     _is_clean(result, inside)
-    assert returned or _is_for_people(raised) or raised[1] not in result.text
+    assert returned or is_for_people(raised) or raised[1] not in result.text
 
 
 CONDITIONS = ("error", "unknown", "not json", "invalid", "blocked", "throttled", "repeated", "side effect")
@@ -111,7 +73,7 @@ CONDITIONS = ("error", "unknown", "not json", "invalid", "blocked", "throttled",
 @given(ERRORS, st.sampled_from(CONDITIONS), st.sampled_from(Code))
 def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: str, code: Code) -> None:
     """Property 8: in every error condition the text is not empty, holds no raw exception, and says what to try."""
-    error, inside = _error(*raised), raised[2]
+    error, inside = error_of(*raised), raised[2]
 
     async def broken(_success: object) -> str:
         raise error
@@ -133,7 +95,7 @@ def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: 
         assert result.success
         assert inside not in rendered(result)
         assert result.notes[0].startswith("[Side Effect Error] ")
-        assert _is_for_people(raised) or raised[1] not in result.notes[0]
+        assert is_for_people(raised) or raised[1] not in result.notes[0]
     else:
         _is_clean(result, inside)
 

@@ -14,6 +14,7 @@ from threadline.devstack.slack_sandbox.records import Message
 from threadline.domain.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack, make_client
+from threadline.slack.formatting import Rendered
 from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE, Post, PostLedger, Posts
 
 SEND = "chat.postMessage"
@@ -263,3 +264,14 @@ async def test_a_claim_is_given_up_only_by_its_holder(reply: Post) -> None:
     await ledger.done(reply.key, "1.2")
     await ledger.release(reply.key, second.claimed_at)
     assert (await ledger.claim(reply, 300.0, LEASE)).ts == "1.2"
+
+
+async def test_a_message_whose_blocks_slack_refuses_is_posted_as_text(
+    sandbox: SlackSandbox, posts: Posts, reply: Post
+) -> None:
+    table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
+    refused = Rendered("Found it.", (table, table))
+    ts = await posts.publish(replace(reply, rendered=(refused,)))
+    assert await posts.publish(reply) == ts
+    (message,) = _visible(sandbox)
+    assert (message.ts, message.text, message.blocks) == (ts, "Found it.", [])

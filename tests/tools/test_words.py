@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.domain.secrets_corpus import SECRETS
 from threadline.tools.results import Category, Code, Status, ToolError, failure
-from threadline.tools.words import LONGEST, sentence
+from threadline.tools.words import LONGEST, account, sentence
 
 PROGRAMS = (
     'Traceback (most recent call last):\n  File "/srv/app/x.py", line 3, in f\nValueError: no',
@@ -83,3 +83,10 @@ def test_every_error_says_what_happened_and_what_to_try(code: Code) -> None:
     assert sentence(error.message, "") == error.message
     assert sentence(error.suggestion, "") == error.suggestion
     assert failure(code).status is (Status.BLOCKED if code is Code.NOT_ALLOWED else Status.ERROR)
+
+
+def test_an_account_keeps_its_lines_and_loses_what_is_not_for_people() -> None:
+    text = "I could not reach db.internal.\n\n- `estimates.listRoles`: done\n- `ci.rerun`: ValueError: x=0x7f12a4c0\n"
+    clean = "I could not reach [host].\n\n- `estimates.listRoles`: done\nSomething went wrong."
+    assert account(text, "Something went wrong.") == clean
+    assert account(" \n\n", "Something went wrong.") == "Something went wrong."

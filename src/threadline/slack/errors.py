@@ -20,6 +20,9 @@ _REINSTALL = (
     "Slack does not accept the bot token ({name}): install the app again and put its new token into the settings."
 )
 _TOO_LONG = "Slack finds the message for {where} too long ({name}): shorten it, or post it in several parts."
+_NO_BLOCKS = "Slack cannot display the blocks of the message for {where}: report this with the message's key."
+_UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+"""A second table in a message is `invalid_attachments`, wherever it stands."""
 _WORDS = {
     "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
     "channel_not_found": "Slack does not show the bot {where}: check the channel's id in the settings, "
@@ -35,7 +38,9 @@ _WORDS = {
     "restricted_action": "A rule of the workspace keeps the bot from writing to {where}: ask an admin to allow it.",
     "msg_too_long": _TOO_LONG,
     "msg_blocks_too_long": _TOO_LONG,
-    "invalid_blocks": "Slack cannot display the blocks of the message for {where}: report this with the message's key.",
+    "invalid_attachments": _NO_BLOCKS,
+    "invalid_blocks": _NO_BLOCKS,
+    "invalid_blocks_format": _NO_BLOCKS,
     "no_text": "The message for {where} is empty: report this with the message's key.",
     "thread_not_found": "The thread in {where} is gone: somebody deleted its first message.",
     "message_not_found": "The message in {where} is gone: somebody deleted it.",
@@ -46,6 +51,10 @@ _WORDS = {
 
 class Refused(Transient):
     """Slack surely did nothing, so the same call may be made again without a look at what it left behind."""
+
+
+class Unshowable(Permanent):
+    """Slack does not take the blocks of a message, of which it did nothing; it may take the text alone."""
 
 
 @asynccontextmanager
@@ -102,7 +111,8 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     if name:
         needed = _data(exc).get("needed") or "that this call needs"
         unknown = "Slack refused the call for {where}: {name}. Its reference page says what that means."
-        return Permanent(_WORDS.get(name, unknown).format(where=where, name=name, needed=needed))
+        side = Unshowable if name in _UNSHOWABLE else Permanent
+        return side(_WORDS.get(name, unknown).format(where=where, name=name, needed=needed))
     if status < 300:
         return Transient(f"Slack's answer for {where} could not be read.")
     return Permanent(

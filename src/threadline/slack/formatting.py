@@ -25,6 +25,7 @@ TITLE_LIMIT = 200
 
 _TOKEN = re.compile(r"<(@([UW][A-Z0-9]+)(?:\|[^<>|\n]*)?>)?")
 _BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)\b)", re.IGNORECASE)
+_CALLING = re.compile(r"<(?=[@!#])")
 _WORD_JOINER = "\u2060"
 _USER = re.compile(r"[UW][A-Z0-9]+")
 _USERGROUP = re.compile(r"S[A-Z0-9]+")
@@ -91,6 +92,44 @@ def mention(identity: str) -> str:
     return f"<!subteam^{identity}>" if _USERGROUP.fullmatch(identity) else escape(identity)
 
 
+def plain(text: str) -> str:
+    """Text that is not ours, inside mrkdwn, where it calls nobody."""
+    return _BROADCAST.sub(f"@{_WORD_JOINER}", escape(text))
+
+
+def literal(text: str) -> str:
+    """Text that is not ours where Slack reads no markup, made to call nobody should it ever be read as such."""
+    return _BROADCAST.sub(f"@{_WORD_JOINER}", _CALLING.sub(f"<{_WORD_JOINER}", text))
+
+
+def link(url: str, label: str) -> str:
+    """A live link in mrkdwn; `label` has been escaped."""
+    return f"<{escape(url).replace('|', '%7C')}|{label}>"
+
+
+def section(mrkdwn: str) -> Block:
+    """At most 3,000 characters: https://docs.slack.dev/reference/block-kit/blocks/section-block."""
+    return {"type": "section", "text": {"type": "mrkdwn", "text": mrkdwn}}
+
+
+def context(mrkdwn: str) -> Block:
+    """A line in small letters."""
+    return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn}]}
+
+
+def fallback(headline: str, body: str, called: str = "") -> str:
+    """What a message says where its blocks are not shown: at most `TEXT_LIMIT` characters.
+
+    Args:
+        headline: plain text.
+        body: Markdown that went through `neutralise`.
+        called: live mentions.
+    """
+    words = plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
+    whole = f"{called} {words}" if called else words
+    return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
+
+
 def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
     """The text in pieces that one message each can hold: see `domain.splitting`."""
     return splitting.split(text, limit)
@@ -107,12 +146,10 @@ def findings(found: Findings, mentions: Collection[str] = ()) -> tuple[Rendered,
     facts = [f"Severity {found.severity}", f"confidence {found.confidence:.0%}"]
     if found.components:
         facts.append("components " + _line(redact(", ".join(found.components)), TITLE_LIMIT))
-    head = _section(
-        f"*{escape(found.bug_id)}: {title}*\n{' · '.join(facts)} · reported by {mention(found.reported_by)}"
-    )
+    head = section(f"*{escape(found.bug_id)}: {title}*\n{' · '.join(facts)} · reported by {mention(found.reported_by)}")
     return tuple(
         Rendered(
-            text=_fallback(f"{found.bug_id}: {told}{_of(number, len(parts))}", part),
+            text=fallback(f"{found.bug_id}: {told}{_of(number, len(parts))}", part),
             blocks=(
                 *((head,) if number == 1 else ()),
                 _markdown(part),
@@ -144,9 +181,9 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
     first = " ".join(filter(None, (called, bold)))
     return tuple(
         Rendered(
-            text=_fallback(headline, part, called if number == 1 else ""),
+            text=fallback(headline, part, called if number == 1 else ""),
             blocks=(
-                *((_section(first),) if first and number == 1 else ()),
+                *((section(first),) if first and number == 1 else ()),
                 *((_markdown(part),) if part else ()),
             ),
         )
@@ -175,31 +212,17 @@ def _body(found: Findings, mentions: Collection[str]) -> str:
 def _foot(found: Findings) -> Block:
     words = [f"Turn {found.turn}", f"${found.cost_usd:.2f}"]
     if found.pull_request:
-        words.append(f"<{escape(found.pull_request).replace('|', '%7C')}|Pull request>")
-    return {"type": "context", "elements": [{"type": "mrkdwn", "text": " · ".join(words)}]}
-
-
-def _section(mrkdwn: str) -> Block:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": mrkdwn}}
+        words.append(link(found.pull_request, "Pull request"))
+    return context(" · ".join(words))
 
 
 def _markdown(text: str) -> Block:
     return {"type": "markdown", "text": text}
 
 
-def _fallback(headline: str, body: str, called: str = "") -> str:
-    plain = _plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
-    whole = f"{called} {plain}" if called else plain
-    return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
-
-
 def _line(text: str, limit: int) -> str:
     one = " ".join(text.split())
-    return _plain(one if len(one) <= limit else one[: limit - 1] + "…")
-
-
-def _plain(text: str) -> str:
-    return _BROADCAST.sub(f"@{_WORD_JOINER}", escape(text))
+    return plain(one if len(one) <= limit else one[: limit - 1] + "…")
 
 
 def _code(text: str) -> str:

@@ -12,13 +12,15 @@ asked instead.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+
+import structlog
 
 from threadline.domain.errors import Permanent, Transient
 from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack
-from threadline.slack.errors import Refused
+from threadline.slack.errors import Refused, Unshowable
 from threadline.slack.formatting import Rendered
 
 LEASE = 45.0
@@ -140,12 +142,23 @@ class Posts:
     async def _send(self, part: Post, rendered: Rendered, claimed_at: float) -> str:
         metadata = {"event_type": POST_EVENT, "event_payload": {"key": part.key, "bug_id": part.case}}
         try:
-            ts = await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
+            ts = await self._shown(part, rendered, metadata)
         except (Permanent, Refused):
             await self._ledger.release(part.key, claimed_at)
             raise
         await self._ledger.done(part.key, ts)
         return ts
+
+    async def _shown(self, part: Post, rendered: Rendered, metadata: Mapping[str, Any]) -> str:
+        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing.
+
+        That is a second call, of which an answer lost on its way is looked for after `GRACE` less `HTTP_TOTAL`.
+        """
+        try:
+            return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
+        except Unshowable:
+            structlog.get_logger().exception("blocks_refused", key=part.key)
+            return await self._slack.post(part.channel, rendered.text, (), part.thread_ts, metadata)
 
     def _too_early(self, part: Post, until: float) -> Transient:
         rest = max(until - self._clock(), 1.0)

@@ -47,6 +47,16 @@ def sentence(text: str, otherwise: str) -> str:
     return _ending_at_a_word(" ".join(_visible(looked_at).split())) or otherwise
 
 
+def account(text: str, otherwise: str) -> str:
+    """A text of our own in several lines, into which others' words may have come: each line as by `sentence`.
+
+    Args:
+        otherwise: said instead of a line that is a program's, and of the whole text when it is blank.
+    """
+    kept = (sentence(line, otherwise) if line.strip() else "" for line in text.splitlines())
+    return "\n".join(kept).strip() or otherwise
+
+
 def _visible(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 

@@ -99,6 +99,19 @@ function richText(block, names) {
   return box;
 }
 
+function table(block) {
+  const cell = (each, column) => {
+    const node = element("td", { class: block.column_settings?.[column]?.align ?? "left" });
+    const parts = each.type === "rich_text" ? (each.elements ?? []).flatMap((part) => part.elements ?? []) : [each];
+    node.append(...parts.map((part) => {
+      const inside = part.type === "link" ? anchor(part.url, part.text ?? part.url) : (part.text ?? "");
+      return part.style?.bold ? element("strong", {}, inside) : inside;
+    }));
+    return node;
+  };
+  return element("table", { class: "block" }, ...block.rows.map((row) => element("tr", {}, ...row.map(cell))));
+}
+
 function textOf(object, names) {
   if (!object) return null;
   return object.type === "plain_text" ? element("div", { class: "text" }, object.text) : markup(object.text, names);
@@ -117,6 +130,7 @@ export function renderBlock(block, names, click) {
     case "divider": return element("hr");
     case "markdown": return markup(block.text, names, "markdown");
     case "rich_text": return richText(block, names);
+    case "table": return table(block);
     case "context":
       return element("div", { class: "block context" }, ...block.elements.map((each) => textOf(each.text ? each : null, names)));
     case "actions":

@@ -1,0 +1,43 @@
+"""What the person is told of a call."""
+
+import pytest
+
+from threadline.domain.dialogue import Execution, ExecutionStatus, ToolCall
+from threadline.tools.context import ToolContext
+from threadline.tools.registry import Registry, tool
+from threadline.tools.results import Code, Status, ToolResult, failure
+from threadline.tools.telling import execution
+
+
+@tool("stage.look", "Look.")
+async def look(context: ToolContext) -> None: ...
+
+
+@tool("stage.clear", "Clear.", mutating=True)
+async def clear(context: ToolContext) -> None: ...
+
+
+REGISTRY = Registry([look, clear])
+
+
+@pytest.mark.parametrize(
+    ("result", "status"),
+    [
+        (ToolResult(), ExecutionStatus.OK),
+        (ToolResult(status=Status.CACHED), ExecutionStatus.CACHED),
+        (failure(Code.REFUSED), ExecutionStatus.ERROR),
+        (failure(Code.NOT_ALLOWED), ExecutionStatus.BLOCKED),
+        (failure(Code.OUTCOME_UNKNOWN), ExecutionStatus.UNKNOWN),
+    ],
+)
+def test_every_result_has_its_status(result: ToolResult, status: ExecutionStatus) -> None:
+    assert execution(ToolCall("1", "stage.look"), result, REGISTRY).status is status
+
+
+def test_a_tool_is_named_by_its_own_name_and_a_name_that_was_made_up_is_not() -> None:
+    done = ToolResult(display_text="Cleared:\n3 chairs, see https://stage.example/1")
+    told = execution(ToolCall("1", "stage_clear", "{}"), done, REGISTRY)
+    assert told == Execution("1", "stage.clear", ExecutionStatus.OK, "Cleared: 3 chairs, see [address]")
+    made_up = execution(ToolCall("2", "/etc/passwd"), failure(Code.UNKNOWN_TOOL), REGISTRY)
+    assert (made_up.tool, made_up.read_only) == ("", False)
+    assert execution(ToolCall("3", "stage.look"), done, REGISTRY).read_only
