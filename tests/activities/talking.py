@@ -1,0 +1,215 @@
+"""A conversation on its real parts: Postgres, OpenAI's wire, Slack's; only the model's words are scripted."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import aiohttp
+import pytest
+from sqlalchemy import text
+from temporalio.testing import ActivityEnvironment
+from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+
+from threadline.activities.acting import Acting
+from threadline.activities.alerts import Alerts
+from threadline.activities.conversation import LiveConversationActivities
+from threadline.activities.names import Names
+from threadline.activities.speaking import LiveSpeakingActivities
+from threadline.activities.thinking import Mind, Thinking
+from threadline.agents.copilot.context import Budget
+from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.contracts.conversation import (
+    ActRequest,
+    SettleRequest,
+    Stored,
+    StoreRequest,
+    TalkTurn,
+    ThinkRequest,
+    Thought,
+)
+from threadline.db.engine import Database
+from threadline.db.post_ledger import PostLedger
+from threadline.devstack.model_sandbox import ModelSandbox
+from threadline.devstack.slack_sandbox import SlackSandbox
+from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
+from threadline.devstack.slack_sandbox.records import Message as SlackMessage
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationLimits, ConversationMarks
+from threadline.domain.dialogue import Execution, Message, ModelReply, Outcome, ToolCall, ToolChoice
+from threadline.domain.messages import IncomingMessage
+from threadline.slack.client import Slack, make_client
+from threadline.slack.posts import Claim, Posts
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.execution import Guards
+from threadline.tools.registry import Registry, tool
+from threadline.tools.results import Structured, ToolResult
+from threadline.workflows.react_loop import react
+
+KEY = "sk-proj-never-to-be-told-0123456789"
+Result = TypeVar("Result")
+RAN: list[str] = []
+"""What the tools below did, across a test."""
+
+
+@tool("notes.list", "List the notes.")
+async def list_notes(context: ToolContext) -> ToolResult:
+    RAN.append("list")
+    return ToolResult(data={"notes": [{"note_id": "N-1"}, {"note_id": "N-2"}]}, display_text="There are two notes.")
+
+
+@tool("notes.create", "Create a note.", mutating=True)
+async def create_note(context: ToolContext, *, title: str) -> ToolResult:
+    RAN.append(f"create by {context.actor} for {context.user_id} at {context.operation_key}")
+    record = {"id": "N-3", "title": title}
+    return ToolResult(data=record, structured=(Structured("appointments", (record,)),))
+
+
+@tool("notes.break", "Break the notes.")
+async def break_notes(context: ToolContext) -> None:
+    RAN.append("break")
+    raise RuntimeError("postgres://u:p@db.internal:5432/notes")
+
+
+@tool("notes.dump", "Dump everything.")
+async def dump(context: ToolContext) -> str:
+    return "x" * 2_000_000
+
+
+REGISTRY = Registry([list_notes, create_note, break_notes, dump])
+
+
+@dataclass
+class Talking:
+    """`at` counts the messages, which come a minute apart: the guards let ten of them pass."""
+
+    database: Database
+    model: ModelSandbox
+    slack: SlackSandbox
+    thread: Thread
+    thinking: LiveConversationActivities
+    speaking: LiveSpeakingActivities
+    env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
+    at: float = field(default_factory=time.time)
+
+    def message(self, text: str, **given: Any) -> IncomingMessage:
+        self.at += 60
+        ts = f"{self.at:.6f}"
+        plain: dict[str, Any] = {
+            "id": addressing.message_id(TEAM, self.thread.channel, ts),
+            "kind": messages.MESSAGE,
+            "sender_type": messages.UNKNOWN,
+            "sender_id": REPORTER,
+            "text": text,
+            "channel": self.thread.channel,
+            "ts": ts,
+            "addressed": True,
+        }
+        return IncomingMessage(**(plain | given))
+
+    async def run(self, method: Callable[..., Awaitable[Result]], *given: Any, attempt: int = 1) -> Result:
+        """One attempt at an activity, as a worker would run it."""
+        self.env.info = replace(self.env.info, attempt=attempt)
+        result: Result = await self.env.run(method, *given)
+        return result
+
+    async def said(self, *texts: str | IncomingMessage) -> Stored:
+        batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
+        return await self.run(self.thinking.store_messages, StoreRequest(self.thread, batch))
+
+    async def think(
+        self, turn: int = 1, step: int = 1, choice: ToolChoice = ToolChoice.AUTO, attempt: int = 1
+    ) -> Thought:
+        request = ThinkRequest(self.thread, turn, step, choice)
+        return await self.run(self.thinking.think, request, attempt=attempt)
+
+    async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
+        return await self.run(self.thinking.act, ActRequest(self.thread, turn, step, call), attempt=attempt)
+
+    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationMarks:
+        request = SettleRequest(
+            self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
+        )
+        return await self.run(self.thinking.settle_turn, request)
+
+    async def post(self, turn: int = 1) -> ConversationMarks:
+        return await self.run(self.speaking.post_answer, TalkTurn(self.thread, turn))
+
+    async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
+        """A whole turn, as the workflow plays it."""
+        step = 0
+
+        async def think(choice: ToolChoice) -> ModelReply:
+            nonlocal step
+            step += 1
+            return (await self.think(turn, step, choice)).reply
+
+        async def act(calls: list[ToolCall]) -> list[Execution]:
+            return [await self.act(each, turn, step) for each in calls]
+
+        outcome = await react(think, act, may_be_silent=may_be_silent)
+        await self.settle(outcome, turn)
+        await self.post(turn)
+        return outcome
+
+    async def transcript(self) -> list[tuple[str, Message]]:
+        async with self.database.begin() as work:
+            return [(each.key, each.message) for each in (await work.transcripts.read(self.thread)).messages]
+
+    async def rows(self, query: str) -> list[dict[str, Any]]:
+        async with self.database.begin() as work:
+            return [dict(row) for row in (await work.connection.execute(text(query))).mappings()]
+
+    def posted(self, channel: str = GENERAL) -> list[SlackMessage]:
+        return [each for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]
+
+    def sent(self, index: int = -1) -> list[dict[str, Any]]:
+        """The messages of a request to the model."""
+        return [dict(each) for each in self.model.log[index].conversation.messages]
+
+
+Make = Callable[..., Talking]
+
+
+@pytest.fixture
+async def make_talk(database: Database) -> AsyncIterator[Make]:
+    """Makes the activities of workers over one thread, one database, one model and one Slack."""
+    RAN.clear()
+    made: list[OpenAIModel] = []
+    async with (
+        ModelSandbox.running(api_key=KEY) as model,
+        SlackSandbox.running() as slack,
+        aiohttp.ClientSession() as session,
+    ):
+        root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
+
+        def make(*, with_model: bool = True, budget: Budget | None = None, key: str = KEY) -> Talking:
+            config = OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")
+            made.append(OpenAIModel(config))
+            client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
+            posts = Posts(client, PostLedger(database, Claim))
+            mind = Mind(made[-1] if with_model else None, REGISTRY, Ports(), budget or Budget())
+            alerts = Alerts(posts, ESCALATIONS)
+            guards = Guards(
+                PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)
+            )
+            thinking = Thinking(database, mind, Names(client), alerts)
+            acting = Acting(database, mind, guards, alerts, attempts=3)
+            return Talking(
+                database,
+                model,
+                slack,
+                Thread(TEAM, GENERAL, root.ts),
+                LiveConversationActivities(database, ConversationLimits(), thinking, acting),
+                LiveSpeakingActivities(database, client, posts),
+            )
+
+        yield make
+        for each in made:
+            await each.close()
+
+
+@pytest.fixture
+async def talk(make_talk: Make) -> Talking:
+    return make_talk()
