@@ -11,10 +11,9 @@ from threadline.agents.models import live
 from threadline.agents.models.failures import (
     ModelRefused,
 )
-from threadline.agents.models.port import Usage
 from threadline.agents.models.prices import Price, PriceList, parse_prices
 from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.domain.dialogue import Message, Role, ToolCall, ToolChoice
+from threadline.domain.dialogue import Message, Role, ToolCall, ToolChoice, Usage
 from threadline.domain.errors import Permanent
 from threadline.settings import OpenAISettings
 

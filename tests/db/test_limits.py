@@ -27,7 +27,7 @@ async def of_user(database: Database, message: str, now: float, *, user: str = "
 
 async def allows(database: Database, call_id: str, now: float, record: str = "T1:project:PRJ-1") -> bool:
     async with database.begin() as work:
-        return await work.limits.allows_mutation(record, operation(call_id), now, Rate(2, 10.0))
+        return await work.limits.allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
 
 
 async def test_the_same_within_two_minutes_is_a_duplicate_and_later_it_is_not(database: Database) -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from tests.db.tooling import NOW, THREAD, operation
 from threadline.db.engine import Database
-from threadline.db.tool_executions import Call, ToolExecution, fingerprint
+from threadline.db.tool_executions import Call, ToolExecution
 from threadline.domain.addressing import Thread
 from threadline.domain.operations import OperationReused
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}
-SAME = fingerprint("T1", "estimates.createWbsItems", ARGUMENTS)
+SAME = "of these arguments"
 
 
 def call(call_id: str = "call_1", **changes: Any) -> Call:
@@ -29,11 +29,6 @@ async def intend(database: Database, made: Call, now: float = NOW) -> ToolExecut
 async def finish(database: Database, made: Call, result: object, now: float = NOW + 1, **more: Any) -> ToolExecution:
     async with database.begin() as work:
         return await work.tool_executions.finish(made, more.pop("status", "ok"), result, 12, now)
-
-
-async def cached(database: Database, of: str, ttl_s: float, now: float) -> ToolExecution | None:
-    async with database.begin() as work:
-        return await work.tool_executions.cached(of, ttl_s, now)
 
 
 async def test_a_call_that_changes_something_is_made_once_and_then_its_result_is_read(database: Database) -> None:
@@ -82,7 +77,7 @@ async def test_the_first_word_about_a_call_stands(database: Database) -> None:
 
 async def test_a_call_id_means_one_call(database: Database) -> None:
     await intend(database, call())
-    other = call(fingerprint=fingerprint("T1", "estimates.listRoles", ARGUMENTS))
+    other = call(fingerprint="of others")
     with pytest.raises(OperationReused):
         await intend(database, other)
     async with database.begin() as work:
@@ -125,6 +120,7 @@ async def test_every_status_is_kept_and_success_follows_from_it(database: Databa
         ({"a": [1, 2.5, True, None, "ü🙂"], "b": {"c": {}}}, {"a": [1, 2.5, True, None, "ü🙂"], "b": {"c": {}}}),
         ({"log": "a\x00b", "\x00key": "\ud800"}, {"log": "ab", "key": "?"}),
         ([float("nan"), float("inf")], ["nan", "inf"]),
+        ([1.0, 1e23, 123456789012345678.0, -1e-7], [1.0, 1e23, 123456789012345678.0, -1e-7]),
         ("x" * 2_000_000, "x" * 2_000_000),
     ],
 )
@@ -139,34 +135,13 @@ async def test_a_name_that_a_model_made_up_is_kept_as_far_as_it_fits(database: D
     assert done.tool_name == "a" * 100
 
 
-async def test_a_result_answers_the_same_call_until_it_is_too_old(database: Database) -> None:
-    await finish(database, call("a", cacheable=True), "one", NOW)
-    reordered = fingerprint("T1", "estimates.createWbsItems", dict(reversed(ARGUMENTS.items())))
-    found = await cached(database, reordered, 60, NOW + 59.9)
-    assert found is not None
-    assert found.result == "one"
-    assert await cached(database, SAME, 60, NOW + 60) is None
-    await finish(database, call("b", cacheable=True), "two", NOW + 30)
-    newest = await cached(database, SAME, 60, NOW + 40)
-    assert newest is not None
-    assert newest.result == "two"
-
-
-async def test_only_a_cacheable_success_of_the_same_call_is_reused(database: Database) -> None:
-    await intend(database, call("intent", cacheable=True))
-    await finish(database, call("plain"), "not cacheable")
-    await finish(database, call("error", cacheable=True), "failed", status="error")
-    await finish(database, call("cached", cacheable=True), "was reused itself", status="cached")
-    assert await cached(database, SAME, 60, NOW) is None
-    await finish(database, call("ok", cacheable=True), "it")
-    for other in (
-        fingerprint("T2", "estimates.createWbsItems", ARGUMENTS),
-        fingerprint("T1", "estimates.listRoles", ARGUMENTS),
-        fingerprint("T1", "estimates.createWbsItems", {**ARGUMENTS, "project": "PRJ-2"}),
-        fingerprint("T1", "estimates.createWbsItems", ARGUMENTS, scope="U1"),
-    ):
-        assert await cached(database, other, 60, NOW) is None
-    assert await cached(database, SAME, 60, NOW) is not None
+async def test_a_call_is_found_by_its_id_and_told_from_another_with_the_same(database: Database) -> None:
+    async with database.begin() as work:
+        assert await work.tool_executions.of_call(call()) is None
+        done = await work.tool_executions.finish(call(), "ok", "it", 12, NOW)
+        assert await work.tool_executions.of_call(call()) == done
+        with pytest.raises(OperationReused):
+            await work.tool_executions.of_call(call(fingerprint="of others"))
 
 
 async def test_a_turns_calls_are_listed_in_the_order_in_which_they_were_begun(database: Database) -> None:

@@ -46,16 +46,26 @@ def jsonb(value: object) -> str:
 
 
 def storable_json(value: object) -> object:
-    """The same value as `jsonb` takes it; a float that is no number becomes a word."""
+    """The same value as `jsonb` takes it and gives it back; a float that is no number becomes a word."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
         return {storable(str(name)): storable_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [storable_json(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+    if isinstance(value, float):
+        return _storable_number(value)
     return value
+
+
+def _storable_number(value: float) -> float | int | str:
+    """From 1e16 on Postgres gives the digits that Python wrote, as a whole number: only in full is it the same one."""
+    if not math.isfinite(value):
+        return str(value)
+    return int(value) if abs(value) >= _WRITTEN_SHORT else value
+
+
+_WRITTEN_SHORT = 1e16
 
 
 def storable(text: str) -> str:

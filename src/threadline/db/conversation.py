@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db import intake, pages
+from threadline.db.storing import seconds
 from threadline.db.tables import bug_conversations, cases
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -161,6 +162,6 @@ class Conversation:
             "message_text": messages.clean(words),
             "channel": channel,
             "slack_ts": ts,
-            "said_at": intake.seconds(ts),
+            "said_at": seconds(ts),
         }
         await self._connection.execute(insert(bug_conversations).values(row).on_conflict_do_nothing())

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.domain.addressing import Thread
 from threadline.domain.limits import DUPLICATE_RATE, USER_RATE, Rate, Verdict
-from threadline.domain.operations import Operation
 
 _TAKE_TURNS = text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))")
 """A statement of its own: one that waits for its lock still sees the rows as they were before it waited."""
@@ -64,13 +63,13 @@ class Limits:
         """
         return await self._judge("user", f"{team}:{user_id}", message_id, now, rate)
 
-    async def allows_mutation(self, record: str, operation: Operation, now: float, rate: Rate) -> bool:
+    async def allows_mutation(self, record: str, operation_key: str, now: float, rate: Rate) -> bool:
         """Whether a record may be changed once more; what was refused changed nothing and does not count.
 
         Args:
             record: any name that is the record's alone, such as `T1:project:PRJ-1`.
         """
-        verdict = await self._judge("mutation", record, operation.key, now, rate, refused_count=False)
+        verdict = await self._judge("mutation", record, operation_key, now, rate, refused_count=False)
         return verdict is Verdict.OK
 
     async def prune(self, before: float, limit: int = 10_000) -> int:

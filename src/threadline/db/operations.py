@@ -68,7 +68,7 @@ class Operations:
         """
         rate, scope = change.rate, storable(f"{change.team}:{record}")
         limits = Limits(self._connection)
-        if rate and not await limits.allows_mutation(scope, change.operation, change.now, rate):
+        if rate and not await limits.allows_mutation(scope, change.operation.key, change.now, rate):
             raise RateExceeded(
                 f"{record} may be changed {rate.count} times in {rate.seconds:g} seconds, and has been: "
                 "nothing was changed; try again in a while"

@@ -16,12 +16,16 @@ _ALL = text("""
 SELECT c.team, c.channel, c.thread_ts, m.bug_id, m.message_id, m.message_text, m.error, m.created_at
 FROM bug_conversations m JOIN cases c USING (bug_id) WHERE m.message_type = 'quarantined'
 UNION ALL
+SELECT c.team, c.channel, c.thread_ts, '', m.message_id, m.message_text, m.error, m.created_at
+FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id WHERE m.message_type = 'quarantined'
+UNION ALL
 SELECT team, channel, thread_ts, '', message_id, message_text, '', created_at FROM quarantine
 ORDER BY created_at DESC, message_id LIMIT :limit
 """)
 _COUNT = text("""
 SELECT count(*) AS kept, max(created_at) AS newest FROM (
     SELECT created_at FROM bug_conversations WHERE message_type = 'quarantined'
+    UNION ALL SELECT created_at FROM conversation_messages WHERE message_type = 'quarantined'
     UNION ALL SELECT created_at FROM quarantine) AS every
 """)
 
@@ -51,7 +55,7 @@ class Quarantine:
         self._connection = connection
 
     async def keep(self, thread: Thread, batch: Sequence[IncomingMessage]) -> list[str]:
-        """Store what is unreadable in a batch of a thread without a case. Safe to repeat.
+        """Store what is unreadable in a batch of a thread without a case or a conversation. Safe to repeat.
 
         Returns:
             the ids of what was not there yet.
@@ -68,7 +72,7 @@ class Quarantine:
         return list((await self._connection.execute(new)).scalars())
 
     async def messages(self, limit: int) -> list[QuarantinedMessage]:
-        """The newest first, those of cases among them."""
+        """The newest first, those of cases and conversations among them."""
         rows = await self._connection.execute(_ALL, {"limit": limit})
         return [
             QuarantinedMessage(

@@ -197,6 +197,7 @@ slack_posts = Table(
     *(must(name, Double()) for name in ("claimed_at", "lease_until")),
     Column("ts", Text),
     must("error", Text()),
+    Index("slack_posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
 )
 
 sla_events = Table(

@@ -1,8 +1,5 @@
 """The calls of tools: what was about to be done, what came of it, and for how long that is remembered."""
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -20,22 +17,12 @@ Status = Literal["ok", "error", "blocked", "cached"]
 _LONGEST_NAME = 100
 
 
-def fingerprint(team: str, tool_name: str, arguments: Mapping[str, object], scope: str = "") -> str:
-    """The same for the same call: the order of the arguments does not matter.
-
-    Args:
-        arguments: as they were before anything was redacted, or two calls that differ would share a result.
-        scope: whose the result is, where the tool answers one person or thread otherwise than another.
-    """
-    canonical = json.dumps([team, scope, tool_name, arguments], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
-
-
 @dataclass(frozen=True)
 class Call:
-    """What is asked of a tool. `parameters`: JSON, as they may be kept; `fingerprint`: of the function above.
+    """What is asked of a tool. `parameters`: JSON, as they may be kept.
 
-    `cacheable`: its result may answer the same call later.
+    `fingerprint` is the same for the same question alone: of the arguments as they were before anything was redacted.
+    `cacheable`: its result may answer the same question again, for a while; see `tool_results`.
     """
 
     operation: Operation
@@ -93,6 +80,15 @@ class ToolExecutions:
         row = await self._row(operation)
         return _record(row) if row else None
 
+    async def of_call(self, call: Call) -> ToolExecution | None:
+        """This very call as it is on record; None when there is nothing.
+
+        Raises:
+            OperationReused: as in `intend`.
+        """
+        row = await self._row(call.operation)
+        return _record(_same(row, call)) if row else None
+
     async def finish(
         self, call: Call, status: Status, result: object, execution_time_ms: int | None, now: float
     ) -> ToolExecution:
@@ -122,15 +118,6 @@ class ToolExecutions:
         )
         return _record(await self._of(call))
 
-    async def cached(self, fingerprint: str, ttl_s: float, now: float) -> ToolExecution | None:
-        """The newest result of the same cacheable call, if it is younger than `ttl_s` seconds."""
-        row = agent_tool_executions.c
-        same = and_(row.fingerprint == fingerprint, row.cacheable, row.status == "ok")
-        fresh = and_(same, row.finished_at > _moment(now - ttl_s))
-        query = select(agent_tool_executions).where(fresh).order_by(row.finished_at.desc()).limit(1)
-        found = (await self._connection.execute(query)).one_or_none()
-        return _record(found) if found else None
-
     async def of_turn(self, thread: Thread, turn: int) -> list[ToolExecution]:
         """In the order in which they were begun."""
         row = agent_tool_executions.c
@@ -151,10 +138,13 @@ class ToolExecutions:
         return (await self._connection.execute(query)).one_or_none()
 
     async def _of(self, call: Call) -> Row[Any]:
-        row = await self._row(call.operation)
-        if row is None or row.fingerprint != call.fingerprint:
-            raise OperationReused(f"{call.operation.key} stands for another call: a call needs an id of its own")
-        return row
+        return _same(await self._row(call.operation), call)
+
+
+def _same(row: Row[Any] | None, call: Call) -> Row[Any]:
+    if row is None or row.fingerprint != call.fingerprint:
+        raise OperationReused(f"{call.operation.key} stands for another call: a call needs an id of its own")
+    return row
 
 
 def _in(thread: Thread) -> ColumnElement[bool]:

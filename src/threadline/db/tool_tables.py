@@ -63,13 +63,18 @@ agent_tool_executions = Table(
     UniqueConstraint(*_PLACE, "turn", "step", "call_id", name="agent_tool_executions_call_key"),
     Index("idx_tool_executions_channel_thread", "channel", "thread_ts"),
     Index("idx_tool_executions_user", "user_id"),
-    Index(
-        "idx_tool_executions_cache",
-        "fingerprint",
-        "finished_at",
-        postgresql_where=text("cacheable AND status = 'ok'"),
-    ),
     Index("idx_tool_executions_age", "created_at"),
+)
+
+tool_results = Table(
+    "tool_results",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),
+    *(must(name, Text()) for name in ("team", "toolset")),
+    must("result", JSONB()),
+    must("until", Double()),
+    Index("tool_results_toolset_idx", "team", "toolset"),
+    Index("tool_results_age_idx", "until"),
 )
 
 tool_operations = Table(

@@ -9,6 +9,7 @@ from threadline.db.attachments import Attachments
 from threadline.db.bindings import Bindings
 from threadline.db.cases import Cases
 from threadline.db.conversation import Conversation
+from threadline.db.conversations import Conversations
 from threadline.db.estimates import Estimates
 from threadline.db.followed import Followed
 from threadline.db.limits import Limits
@@ -22,6 +23,8 @@ from threadline.db.sla import SlaEvents
 from threadline.db.sweep import Sweep
 from threadline.db.threads import Threads
 from threadline.db.tool_executions import ToolExecutions
+from threadline.db.tool_results import ToolResults
+from threadline.db.transcripts import Transcripts
 from threadline.db.turns import Turns
 
 
@@ -104,3 +107,15 @@ class Work:
     @cached_property
     def tool_executions(self) -> ToolExecutions:
         return ToolExecutions(self.connection)
+
+    @cached_property
+    def tool_results(self) -> ToolResults:
+        return ToolResults(self.connection)
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        return Conversations(self.connection)
+
+    @cached_property
+    def transcripts(self) -> Transcripts:
+        return Transcripts(self.connection)

@@ -95,6 +95,18 @@ class Message:
     """The provider's own form of an assistant's message (its reasoning, say) as JSON, handed back to it unread."""
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What one call used. `cached_tokens` are among the input, `reasoning_tokens` among the output."""
+
+    model: str = ""
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float = 0.0
+
+
 class OutcomeKind(StrEnum):
     """How a turn came to its end."""
 

@@ -20,6 +20,10 @@ class CaseNotFound(Permanent):
     """No case has this `bug_id`, or no case belongs to this thread."""
 
 
+class ConversationNotFound(Permanent):
+    """Nobody has spoken to the bot in this thread, or it is forgotten."""
+
+
 class IllegalTransition(Permanent):
     """The case's status does not allow this step; see `domain.bug.TRANSITIONS`."""
 

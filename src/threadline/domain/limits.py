@@ -19,6 +19,9 @@ USER_RATE = Rate(10, 60.0)
 DUPLICATE_RATE = Rate(1, 120.0)
 """The same text of the same person in the same thread."""
 
+MUTATION_RATE = Rate(30, 60.0)
+"""Changes of one record, in all threads together."""
+
 
 class Verdict(StrEnum):
     """`throttled_first`: too often, and the person is to be told; `throttled`: too often, and they were told."""

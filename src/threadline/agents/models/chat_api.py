@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from threadline.agents.models.failures import AnswerBroken
-from threadline.agents.models.port import Answer, OnText, Prompt, Usage, shown
-from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
+from threadline.agents.models.port import Answer, OnText, Prompt, shown
+from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, Usage
 
 
 def body(prompt: Prompt, model: str) -> dict[str, Any]:

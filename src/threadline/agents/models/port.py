@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from threadline.domain.dialogue import Message, ModelReply, ToolChoice
+from threadline.domain.dialogue import Message, ModelReply, ToolChoice, Usage
 
 OnText = Callable[[str], None]
 """Is given the text piece by piece as it comes; a reply that fails may have begun so, too."""
@@ -25,18 +25,6 @@ class Prompt:
     tools: tuple[Mapping[str, Any], ...] = ()
     tool_choice: ToolChoice = ToolChoice.AUTO
     cache_key: str = ""
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What one call used. `cached_tokens` are among the input, `reasoning_tokens` among the output."""
-
-    model: str = ""
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from threadline.agents.models.port import Usage
+from threadline.domain.dialogue import Usage
 
 _MILLION = 1_000_000
 _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from threadline.agents.models.failures import AnswerBroken
-from threadline.agents.models.port import Answer, OnText, Prompt, Usage, shown
-from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
+from threadline.agents.models.port import Answer, OnText, Prompt, shown
+from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, Usage
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 

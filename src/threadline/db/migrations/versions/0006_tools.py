@@ -9,7 +9,7 @@ down_revision = "0005"
 
 _TABLES = (
     "thread_bindings, estimate_quotes, estimate_items, estimate_roles, estimate_projects, appointments, "
-    "appointment_resources, tool_operations, agent_tool_executions, limit_verdicts"
+    "appointment_resources, tool_operations, tool_results, agent_tool_executions, limit_verdicts"
 )
 
 

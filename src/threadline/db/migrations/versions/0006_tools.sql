@@ -39,9 +39,18 @@ CREATE TABLE agent_tool_executions (
 );
 CREATE INDEX idx_tool_executions_channel_thread ON agent_tool_executions (channel, thread_ts);
 CREATE INDEX idx_tool_executions_user ON agent_tool_executions (user_id);
-CREATE INDEX idx_tool_executions_cache ON agent_tool_executions (fingerprint, finished_at)
-    WHERE cacheable AND status = 'ok';
 CREATE INDEX idx_tool_executions_age ON agent_tool_executions (created_at);
+
+-- What read-only tools have answered, for a while: `until` is in seconds since 1970.
+CREATE TABLE tool_results (
+    fingerprint text PRIMARY KEY,
+    team text NOT NULL,
+    toolset text NOT NULL,
+    result jsonb NOT NULL,
+    until double precision NOT NULL
+);
+CREATE INDEX tool_results_toolset_idx ON tool_results (team, toolset);
+CREATE INDEX tool_results_age_idx ON tool_results (until);
 
 CREATE TABLE tool_operations (
     key text PRIMARY KEY,

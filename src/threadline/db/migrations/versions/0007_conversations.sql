@@ -1,4 +1,6 @@
 -- A thread in which the bot was spoken to. `turn` is the last settled one; `rev` counts changes, under the row's lock.
+-- `stored` is 0 when all that was said is forgotten: the thread is not followed any more, and its row stays, so that no
+-- number of a turn, and no key that is made of one, is used again.
 CREATE TABLE conversations (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,
@@ -7,6 +9,9 @@ CREATE TABLE conversations (
     rev int NOT NULL DEFAULT 1,
     stored int NOT NULL DEFAULT 0,
     turn int NOT NULL DEFAULT 0,
+    -- The last call of the model for which what was unused has been taken up: once, however often it is tried.
+    taken_turn int NOT NULL DEFAULT 0,
+    taken_step int NOT NULL DEFAULT 0,
     question text NOT NULL DEFAULT '',
     cost_usd double precision NOT NULL DEFAULT 0,
     -- What older messages of the transcript came to, and the `place` up to which it tells them.
@@ -16,7 +21,7 @@ CREATE TABLE conversations (
     last_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT conversations_thread_key UNIQUE (team, channel, thread_ts)
 );
-CREATE INDEX conversations_age_idx ON conversations (last_at);
+CREATE INDEX conversations_age_idx ON conversations (last_at) WHERE stored > 0;
 
 -- What people said, as it arrived. `turn` is NULL as long as no turn has taken it up; the turn may be unsettled yet.
 CREATE TABLE conversation_messages (
@@ -30,9 +35,9 @@ CREATE TABLE conversation_messages (
     message_text text NOT NULL,
     channel text NOT NULL,
     slack_ts text NOT NULL,
-    said_at numeric(16, 6) NOT NULL,
+    said_at numeric(20, 6) NOT NULL,
     correction_of text NOT NULL DEFAULT '',
-    version numeric(16, 6) NOT NULL DEFAULT 0,
+    version numeric(20, 6) NOT NULL DEFAULT 0,
     files jsonb NOT NULL DEFAULT '[]',
     addressed boolean NOT NULL DEFAULT false,
     -- The guards' word, for ever: NULL until they have judged it.
@@ -48,6 +53,7 @@ CREATE TABLE conversation_messages (
     UNIQUE (conversation_id, message_id)
 );
 CREATE INDEX conversation_messages_unused_idx ON conversation_messages (conversation_id, turn);
+CREATE INDEX conversation_messages_id_idx ON conversation_messages (message_id);
 CREATE INDEX conversation_messages_correction_idx ON conversation_messages (conversation_id, correction_of)
     WHERE correction_of <> '';
 
@@ -97,3 +103,6 @@ CREATE TABLE model_calls (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
+
+-- Which thread an answer of the bot stands in.
+CREATE INDEX slack_posts_answers_idx ON slack_posts (channel, ts) WHERE key LIKE 'talk:%';

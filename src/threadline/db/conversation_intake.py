@@ -1,0 +1,124 @@
+"""Storing a batch of a conversation: what opens it, what the guards have to judge, and what is deleted for good."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.contracts.conversation import Refusal, Refused
+from threadline.db import conversation_row, transcripts
+from threadline.db.conversation_row import WANTS, Conversation
+from threadline.db.conversation_tables import conversation_messages, conversations
+from threadline.db.quarantine import Quarantine
+from threadline.db.storing import Shelf, Storing, distinct
+from threadline.domain import messages
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationMarks
+from threadline.domain.messages import IncomingMessage
+
+_SHELF = Shelf(conversation_messages, "conversation_id")
+_OK = "ok"
+
+_UNJUDGED = text(f"""
+SELECT message_id, channel, slack_ts, sender_id, message_text, said_at FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS} ORDER BY m.said_at, m.seq
+""")  # noqa: S608 - both parts are written here
+_JUDGE = text(f"""
+UPDATE conversation_messages m SET verdict = j.verdict, wakes = j.verdict = 'ok' AND {WANTS}
+FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
+WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
+""")  # noqa: S608 - as above
+_DELETED = text("""
+SELECT message_id FROM conversation_messages
+WHERE conversation_id = :id AND redacted_at IS NOT NULL
+  AND (message_id = ANY(:originals) OR message_type = 'edit' AND correction_of = ANY(:originals))
+""")
+_WAKE_NOBODY = text("""
+UPDATE conversation_messages SET wakes = false
+WHERE conversation_id = :id AND wakes AND turn IS NULL AND redacted_at IS NOT NULL
+""")
+"""Of what was deleted before a turn took it up there is nothing to answer."""
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A message that the guards have not judged yet. `text`: as it reads now; `said_at`: seconds since 1970."""
+
+    message_id: str
+    channel: str
+    ts: str
+    user_id: str
+    text: str
+    said_at: float
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """`quarantined`: ids of what is in quarantine since. `question_open`: the bot has asked and nobody has answered."""
+
+    marks: ConversationMarks
+    quarantined: tuple[str, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
+    question_open: bool = False
+
+
+async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
+    """See `Conversations.store`."""
+    each_once = distinct(batch)
+    row = await _opened(connection, thread, each_once)
+    if row is None:
+        kept = await Quarantine(connection).keep(thread, each_once)
+        return StoredBatch(ConversationMarks(), tuple(kept))
+    storing = Storing(connection, _SHELF, row.id, row.stored)
+    stored = await storing.add(await storing.unknown(each_once), lambda message: {"addressed": message.addressed})
+    if corrected := await storing.correct(stored):
+        await _forget_words(connection, row.id, corrected)
+    await conversation_row.use_stops(connection, row.id)
+    await conversation_row.write(connection, row.id, stored=row.stored + len(stored))
+    unjudged = await connection.execute(_UNJUDGED, {"id": row.id})
+    return StoredBatch(
+        await conversation_row.marks(connection, thread),
+        tuple(message.id for message in stored if message.kind == messages.QUARANTINED),
+        tuple(Unjudged(*words, float(said_at)) for *words, said_at in unjudged),
+        bool(row.question),
+    )
+
+
+async def judge(
+    connection: AsyncConnection, thread: Thread, verdicts: Mapping[str, Refusal | None]
+) -> ConversationMarks:
+    """See `Conversations.judged`."""
+    row = await conversation_row.locked(connection, thread)
+    words = [why.value if why else _OK for why in verdicts.values()]
+    await connection.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
+    await conversation_row.use_stops(connection, row.id)
+    await conversation_row.write(connection, row.id)
+    return await conversation_row.marks(connection, thread)
+
+
+async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
+    """See `Conversations.refused`."""
+    row = conversation_messages.c
+    query = select(row.channel, row.slack_ts, row.sender_id, row.verdict).join(conversations)
+    asked = query.where(conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict != _OK)
+    rows = await connection.execute(asked.order_by(row.said_at, row.seq))
+    return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
+
+
+async def _opened(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Conversation | None:
+    """The locked row; None when nobody has spoken to the bot, or all is forgotten, and nothing here speaks to it."""
+    row = await conversation_row.lock(connection, thread)
+    if row is not None and row.stored:
+        return row
+    if any(message.addressed and message.kind == messages.MESSAGE for message in batch):
+        return await conversation_row.opened(connection, thread)
+    return None
+
+
+async def _forget_words(connection: AsyncConnection, conversation_id: int, corrected: Sequence[str]) -> None:
+    which = {"id": conversation_id, "originals": corrected}
+    deleted = list((await connection.execute(_DELETED, which)).scalars())
+    if deleted:
+        await connection.execute(_WAKE_NOBODY, {"id": conversation_id})
+        await transcripts.forget_words(connection, conversation_id, deleted)

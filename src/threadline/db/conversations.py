@@ -1,0 +1,262 @@
+"""Conversations: what was said in them, which turn has used it, and how each turn ended."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Row, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.contracts.conversation import Refusal, Refused
+from threadline.db import conversation_intake, conversation_row
+from threadline.db.agent_pool import storable
+from threadline.db.conversation_intake import StoredBatch
+from threadline.db.conversation_row import Conversation
+from threadline.db.conversation_tables import (
+    conversation_messages,
+    conversation_turns,
+    conversations,
+    model_calls,
+    transcript,
+)
+from threadline.db.transcripts import DELETED
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationMarks
+from threadline.domain.dialogue import OutcomeKind, Usage
+from threadline.domain.messages import FileRef, IncomingMessage
+
+_QUESTION_KEPT = 200
+
+_TAKE_UP = text("""
+UPDATE conversation_messages SET turn = :turn, step = :step WHERE conversation_id = :id AND wakes AND turn IS NULL
+""")
+_TAKE_UP_EDITS = text("""
+UPDATE conversation_messages e SET turn = :turn, step = :step
+FROM conversation_messages o
+WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
+  AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of AND o.turn IS NOT NULL
+""")
+_TAKEN = text("""
+SELECT m.message_id, m.sender_id, m.message_text, m.files, m.said_at, m.redacted_at, '' AS corrects, m.seq
+FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.turn = :turn AND m.step = :step AND m.message_type = 'message'
+UNION ALL
+SELECT e.message_id, o.sender_id, o.message_text, o.files, o.said_at, o.redacted_at, o.message_id, e.seq
+FROM conversation_messages e JOIN conversation_messages o
+     ON o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
+WHERE e.conversation_id = :id AND e.turn = :turn AND e.step = :step AND e.message_type = 'edit'
+  AND (o.turn, o.step) < (e.turn, e.step) AND o.redacted_at IS NULL
+  AND NOT EXISTS (SELECT FROM conversation_messages later
+                  WHERE later.conversation_id = e.conversation_id AND later.message_type = 'edit'
+                    AND later.correction_of = e.correction_of AND later.version > e.version)
+ORDER BY said_at, seq
+""")
+"""An edit is shown when its original was shown before; else the original has its wording."""
+_TAKE_THE_REST = text("""
+UPDATE conversation_messages SET turn = :turn, step = 0
+WHERE conversation_id = :id AND wakes AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
+""")
+_LAST_STOP = text("""
+SELECT max(said_at) FROM conversation_messages WHERE conversation_id = :id AND message_type = 'stop' AND turn IS NULL
+""")
+_THREAD_OF = text("""
+SELECT c.team, c.channel, c.thread_ts FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.message_id = :message_id
+UNION ALL
+SELECT c.team, c.channel, c.thread_ts FROM slack_posts p
+JOIN conversations c ON c.team = :team AND c.channel = p.channel AND c.stored > 0
+                    AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
+WHERE p.channel = :channel AND p.ts = :ts AND p.key LIKE 'talk:%'
+LIMIT 1
+""")
+"""The condition on the key is the index's own."""
+_OLD = text("""
+SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
+ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
+""")
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    """A message for the model, as it reads now. `said_at`: seconds since 1970.
+
+    `corrects` is empty, or the id of a message that the model has read before and whose new wording this is.
+    """
+
+    message_id: str
+    author_id: str
+    text: str
+    files: tuple[FileRef, ...] = ()
+    said_at: float = 0.0
+    corrects: str = ""
+
+
+@dataclass(frozen=True)
+class SettledTurn:
+    kind: OutcomeKind
+    answer: str
+    user_id: str
+    detail: bool
+    said: bool
+    """The answer is in Slack."""
+
+
+class Conversations:
+    """What changes a conversation holds its row's lock until the transaction ends; all of it is safe to repeat.
+
+    Where nothing is stored in a thread: `marks`, `store`, `settled` and the gateway's questions say so, and everything
+    else raises `ConversationNotFound`.
+    """
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def marks(self, thread: Thread) -> ConversationMarks:
+        """What is known of a thread; empty marks when nothing is stored."""
+        return await conversation_row.marks(self._connection, thread)
+
+    async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
+        """Store what arrived; the first message that is addressed to the bot opens the conversation.
+
+        Args:
+            batch: in any order, without secrets; an id may occur twice, or be stored already.
+
+        Returns:
+            The marks, and every message that wants an answer and was not judged yet, in the order in which they were
+            said, also of earlier batches: until it is judged it wakes nobody.
+        """
+        return await conversation_intake.store(self._connection, thread, batch)
+
+    async def judged(self, thread: Thread, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
+        """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands."""
+        return await conversation_intake.judge(self._connection, thread, verdicts)
+
+    async def refused(self, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
+        """Which of these messages the guards keep from the model, also when that was decided earlier."""
+        return await conversation_intake.refused(self._connection, thread, ids)
+
+    async def take_up(self, thread: Thread, turn: int, step: int) -> list[TakenUp]:
+        """What a call of the model is to read first, in the order in which it was said.
+
+        Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
+        would else answer for messages that it has not seen. After the turn is settled, step 0 has what it took up
+        without a thought.
+        """
+        row = await conversation_row.locked(self._connection, thread)
+        which = {"id": row.id, "turn": turn, "step": step}
+        if turn > row.turn and (turn, step) > (row.taken_turn, row.taken_step):
+            await self._connection.execute(_TAKE_UP, which)
+            await self._connection.execute(_TAKE_UP_EDITS, which)
+            await conversation_row.write(self._connection, row.id, taken_turn=turn, taken_step=step)
+        return [_taken(each) for each in await self._connection.execute(_TAKEN, which)]
+
+    async def settle(
+        self,
+        thread: Thread,
+        turn: int,
+        kind: OutcomeKind,
+        answer: str,
+        user_id: str,
+        detail: bool,
+        model_calls: int,
+        question: str,
+    ) -> ConversationMarks:
+        """End a turn: what it has taken up is answered. The first word about a turn stands.
+
+        Args:
+            user_id: whom it answers.
+            detail: whether they asked for a long answer.
+            question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
+        """
+        row = await conversation_row.locked(self._connection, thread)
+        ended = {"kind": kind.value, "answer": storable(answer), "user_id": user_id, "detail": detail}
+        new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, model_calls=model_calls, **ended)
+        first = new.on_conflict_do_nothing().returning(conversation_turns.c.turn)
+        if (await self._connection.execute(first)).first():
+            await self._take_the_rest(row, turn, kind)
+            asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_QUESTION_KEPT]
+            await conversation_row.write(self._connection, row.id, turn=max(row.turn, turn), question=asked)
+            await conversation_row.use_stops(self._connection, row.id)
+        return await self.marks(thread)
+
+    async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
+        """Who said to stop meant all that was said before it; a failure answers for all if there was no thought."""
+        if kind not in (OutcomeKind.STOPPED, OutcomeKind.FAILED):
+            return
+        stop = None
+        if kind is OutcomeKind.STOPPED:
+            stop = (await self._connection.execute(_LAST_STOP, {"id": row.id})).scalar_one()
+        if stop is not None or row.taken_turn < turn:
+            await self._connection.execute(_TAKE_THE_REST, {"id": row.id, "turn": turn, "until": stop})
+
+    async def said(self, thread: Thread, turn: int) -> ConversationMarks:
+        """A turn's answer is in Slack."""
+        row = await conversation_row.locked(self._connection, thread)
+        ended = conversation_turns.c
+        unsaid = (ended.conversation_id == row.id, ended.turn == turn, ended.said_at.is_(None))
+        await self._connection.execute(update(conversation_turns).where(*unsaid).values(said_at=func.now()))
+        await conversation_row.write(self._connection, row.id)
+        return await self.marks(thread)
+
+    async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
+        """How a turn ended; None when it has not."""
+        query = select(conversation_turns).join(conversations).where(conversation_row.here(thread))
+        row = (await self._connection.execute(query.where(conversation_turns.c.turn == turn))).one_or_none()
+        if row is None:
+            return None
+        return SettledTurn(OutcomeKind(row.kind), row.answer, row.user_id, row.detail, row.said_at is not None)
+
+    async def spent(self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int) -> None:
+        """Keep what a call of the model cost; each call that was made counts, be it the same again.
+
+        Args:
+            purpose: `think` or `summarise`.
+        """
+        row = await conversation_row.locked(self._connection, thread)
+        call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}
+        used = asdict(usage) | {"model": storable(usage.model)}
+        await self._connection.execute(insert(model_calls).values(conversation_id=row.id, **call, **used))
+        await conversation_row.write(self._connection, row.id, cost_usd=row.cost_usd + usage.cost_usd)
+
+    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
+        """Whether somebody has spoken to the bot in this thread: the gateway's one indexed read."""
+        here = conversation_row.here(Thread(team, channel, thread_ts))
+        query = select(conversations.c.id).where(here, conversations.c.stored > 0)
+        return (await self._connection.execute(query)).first() is not None
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
+        identity = addressing.message_id(team, channel, ts)
+        given = {"message_id": identity, "team": team, "channel": channel, "ts": ts}
+        row = (await self._connection.execute(_THREAD_OF, given)).first()
+        return Thread(*row) if row else None
+
+    async def prune(self, before: float, limit: int = 100) -> int:
+        """Forget conversations that nothing has changed since a moment (seconds since 1970), at most `limit` of them.
+
+        What was said, thought and answered goes. The row stays with its numbers, so that a conversation which begins
+        anew in the thread never meets the keys of the old one.
+
+        Returns:
+            how many, so that 0 means none is left.
+        """
+        old = list((await self._connection.execute(_OLD, {"before": before, "limit": limit})).scalars())
+        for table in (conversation_messages, transcript, conversation_turns, model_calls):
+            await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
+        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0}
+        forgotten = update(conversations).where(conversations.c.id.in_(old))
+        await self._connection.execute(forgotten.values(rev=conversations.c.rev + 1, **nothing))
+        return len(old)
+
+
+def _taken(row: Row[Any]) -> TakenUp:
+    return TakenUp(
+        message_id=row.message_id,
+        author_id=row.sender_id,
+        text=DELETED if row.redacted_at else row.message_text,
+        files=tuple(FileRef(**file) for file in row.files),
+        said_at=float(row.said_at),
+        corrects=row.corrects,
+    )

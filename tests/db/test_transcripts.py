@@ -1,0 +1,94 @@
+"""The transcript: each entry once, in its order, and the same to the last character."""
+
+import asyncio
+
+import pytest
+
+from tests.db.talking import THREAD, Talking, mention
+from threadline.db.engine import Database
+from threadline.db.transcripts import Transcript
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import Message, Role, ToolCall
+
+
+@pytest.fixture
+async def talk(database: Database) -> Talking:
+    talking = Talking(database)
+    await talking.hear(mention(1))
+    return talking
+
+
+def assistant(content: str) -> Message:
+    return Message(Role.ASSISTANT, content, (ToolCall("c1", "a.b", "{}"),), opaque="[]")
+
+
+async def at(talk: Talking, key: str) -> Message | None:
+    async with talk.database.begin() as work:
+        return await work.transcripts.at(talk.thread, key)
+
+
+async def test_what_a_key_stood_for_first_stands(talk: Talking) -> None:
+    await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")))
+    await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
+    assert await at(talk, "a:1:1") == assistant("first")
+    assert [(each.place, each.key) for each in (await talk.read()).messages] == [
+        (1, "c:1"),
+        (2, "a:1:1"),
+        (3, "t:1:1:c1"),
+    ]
+
+
+async def test_one_call_may_bring_a_key_twice(talk: Talking) -> None:
+    await talk.append(("x", Message(Role.USER, "1")), ("x", Message(Role.USER, "2")))
+    assert [each.message.content for each in (await talk.read()).messages] == ["1"]
+
+
+async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(talk: Talking, database_url: str) -> None:
+    other = Talking(Database(database_url))
+    try:
+        await asyncio.gather(
+            *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
+            *(talk.append((f"t:1:1:{n}", Message(Role.TOOL, f"{n}"))) for n in range(10)),
+        )
+        assert await at(talk, "a:1:1") == await at(other, "a:1:1")
+    finally:
+        await other.database.dispose()
+    read = (await talk.read()).messages
+    assert [each.place for each in read] == list(range(1, 12))
+    assert len({each.key for each in read}) == 11
+
+
+async def test_what_is_not_there_is_not_read(talk: Talking) -> None:
+    elsewhere = Talking(talk.database, Thread("T1", "C1", "1"))
+    await talk.append(("a:1:1", assistant("mine")))
+    assert await at(talk, "a:1:2") is None
+    assert await at(elsewhere, "a:1:1") is None
+    assert await elsewhere.read() == Transcript()
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64])
+async def test_a_key_may_hold_whatever_a_model_wrote(talk: Talking, odd: str) -> None:
+    await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "one")))
+    await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "again")), (f"t:1:1:{odd}.", Message(Role.TOOL, "another")))
+    assert await at(talk, f"t:1:1:{odd}") == Message(Role.TOOL, "one")
+    assert await at(talk, f"t:1:1:{odd}.") == Message(Role.TOOL, "another")
+
+
+async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Talking) -> None:
+    await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one to \x00three", 3)
+        await work.transcripts.summarise(THREAD, "one and two", 2)
+    read = await talk.read()
+    assert (read.summary, read.summary_until) == ("one to three", 3)
+    assert [each.message.content for each in read.messages] == ["4", "5"]
+    assert await at(talk, "u:1") == Message(Role.USER, "1"), "the transcript itself keeps everything"
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one to five", 5)
+    assert (await talk.read()).messages == ()
+
+
+async def test_turn_and_step_are_kept_beside_the_message(talk: Talking) -> None:
+    await talk.append(("a:3:2", assistant("x")), turn=3, step=2)
+    [entry] = (await talk.read()).messages
+    assert (entry.turn, entry.step) == (3, 2)
