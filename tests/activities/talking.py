@@ -9,7 +9,6 @@ import aiohttp
 import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
-from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
@@ -17,6 +16,7 @@ from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
+from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
 from threadline.contracts.conversation import (
@@ -53,31 +53,31 @@ RAN: list[str] = []
 """What the tools below did, across a test."""
 
 
-@tool("notes.list", "List the notes.")
-async def list_notes(context: ToolContext) -> ToolResult:
+@tool("lamps.list", "List the lamps.")
+async def list_lamps(context: ToolContext) -> ToolResult:
     RAN.append("list")
-    return ToolResult(data={"notes": [{"note_id": "N-1"}, {"note_id": "N-2"}]}, display_text="There are two notes.")
+    return ToolResult(data={"lamps": [{"lamp_id": "N-1"}, {"lamp_id": "N-2"}]}, display_text="There are two lamps.")
 
 
-@tool("notes.create", "Create a note.", mutating=True)
-async def create_note(context: ToolContext, *, title: str) -> ToolResult:
+@tool("lamps.create", "Create a lamp.", mutating=True)
+async def create_lamp(context: ToolContext, *, title: str) -> ToolResult:
     RAN.append(f"create by {context.actor} for {context.user_id} at {context.operation_key}")
     record = {"id": "N-3", "title": title}
     return ToolResult(data=record, structured=(Structured("appointments", (record,)),))
 
 
-@tool("notes.break", "Break the notes.")
-async def break_notes(context: ToolContext) -> None:
+@tool("lamps.break", "Break the lamps.")
+async def break_lamps(context: ToolContext) -> None:
     RAN.append("break")
-    raise RuntimeError("postgres://u:p@db.internal:5432/notes")
+    raise RuntimeError("postgres://u:p@db.internal:5432/lamps")
 
 
-@tool("notes.dump", "Dump everything.")
+@tool("lamps.dump", "Dump everything.")
 async def dump(context: ToolContext) -> str:
     return "x" * 2_000_000
 
 
-REGISTRY = Registry([list_notes, create_note, break_notes, dump])
+REGISTRY = Registry([list_lamps, create_lamp, break_lamps, dump])
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -16,20 +16,19 @@ from threadline.contracts.conversation import (
     ConversationActivities,
     ConversationOpened,
     Refusal,
-    Refused,
     SettleRequest,
     Stored,
     StoreRequest,
     ThinkRequest,
     Thought,
 )
-from threadline.db.conversations import Unjudged
+from threadline.db.conversation_intake import Unjudged
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain import answers
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.dialogue import Execution, Message, OutcomeKind, Role
+from threadline.domain.dialogue import Execution, OutcomeKind, Role
 from threadline.domain.limits import Verdict
 from threadline.domain.messages import FileRef
 
@@ -64,16 +63,18 @@ class LiveConversationActivities(ConversationActivities):
         async with self._database.begin() as work:
             stored = await work.conversations.store(thread, batch)
         tell_quarantined(thread, stored.quarantined)
-        if not stored.unjudged:
+        if not stored.marks.opened:
             return Stored(stored.marks)
         files = {each.id: each.files for each in batch}
         verdicts: dict[str, Refusal | None] = {}
         for each in stored.unjudged:
             attached = files.get(each.message_id, ())
             verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
+        # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
+        told = [each.id for each in batch] + list(verdicts)
         async with self._database.begin() as work:
-            marks = await work.conversations.judged(thread, verdicts)
-        return Stored(marks, tuple(_refused(stored.unjudged, verdicts)))
+            marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
+            return Stored(marks, await work.conversations.refused(thread, told))
 
     async def _judge(self, thread: Thread, said: Unjudged, files: Sequence[FileRef], *, exempt: bool) -> Refusal | None:
         """The guards' word on a message; `exempt`: the bot has asked, and an answer may be the same twice."""
@@ -111,13 +112,9 @@ class LiveConversationActivities(ConversationActivities):
 
     @activity.defn
     async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
-        thread, turn, silent = request.thread, request.turn, request.kind is OutcomeKind.SILENT
+        thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
-            reply = await work.transcripts.at(thread, f"a:{turn}:{request.answered_at}")
-            answer = "" if silent else reply.content if reply and request.answered_at else request.text
-            if not silent and not (reply and request.answered_at):
-                own = Message(Role.ASSISTANT, answer)
-                await work.transcripts.append(thread, turn, request.answered_at, [(f"f:{turn}", own)])
+            answer, own = await _answer(work, request)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             marks = await work.conversations.settle(
                 thread,
@@ -129,8 +126,18 @@ class LiveConversationActivities(ConversationActivities):
                 request.model_calls,
                 replies.question(answer) if request.kind is OutcomeKind.ANSWERED else "",
             )
+        await self._thinking.remember(thread, turn, answer if own else "")
         _log.info("turn_settled", slack_thread=thread.key, turn=turn, kind=request.kind, calls=request.model_calls)
         return marks
+
+
+async def _answer(work: Work, request: SettleRequest) -> tuple[str, bool]:
+    """What is to be said, and whether it is our own and no model's; a silent turn says nothing."""
+    if request.kind is OutcomeKind.SILENT:
+        return "", False
+    key = f"a:{request.turn}:{request.answered_at}"
+    reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
+    return (reply.content, False) if reply else (request.text, True)
 
 
 async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
@@ -138,9 +145,3 @@ async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
     said = (await work.transcripts.read(thread)).messages
     mine = (each.message for each in said if each.turn == turn and each.message.role is Role.USER)
     return any(answers.wants_detail(message.content) for message in mine)
-
-
-def _refused(unjudged: Sequence[Unjudged], verdicts: Mapping[str, Refusal | None]) -> Iterator[Refused]:
-    for each in unjudged:
-        if why := verdicts[each.message_id]:
-            yield Refused(each.channel, each.ts, each.user_id, why)

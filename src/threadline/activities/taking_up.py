@@ -18,7 +18,7 @@ from threadline.db.transcripts import DELETED, Placed
 from threadline.db.work import Work
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Message
+from threadline.domain.dialogue import Message, Role
 from threadline.domain.estimates import ProjectNotFound
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, failure
@@ -99,6 +99,22 @@ class TakingUp:
         before, current = context.parted(_entries(transcript.messages), turn)
         past = Past(transcript.summary, tuple(entry for entry in before if entry[0] >= brief.since))
         return Question(marks, None, brief, past, tuple(message for _, message in current), found.taken)
+
+    async def remember(self, thread: Thread, turn: int, words: str) -> None:
+        """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
+
+        Args:
+            words: our own last words; empty when the model had some, or nothing was said.
+        """
+        async with self._database.begin() as work:
+            unread = await work.conversations.take_up(thread, turn, 0)
+        if not (unread or words):
+            return
+        said = await self._said(unread, several=len({each.author_id for each in unread}) > 1)
+        entries = [(f"u:{each.message_id}", message) for each, message in zip(unread, said, strict=True)]
+        own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
+        async with self._database.begin() as work:
+            await work.transcripts.append(thread, turn, 0, [*entries, *own])
 
     async def _found(self, request: ThinkRequest) -> _Found:
         thread, turn = request.thread, request.turn

@@ -19,6 +19,7 @@ from threadline.agents.models.failures import ContextTooLong
 from threadline.agents.models.port import Answer, ChatModel, Prompt
 from threadline.contracts.conversation import ThinkRequest, Thought
 from threadline.db.engine import Database
+from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools import access
@@ -64,6 +65,10 @@ class Thinking:
         answer = await self._ask(request, question, attempt)
         took = round((time.monotonic() - begun) * 1000)
         return await self._keep(request, answer.reply, answer, took)
+
+    async def remember(self, thread: Thread, turn: int, words: str) -> None:
+        """See `TakingUp.remember`."""
+        await self._taking_up.remember(thread, turn, words)
 
     def _without_model(self, request: ThinkRequest, question: Question) -> str:
         """What is said where there is nothing for a model to understand; empty where there is."""
