@@ -1,23 +1,17 @@
-"""A conversation's activities on their real parts: Postgres, OpenAI's wire, Slack's."""
+"""The two steps of a turn on their real parts: what is kept, and what is not done twice."""
 
 import asyncio
 import json
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
-from sqlalchemy import text as sql
-from structlog.testing import capture_logs
 
 from tests.activities.talking import RAN, Make, Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
 from threadline.activities import sentences
-from threadline.agents.copilot import briefing
-from threadline.agents.copilot.context import Budget
 from threadline.agents.models.failures import RateLimited
-from threadline.contracts.conversation import Refusal, TalkTurn
 from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, ESCALATIONS, REPORTER
+from threadline.devstack.slack_sandbox.identity import ESCALATIONS, REPORTER
 from threadline.domain.dialogue import ExecutionStatus, Outcome, OutcomeKind
 from threadline.domain.errors import Permanent
 
@@ -40,35 +34,6 @@ async def test_a_turn_chains_tools_answers_and_is_remembered_by_the_next(talk: T
     assert next(text for text in texts if "Milk" in text).startswith("List the lamps")
     assert texts[-1] == "What did I ask before?"
     assert not talk.model.refused
-
-
-async def test_each_call_of_a_turn_begins_byte_for_byte_like_the_one_before(talk: Talking) -> None:
-    await talk.said("hello there, who are you")
-    await talk.answer()
-    await talk.said('List the lamps, then create a lamp "Milk", then list the lamps.')
-    await talk.answer(2)
-    calls = [each.conversation for each in talk.model.log][1:]
-    assert len(calls) == 4
-    assert all(later.continues(earlier) for earlier, later in pairwise(calls))
-    rows = await talk.rows("SELECT turn, step, purpose, cached_tokens, cost_usd FROM model_calls ORDER BY id")
-    assert [(each["turn"], each["step"], each["purpose"]) for each in rows] == [
-        (1, 1, "think"), (2, 1, "think"), (2, 2, "think"), (2, 3, "think"), (2, 4, "think")]  # fmt: skip
-    assert all(each["cost_usd"] > 0 for each in rows)
-    assert all(each["cached_tokens"] > 0 for each in rows[2:])
-
-
-async def test_the_model_is_told_when_who_and_what_the_thread_is_about(talk: Talking) -> None:
-    await talk.said("what is this about, please?")
-    async with talk.database.begin() as work:
-        project = await work.estimates.open_project(talk.thread.team, "Shop", "EUR")
-        await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
-        await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
-    await talk.think()
-    note = next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
-    assert "reporter wrote what follows." in note
-    assert f"This thread is about project {project.project_id}." in note
-    assert f"Read-only: the project {project.project_id} is locked." in note
-    assert sorted(talk.model.log[-1].conversation.tools) == ["lamps_break", "lamps_dump", "lamps_list"]
 
 
 async def test_a_locked_project_blocks_what_the_model_asks_for_anyway_until_the_turn_ends(talk: Talking) -> None:
@@ -229,209 +194,6 @@ async def test_two_megabytes_of_output_travel_as_one_line_and_the_model_gets_wha
     await talk.think(step=2)
     [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
     assert 1_000 < len(output) < 20_000
-
-
-async def test_a_message_of_40_000_characters_is_kept_and_shown_in_part(talk: Talking) -> None:
-    await talk.said(f"Here is the log: {'x' * 39_000} What do you say?")
-    await talk.think()
-    shown = str(talk.sent()[-1]["content"])
-    assert "characters are left out here" in shown
-    assert shown.endswith("What do you say?")
-    [row] = await talk.rows("SELECT length(message_text) AS length FROM conversation_messages")
-    assert row["length"] > 39_000
-
-
-async def test_above_twenty_messages_the_older_are_summarised_once_and_the_summary_is_extended(talk: Talking) -> None:
-    for turn in range(1, 15):
-        await talk.said(f"remark number {turn}")
-        await talk.answer(turn)
-        sent = [each for each in talk.sent() if each.get("type", "message") == "message"]
-        assert len(sent) <= 20
-    asked = [each.conversation for each in talk.model.log if not each.conversation.tools]
-    assert len(asked) >= 2
-    assert asked[0].prompt.startswith("Summary so far: none")
-    assert asked[1].prompt.startswith("Summary so far: So far: ")
-    assert "Person: remark number 1\n" not in asked[1].prompt, "it is extended, not redone"
-    assert str(talk.sent()[0]["content"]).startswith("[Earlier] So far: ")
-    [row] = await talk.rows("SELECT count(*) AS made FROM model_calls WHERE purpose = 'summarise'")
-    assert row["made"] == len(asked)
-
-
-async def test_where_no_summary_can_be_had_the_oldest_are_left_out_and_the_log_says_so(make_talk: Make) -> None:
-    talk = make_talk(budget=Budget(messages=6, tokens=4_000))
-
-    async def mute(turn: Turn) -> None:
-        await turn.error(500)
-
-    talk.model.script(mute, when=lambda conversation: not conversation.tools)
-    with capture_logs() as logs:
-        for turn in range(1, 5):
-            await talk.said(f"remark number {turn}")
-            await talk.answer(turn)
-    assert [each["left_out"] for each in logs if each["event"] == "summary_failed"][-1] >= 2
-    texts = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert texts[-1] == "remark number 4"
-    assert "remark number 1" not in texts
-    assert "remark number 1" in str(await talk.transcript()), "it is still there for the next try"
-
-
-async def test_a_context_that_is_too_long_after_all_is_halved_once(talk: Talking) -> None:
-    for turn in range(1, 5):
-        await talk.said(f"remark number {turn}")
-        await talk.answer(turn)
-    talk.model.fail_next(1, status=400, code="context_length_exceeded")
-    await talk.said("remark number 5")
-    assert (await talk.think(5)).reply.text
-    assert str(talk.sent()[0]["content"]).startswith("[Earlier] ")
-    assert len([each for each in talk.sent() if each.get("type", "message") == "message"]) <= 10
-    talk.model.fail_next(2, status=400, code="context_length_exceeded")
-    with pytest.raises(Permanent, match="start a new thread"):
-        await talk.think(5, 2)
-
-
-async def test_people_are_told_apart_as_soon_as_there_are_two(talk: Talking) -> None:
-    await talk.said("hello there, who are you")
-    await talk.answer()
-    await talk.said(talk.message("and me?", sender_id=BYSTANDER, addressed=False))
-    await talk.think(2)
-    users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert users == ["hello there, who are you", "bystander: and me?"]
-    assert any("You were not spoken to" in str(each.get("content")) for each in talk.sent())
-
-
-async def test_a_name_that_slack_does_not_tell_is_the_id(talk: Talking) -> None:
-    await talk.said(talk.message("hello", sender_id="U0NOBODY"), "and from me")
-    await talk.think()
-    users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert users == ["U0NOBODY: hello", "reporter: and from me"]
-
-
-async def test_silence_is_kept_and_nothing_is_posted(talk: Talking) -> None:
-    async def silent(turn: Turn) -> None:
-        await turn.text_only("NO_REPLY")
-
-    talk.model.script(silent)
-    await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
-    outcome = await talk.answer(may_be_silent=True)
-    assert outcome.kind is OutcomeKind.SILENT
-    assert talk.posted() == []
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(talk.thread, 1)
-    assert settled is not None
-    assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
-
-
-async def test_where_silence_is_not_allowed_the_word_for_it_is_never_posted(talk: Talking) -> None:
-    async def silent(turn: Turn) -> None:
-        await turn.text_only("NO_REPLY")
-        await turn.text_only("NO_REPLY")
-
-    talk.model.script(silent)
-    await talk.said("hello there")
-    assert (await talk.answer()).kind is OutcomeKind.SPEECHLESS
-    [posted] = talk.posted()
-    assert "NO_REPLY" not in posted.text
-
-
-async def test_a_message_that_was_deleted_before_it_was_read_is_not_answered_by_a_guess(talk: Talking) -> None:
-    first = talk.message("my password is in here")
-    await talk.said(first)
-    async with talk.database.begin() as work:
-        await work.conversations.take_up(talk.thread, 1, 1)
-    gone = talk.message("", id=f"{first.id}:d", kind="deletion", ts=first.ts, correction_of=first.id)
-    await talk.said(gone)
-    assert (await talk.think()).reply.text == sentences.DELETED[:300]
-    assert len(talk.model.log) == 0
-
-
-async def test_our_own_last_words_are_remembered_too(talk: Talking) -> None:
-    await talk.said("hello there")
-    await talk.think()
-    await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
-    await talk.said("go on")
-    await talk.think(2)
-    said = [each.get("content") for each in talk.sent() if each.get("role") == "assistant"]
-    assert said[-1] == "I have stopped, as you asked."
-
-
-async def test_what_was_listed_can_be_named_by_it_in_the_next_turn(talk: Talking) -> None:
-    await talk.said("List the lamps.")
-    await talk.answer()
-    await talk.said("tell me about the second one")
-    await talk.think(2)
-    note = briefing.read(dict(await talk.transcript())["c:2"])
-    assert note is not None
-    assert note.ids == ("N-1", "N-2")
-    assert "each in its own order: N-1, N-2." in str(talk.sent())
-
-
-async def test_an_answer_is_posted_once_and_shows_what_the_tools_returned(talk: Talking) -> None:
-    """Property 7, on the real wire: records are posted as blocks."""
-    await talk.said('Create a lamp "Milk".')
-    await talk.answer()
-    await talk.run(talk.speaking.post_answer, TalkTurn(talk.thread, 1))
-    [posted] = talk.posted()
-    assert len(posted.blocks) > 1
-    assert "N-3" in json.dumps(posted.blocks[1:])
-
-
-async def test_details_are_posted_whole_where_somebody_asked_for_them(talk: Talking) -> None:
-    async def long(turn: Turn) -> None:
-        await turn.text_only("\n\n".join(f"Paragraph {number}. {'word ' * 60}" for number in range(30)))
-
-    talk.model.script(long)
-    await talk.said("tell me")
-    await talk.answer()
-    assert len(talk.posted()[0].text) <= 2_000
-    await talk.said("tell me everything in detail")
-    await talk.answer(2)
-    whole = "".join(each.text for each in talk.posted()[1:])
-    assert "Paragraph 29." in whole
-
-
-async def test_the_guards_refuse_a_duplicate_and_too_many_and_say_so_again_when_asked_again(talk: Talking) -> None:
-    same = [talk.message("hello"), talk.message("hello")]
-    stored = await talk.said(*same)
-    assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
-    flood = []
-    for number in range(12):
-        flood.append(talk.message(f"remark {number}"))
-        talk.at -= 59
-    stored = await talk.said(*flood)
-    assert [each.why for each in stored.refused] == [Refusal.THROTTLED_FIRST, Refusal.THROTTLED]
-    rows = await talk.rows("SELECT verdict, wakes FROM conversation_messages ORDER BY seq")
-    assert [each["verdict"] for each in rows].count("ok") == 11
-    assert all(each["wakes"] == (each["verdict"] == "ok") for each in rows)
-
-
-async def test_an_answer_to_a_question_may_be_the_same_twice(talk: Talking) -> None:
-    async def ask(turn: Turn) -> None:
-        await turn.text_only("Are you sure?")
-
-    talk.model.script(ask)
-    for turn in (1, 2):
-        talk.at -= 50
-        stored = await talk.said("yes")
-        assert stored.refused == ()
-        await talk.answer(turn)
-
-
-async def test_a_guard_that_cannot_be_asked_lets_everything_pass_and_is_counted(talk: Talking) -> None:
-    async with talk.database.begin() as work:
-        await work.connection.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
-    with capture_logs() as logs:
-        stored = await talk.said("hello")
-    assert stored.marks.turn_due
-    assert stored.refused == ()
-    assert [each["guard"] for each in logs if each["event"] == "guard_open"] == ["duplicate", "user"]
-
-
-async def test_no_secret_of_a_message_reaches_the_database_or_the_model(talk: Talking) -> None:
-    token = "gh" + "p_" + "a1B2" * 9
-    await talk.said(f"use {token} for it")
-    await talk.think()
-    assert token not in str(talk.sent())
-    assert token not in str(await talk.rows("SELECT * FROM conversation_messages"))
 
 
 async def test_a_call_that_the_model_did_not_make_is_not_made(talk: Talking) -> None:

@@ -14,7 +14,8 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 
 from threadline.db import migrate
-from threadline.devstack import environment, postgres, temporal
+from threadline.devstack import environment, postgres, sandboxes, temporal
+from threadline.devstack.home import Home
 from threadline.devstack.ports import Ports
 from threadline.devstack.processes import Family
 from threadline.devstack.stack import Stack, Wishes
@@ -114,3 +115,39 @@ async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
 def children() -> set[str]:
     """The ids of this process's children."""
     return {pid for listed in Path("/proc/self/task").glob("*/children") for pid in listed.read_text().split()}
+
+
+@pytest.mark.parametrize("given", [{}, {"OPENAI_API_KEY": "sk-mine"}, {"ANTHROPIC_API_KEY": "sk-ant-mine"}])
+async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(
+    home: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    async def start(*_: object) -> dict[str, str]:
+        return {f"{name}_{what}": "sandbox" for name in ("ANTHROPIC", "OPENAI") for what in ("API_KEY", "BASE_URL")}
+
+    monkeypatch.setattr(sandboxes, "start_model", start)
+    stack = Stack(Home(home), Wishes(given=given), lambda line: None)
+    await stack._start_model()
+    scripted = {name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in given}
+    assert {name.partition("_")[0] for name in stack.settings} == scripted
+
+
+async def test_with_both_keys_there_is_no_model_sandbox(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandboxes, "start_model", None)
+    stack = Stack(Home(home), Wishes(given={"OPENAI_API_KEY": "sk-mine", "ANTHROPIC_API_KEY": "sk-ant-mine"}), print)
+    await stack._start_model()
+    assert stack.settings == {}
+
+
+def test_a_proxy_is_for_what_is_real_and_spares_this_machine(home: Path) -> None:
+    proxy = {"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "intern.example"}
+
+    def proxies(process: str, **given: str) -> dict[str, str]:
+        stack = Stack(Home(home), Wishes(given=given | proxy), print)
+        stack.settings = dict(proxy)
+        return stack._proxies(process)
+
+    assert [proxies(name) for name in ("gateway", "core", "agents")] == [{}, {}, {}]
+    spared = {"no_proxy": "intern.example,127.0.0.1", "NO_PROXY": "intern.example,127.0.0.1"}
+    assert proxies("core", OPENAI_API_KEY="sk-mine") == proxy | spared
+    assert proxies("core", SLACK_BOT_TOKEN="xoxb-mine") == proxy | spared
+    assert proxies("agents", OPENAI_API_KEY="sk-mine") == {}

@@ -173,10 +173,23 @@ async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, s
 async def test_who_somebody_is(sandbox: SlackSandbox, slack: Slack) -> None:
     sandbox.workspace.add_user(User("U0GUEST", "guest", "guest", is_restricted=True))
     sandbox.workspace.add_user(User("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
-    assert await slack.person(REPORTER) == Person(TEAM)
-    assert await slack.person("U0GUEST") == Person(TEAM, guest=True)
-    assert await slack.person("U0ELSE") == Person("T0ELSE", stranger=True)
+    assert await slack.person(REPORTER) == Person(TEAM, name="reporter")
+    assert await slack.person("U0GUEST") == Person(TEAM, guest=True, name="guest")
+    assert await slack.person("U0ELSE") == Person("T0ELSE", stranger=True, name="else")
     assert await slack.person("U0NOBODY") is None
     sandbox.faults.fail_before("users.info")
     with pytest.raises(Transient):
         await slack.person(REPORTER)
+
+
+async def test_what_the_bot_is_doing_is_shown_under_a_thread(serve: Serve, session: aiohttp.ClientSession) -> None:
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    async def accept(request: web.Request) -> web.Response:
+        asked.append((request.path, await request.json()))
+        return web.json_response({"ok": True})
+
+    await Slack(make_client("xoxb-test", await serve(accept), session)).set_status("C1", "1.2", "is thinking")
+    [(path, given)] = asked
+    assert path == "/assistant.threads.setStatus"
+    assert (given["channel_id"], given["thread_ts"], given["status"]) == ("C1", "1.2", "is thinking")

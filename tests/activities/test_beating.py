@@ -1,0 +1,36 @@
+"""Heartbeats beside work that has nothing to tell."""
+
+import asyncio
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from threadline.activities.beating import beating
+
+
+async def test_it_beats_while_the_work_goes_on_and_not_after_it() -> None:
+    env, beats, thrice = ActivityEnvironment(), list[object](), asyncio.Event()
+
+    def on_heartbeat(*details: object) -> None:
+        beats.append(details)
+        if len(beats) == 3:
+            thrice.set()
+
+    async def work() -> str:
+        async with beating(every=0.001):
+            await thrice.wait()
+        return "done"
+
+    env.on_heartbeat = on_heartbeat
+    assert await env.run(work) == "done"
+    assert len(asyncio.all_tasks()) == 1, "nothing beats any more"
+
+
+async def test_what_the_work_raises_is_raised() -> None:
+    async def work() -> None:
+        async with beating():
+            raise LookupError("nothing there")
+
+    with pytest.raises(LookupError, match="nothing there"):
+        await ActivityEnvironment().run(work)
+    assert len(asyncio.all_tasks()) == 1

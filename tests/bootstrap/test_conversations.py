@@ -1,0 +1,104 @@
+"""What conversations are made of in the core worker, and for how long they are kept."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from tests.activities.talking import Talking, make_talk, talk
+from tests.postgres import database, database_url, postgres
+from threadline.activities.conversation import LiveConversationActivities
+from threadline.bootstrap.conversations import TalkSettings, conversing, forget
+from threadline.bootstrap.surroundings import conversation_model
+from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.db.post_ledger import PostLedger
+from threadline.devstack.slack_sandbox.identity import ESCALATIONS
+from threadline.domain.errors import Permanent
+from threadline.settings import ConversationSettings
+from threadline.slack.posts import Claim, Posts
+from threadline.tools.builtin import TOOLS
+from threadline.tools.registry import Registry, Tool
+
+__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+
+DAY = 24 * 3600.0
+
+
+def test_every_toolset_that_is_there_can_be_registered() -> None:
+    assert all(isinstance(each, Tool) for each in TOOLS)
+    assert len(Registry(TOOLS).all()) == len(TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("THREADLINE_CONVERSATION_MAX_TURNS", "0"),
+        ("THREADLINE_CONVERSATION_MAX_TURNS", "many"),
+        ("THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10"),
+        ("THREADLINE_CONVERSATION_RETENTION_DAYS", "-1"),
+        ("THREADLINE_MUTATIONS_PER_MINUTE", "0"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Permanent, match=name):
+        ConversationSettings.read()
+
+
+@pytest.mark.parametrize("key", ["", "sk-proj-0123456789abcdefghijklmn"])
+async def test_the_limits_reach_the_activities_with_a_key_and_without(
+    monkeypatch: pytest.MonkeyPatch, talk: Talking, key: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("THREADLINE_CONVERSATION_MAX_TURNS", "7")
+    monkeypatch.setenv("THREADLINE_CONVERSATION_QUIET", "2h")
+    monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
+    slack = talk.speaking._slack
+    posts = Posts(slack, PostLedger(talk.database, Claim))
+    async with conversing(TalkSettings(), talk.database, slack, posts, ESCALATIONS) as made:
+        assert isinstance(made.thinking, ConversationActivities)
+        assert isinstance(made.speaking, SpeakingActivities)
+        assert isinstance(made.thinking, LiveConversationActivities)
+        limits = (await talk.run(made.thinking.open_conversation, talk.thread)).limits
+    assert (limits.max_turns, limits.quiet, limits.model_patience) == (7, 7200, 600)
+
+
+async def test_doctor_names_the_key_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
+        await conversation_model()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
+    assert "sk-proj" not in await conversation_model()
+
+
+async def test_what_is_too_old_is_forgotten_and_what_is_not_stays(talk: Talking) -> None:
+    settings = ConversationSettings.read()
+    await talk.said("List the lamps.")
+    await talk.answer()
+    young = replace(talk.thread, ts="1700000001.000000")
+    talk.thread, old = young, talk.thread
+    await talk.said("hello there")
+    async with talk.database.begin() as work:
+        await work.connection.execute(
+            text("UPDATE conversations SET last_at = now() - interval '91 days' WHERE thread_ts = :ts"), {"ts": old.ts}
+        )
+    assert await forget(talk.database, settings, time.time()) == 1
+    async with talk.database.begin() as work:
+        assert not await work.conversations.is_followed(old.team, old.channel, old.ts)
+        assert await work.conversations.is_followed(young.team, young.channel, young.ts)
+        assert len(await work.tool_executions.of_turn(old, 1)) == 1, "the record of calls has a time of its own"
+    assert await forget(talk.database, settings, time.time() + 366 * DAY) == 1
+    async with talk.database.begin() as work:
+        assert await work.tool_executions.of_turn(old, 1) == []
+
+
+async def test_of_a_forgotten_thread_nothing_is_remembered_and_it_can_begin_again(talk: Talking) -> None:
+    await talk.said("hello there")
+    await talk.answer()
+    assert await forget(talk.database, ConversationSettings.read(), time.time() + 91 * DAY) == 1
+    stored = await talk.said("hello again")
+    assert stored.marks.turn == 1
+    await talk.answer(2)
+    assert "hello there" not in str(talk.sent())
+    assert len(talk.posted()) == 2
