@@ -2,8 +2,10 @@
 
 import asyncio
 import itertools
+import re
 
 import pytest
+from sqlalchemy import text
 
 from tests.db.talking import (
     REPORTER,
@@ -20,12 +22,14 @@ from tests.db.talking import (
     ts,
 )
 from threadline.contracts.conversation import Refusal, Refused
+from threadline.db import conversation_row
 from threadline.db.engine import Database
 from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import OutcomeKind, Usage
 from threadline.domain.errors import ConversationNotFound
+from threadline.domain.limits import Verdict
 from threadline.domain.messages import FileRef
 
 
@@ -130,6 +134,36 @@ async def test_two_workers_that_judge_differently_leave_one_verdict(talk: Talkin
         await other.database.dispose()
     [row] = await talk.rows("SELECT DISTINCT verdict, wakes FROM conversation_messages")
     assert row["wakes"] == (row["verdict"] == "ok")
+
+
+async def test_two_workers_that_are_given_one_batch_refuse_the_same_of_it(talk: Talking, database_url: str) -> None:
+    """The guards as the activity asks them: ten requests, one of them again, and two too many."""
+    other = Talking(Database(database_url))
+    batch = (mention(1, "1"), *(says(at, str(at)) for at in range(2, 11)), says(20, "1"), says(21, "a"), says(22, "b"))
+
+    async def guarded(worker: Talking) -> tuple[Refused, ...]:
+        verdicts: dict[str, Refusal | None] = {}
+        for each in (await worker.store(*batch)).unjudged:
+            given = (each.user_id, each.text, each.message_id, each.said_at)
+            async with worker.database.begin() as work:
+                again = await work.limits.is_duplicate(THREAD, *given)
+            async with worker.database.begin() as work:
+                often = await work.limits.of_user(THREAD.team, each.user_id, each.message_id, each.said_at)
+            refusal = Refusal.DUPLICATE if again else None if often is Verdict.OK else Refusal(often.value)
+            verdicts[each.message_id] = refusal
+        await worker.judge(verdicts)
+        async with worker.database.begin() as work:
+            return await work.conversations.refused(THREAD, [each.id for each in batch])
+
+    try:
+        one, two = await asyncio.gather(guarded(talk), guarded(other))
+        three = await guarded(other)
+    finally:
+        await other.database.dispose()
+    assert one == two == three
+    assert [(each.ts, each.why) for each in one if each.why is Refusal.DUPLICATE] == [(ts(20), Refusal.DUPLICATE)]
+    assert len(one) == 3
+    assert len(await talk.take_up(1)) == 10
 
 
 async def test_a_persons_thread_of_their_own_is_meant_for_the_bot_until_another_writes(talk: Talking) -> None:
@@ -587,3 +621,24 @@ async def test_a_conversation_that_begins_anew_never_meets_the_keys_of_the_forgo
     assert marks.rev > before.rev
     assert texts(await talk.take_up(2)) == ["after"]
     assert [each.place for each in (await talk.read()).messages] == [1]
+
+
+async def test_what_is_unused_is_found_without_reading_what_was_used(talk: Talking) -> None:
+    """A plan, and no time: in a thread of 3,000 used messages the rows that are read are those that are unused."""
+    await talk.hear(mention(1))
+    await talk.turn(1)
+    await talk.do("""
+        INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type,
+                                           message_text, channel, slack_ts, said_at, wakes, verdict, turn, step)
+        SELECT 1, n, 'm' || n, 'unknown', 'U' || n, 'message', 'words', 'C1', n::text, n, true, 'ok', 1, 1
+        FROM generate_series(2, 3001) n
+    """)
+    await talk.do("UPDATE conversations SET stored = 3001")
+    await talk.hear(says(2))
+    async with talk.database.begin() as work:
+        await work.connection.execute(text("ANALYZE conversation_messages"))
+        asked = text("EXPLAIN (ANALYZE, COSTS OFF) " + conversation_row._MARKS.text)
+        where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
+        plan = "\n".join((await work.connection.execute(asked, where)).scalars())
+    assert "conversation_messages_unused_idx" in plan
+    assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan
