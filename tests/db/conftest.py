@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from tests.db.scene import Scene
+from tests.db.talking import Talking
 from tests.postgres import agent_url, database, database_url, postgres
 from threadline.db.agent_pool import agent_pool
 from threadline.db.agent_turns import AgentTurns
@@ -23,3 +24,16 @@ async def pool(agent_url: str) -> AsyncIterator[asyncpg.Pool]:
 @pytest.fixture
 def scene(database: Database, pool: asyncpg.Pool) -> Scene:
     return Scene(database, AgentTurns(pool))
+
+
+@pytest.fixture
+def talk(database: Database) -> Talking:
+    return Talking(database)
+
+
+@pytest.fixture
+async def other(database_url: str) -> AsyncIterator[Talking]:
+    """The same thread at another worker."""
+    database = Database(database_url)
+    yield Talking(database)
+    await database.dispose()

@@ -101,3 +101,8 @@ class Talking:
 
 def texts(taken: Sequence[TakenUp]) -> list[str]:
     return [each.text for each in taken]
+
+
+def flags(marks: ConversationMarks) -> tuple[bool, bool, bool]:
+    """A turn is due, it was asked of the bot, and somebody said to stop."""
+    return marks.turn_due, marks.addressed_due, marks.stop_due

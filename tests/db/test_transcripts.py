@@ -5,17 +5,16 @@ import asyncio
 import pytest
 
 from tests.db.talking import THREAD, Talking, mention
-from threadline.db.engine import Database
 from threadline.db.transcripts import Transcript
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, Role, ToolCall
 
 
 @pytest.fixture
-async def talk(database: Database) -> Talking:
-    talking = Talking(database)
-    await talking.hear(mention(1))
-    return talking
+async def talk(talk: Talking) -> Talking:
+    """A thread with something stored, so that there is a transcript."""
+    await talk.hear(mention(1))
+    return talk
 
 
 def assistant(content: str) -> Message:
@@ -43,16 +42,12 @@ async def test_one_call_may_bring_a_key_twice(talk: Talking) -> None:
     assert [each.message.content for each in (await talk.read()).messages] == ["1"]
 
 
-async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(talk: Talking, database_url: str) -> None:
-    other = Talking(Database(database_url))
-    try:
-        await asyncio.gather(
-            *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
-            *(talk.append((f"t:1:1:{n}", Message(Role.TOOL, f"{n}"))) for n in range(10)),
-        )
-        assert await at(talk, "a:1:1") == await at(other, "a:1:1")
-    finally:
-        await other.database.dispose()
+async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(talk: Talking, other: Talking) -> None:
+    await asyncio.gather(
+        *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
+        *(talk.append((f"t:1:1:{n}", Message(Role.TOOL, f"{n}"))) for n in range(10)),
+    )
+    assert await at(talk, "a:1:1") == await at(other, "a:1:1")
     read = (await talk.read()).messages
     assert [each.place for each in read] == list(range(1, 12))
     assert len({each.key for each in read}) == 11

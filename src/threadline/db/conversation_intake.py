@@ -76,11 +76,10 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         await _forget_words(connection, row.id, corrected)
     await conversation_row.use_stops(connection, row.id)
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored))
-    unjudged = await connection.execute(_UNJUDGED, {"id": row.id})
     return StoredBatch(
         await conversation_row.marks(connection, thread),
         tuple(message.id for message in stored if message.kind == messages.QUARANTINED),
-        tuple(Unjudged(*words, float(said_at)) for *words, said_at in unjudged),
+        await _unjudged(connection, row.id),
         bool(row.question),
     )
 
@@ -104,6 +103,14 @@ async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[s
     asked = query.where(conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict != _OK)
     rows = await connection.execute(asked.order_by(row.said_at, row.seq))
     return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
+
+
+async def _unjudged(connection: AsyncConnection, conversation_id: int) -> tuple[Unjudged, ...]:
+    rows = await connection.execute(_UNJUDGED, {"id": conversation_id})
+    return tuple(
+        Unjudged(row.message_id, row.channel, row.slack_ts, row.sender_id, row.message_text, float(row.said_at))
+        for row in rows
+    )
 
 
 async def _opened(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Conversation | None:
