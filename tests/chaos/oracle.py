@@ -38,7 +38,9 @@ SELECT t.bug_id, t.turn, t.action, t.result, t.read_seqs, t.attempt, t.failure, 
         WHERE s.bug_id = t.bug_id AND s.at > t.finished_at AND s.to_status = 'resolved'
           AND s.reason IN ('reporter_closed', 'operator_resolved', 'operator_cancelled')
           AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
-                          AND n.started_at < s.at)) AS closed
+                          AND n.started_at < s.at)) AS closed,
+       (SELECT count(*) FROM case_transitions s
+        WHERE s.bug_id = t.bug_id AND s.at < t.finished_at AND s.to_status = 'resolved') AS ends
 FROM agent_turns t JOIN cases c USING (bug_id)
 WHERE t.status = 'done' AND t.turn <= c.turn AND t.bug_id = ANY(:cases) ORDER BY t.bug_id, t.turn
 """)
@@ -243,10 +245,12 @@ def _posts(evidence: Evidence) -> Iterator[Fault]:
     for key, times in posted.items():
         if times > 1 and key.partition(":")[0] in mine:
             yield Fault(key.partition(":")[0], f"{key} was posted {times} times")
-    escalations = Counter[str]()
+    escalations, called_since = Counter[str](), dict[str, int]()
     for turn in evidence.turns:
-        asks_again = not (turn.failure and escalations[turn.bug_id])
-        escalations[turn.bug_id] += turn.action == "escalate" and asks_again
+        # A failure calls nobody whom an earlier turn has called, unless the case has ended since.
+        if turn.action == "escalate" and not (turn.failure and called_since.get(turn.bug_id) == turn.ends):
+            escalations[turn.bug_id] += 1
+            called_since[turn.bug_id] = turn.ends
         due = {
             "ask_reporter": (f"turn:{turn.turn}:question",) if _asked(turn) else (),
             "escalate": (f"turn:{turn.turn}:findings", f"escalation:{escalations[turn.bug_id]}"),

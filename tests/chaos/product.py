@@ -75,7 +75,7 @@ def main(part: str) -> None:
         vars(workers).update(agent_activities=scripted_activities)
     queue = "core" if part == "core" else "agents"
     try:
-        stopping.serve(partial(workers.run_worker, queue))
+        stopping.serve(partial(workers.run_worker, queue), fast=queue == "core")
     except (Permanent, Transient) as error:
         sys.stderr.write(f"{error}\n")
         leave(1)

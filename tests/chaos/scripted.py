@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 
 from threadline.activities.turns import LiveAgentActivities
 from threadline.agents.investigator.workspace import Workspaces
+from threadline.bootstrap.agents import sweeping
 from threadline.contracts.bug import TurnEnded, TurnRequest
 from threadline.db.agent_pool import agent_pool
 from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
@@ -93,7 +94,9 @@ async def scripted_activities(
     """In the place of `threadline.bootstrap.agents.agent_activities`."""
     root = repository.workspace_root
     async with agent_pool(settings.database_url.get_secret_value(), size=settings.slots + 2) as pool:
-        yield ScriptedActivities(AgentTurns(pool), Workspaces(root, repository.repo), root, repository.home)
+        turns, workspaces = AgentTurns(pool), Workspaces(root, repository.repo)
+        async with sweeping(workspaces, turns):  # what a run leaves that is terminated between its end and its cleanup
+            yield ScriptedActivities(turns, workspaces, root, repository.home)
 
 
 def _outcome(request: TurnRequest, claim: Claim, dice: Random) -> TurnOutcome:

@@ -85,7 +85,7 @@ async def agent_activities(
         if alone:
             _hide_secrets()
         turns, workspaces = AgentTurns(pool), Workspaces(repository.workspace_root, repository.repo)
-        await opened.enter_async_context(_sweeping(workspaces, turns))
+        await opened.enter_async_context(sweeping(workspaces, turns))
         yield LiveAgentActivities(
             turns,
             CaseAccess(pool, url),
@@ -137,7 +137,7 @@ async def _own_temporary_folder(root: Path) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _sweeping(workspaces: Workspaces, turns: AgentTurns) -> AsyncIterator[None]:
+async def sweeping(workspaces: Workspaces, turns: AgentTurns) -> AsyncIterator[None]:
     """Remove what ended cases left on this machine, at the start and every hour: their cleanup ran on another one."""
 
     async def sweep() -> None:
@@ -149,9 +149,9 @@ async def _sweeping(workspaces: Workspaces, turns: AgentTurns) -> AsyncIterator[
                 _log.warning("workspaces_not_swept", reason=str(error))
             await asyncio.sleep(SWEEP)
 
-    sweeping = asyncio.create_task(sweep())
+    task = asyncio.create_task(sweep())
     try:
         yield
     finally:
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
