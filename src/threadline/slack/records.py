@@ -24,8 +24,8 @@ MOST_CHARACTERS = 9_000
 FEW_ROWS, MOST_TEXT = 10, 3_000
 """Records that may also be shown as lines of one section, and the characters that it holds."""
 
-_LOOKED_AT = 500
-"""Records of one kind that are read; the others are counted."""
+_LOOKED_AT = MOST_ROWS + 1
+"""Records of one group that are read; the others are counted."""
 _LONGEST_TEXT = 1_000
 _LONGEST_URL = 1_000
 _URLS = ("url", "html_url", "web_url", "permalink", "link")
