@@ -11,6 +11,7 @@ from threadline.db.cases import Cases
 from threadline.db.conversation import Conversation
 from threadline.db.estimates import Estimates
 from threadline.db.followed import Followed
+from threadline.db.knowledge import Knowledge
 from threadline.db.limits import Limits
 from threadline.db.operations import Operations
 from threadline.db.overview import Overview
@@ -92,6 +93,10 @@ class Work:
     @cached_property
     def estimates(self) -> Estimates:
         return Estimates(self.connection)
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        return Knowledge(self.connection)
 
     @cached_property
     def limits(self) -> Limits:
