@@ -29,6 +29,9 @@ from threadline.tools.builtin.estimate_book import ESTIMATES, EstimateBook
 from threadline.tools.builtin.qa import KNOWLEDGE, KnowledgeBase
 from threadline.tools.context import Ports
 
+_MOST_SLOTS = 40
+"""Free times of one answer; later ones are asked for by their day."""
+
 
 def postgres_ports(database: Database, readers: Readers, rate: Rate | None = None) -> Ports:
     """The ports of all toolsets that are on Postgres.
@@ -137,23 +140,23 @@ class PostgresAppointments(Calendar):
             return await work.appointments.resources(team)
 
     async def free(
-        self, team: str, resource: str, after: datetime, minutes: int, days: int, limit: int
+        self, team: str, resource: str, after: datetime | None, minutes: int, days: int, now: datetime
     ) -> Sequence[Slot]:
         async with self._database.begin() as work:
             name = await _called(work, team, resource)
-            begin = await work.appointments.moment(team, name, after)
-            return await work.appointments.free_slots(team, name, begin, minutes, days, limit)
+            begin = max(now, await work.appointments.moment(team, name, after or now))
+            return await work.appointments.free_slots(team, name, begin, minutes, days, _MOST_SLOTS)
 
-    async def nearest(self, team: str, resource: str, wanted: datetime, minutes: int, now: float) -> Sequence[Slot]:
+    async def nearest(self, team: str, resource: str, wanted: datetime, minutes: int, now: datetime) -> Sequence[Slot]:
         async with self._database.begin() as work:
             name = await _called(work, team, resource)
             moment = await work.appointments.moment(team, name, wanted)
-            return await work.appointments.nearest_slots(team, name, moment, minutes, now)
+            return await work.appointments.nearest_slots(team, name, moment, minutes, now.timestamp())
 
-    async def upcoming(self, team: str, now: float, resource: str, attendee: str) -> Sequence[Appointment]:
+    async def upcoming(self, team: str, now: datetime, resource: str, attendee: str) -> Sequence[Appointment]:
         async with self._database.begin() as work:
             name = await _called(work, team, resource) if resource else ""
-            return await work.appointments.upcoming(team, now, resource=name, attendee=attendee)
+            return await work.appointments.upcoming(team, now.timestamp(), resource=name, attendee=attendee)
 
     async def get(self, team: str, appointment_id: str) -> Appointment:
         async with self._database.begin() as work:

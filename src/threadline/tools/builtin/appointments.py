@@ -33,14 +33,16 @@ class Calendar(Protocol):
     async def resources(self, team: str) -> Sequence[Resource]: ...
 
     async def free(
-        self, team: str, resource: str, after: datetime, minutes: int, days: int, limit: int
-    ) -> Sequence[Slot]: ...
-
-    async def nearest(self, team: str, resource: str, wanted: datetime, minutes: int, now: float) -> Sequence[Slot]:
-        """A few free times around one that was wanted; `now` in seconds since 1970."""
+        self, team: str, resource: str, after: datetime | None, minutes: int, days: int, now: datetime
+    ) -> Sequence[Slot]:
+        """The next free times after a moment, and after now."""
         ...
 
-    async def upcoming(self, team: str, now: float, resource: str, attendee: str) -> Sequence[Appointment]: ...
+    async def nearest(self, team: str, resource: str, wanted: datetime, minutes: int, now: datetime) -> Sequence[Slot]:
+        """A few free times around one that was wanted."""
+        ...
+
+    async def upcoming(self, team: str, now: datetime, resource: str, attendee: str) -> Sequence[Appointment]: ...
 
     async def get(self, team: str, appointment_id: str) -> Appointment: ...
 
@@ -125,7 +127,7 @@ async def free_slots(
     days: Annotated[int, Field(ge=1, le=62, description="How many days to look at.")] = 7,
 ) -> ToolResult:
     calendar = context.ports[APPOINTMENTS]
-    slots = await calendar.free(context.team, resource, after or context.clock(), minutes, days, limit=40)
+    slots = await calendar.free(context.team, resource, after, minutes, days, context.clock())
     zone = await _zone(context, resource)
     shown = [_slot(each, zone) for each in slots]
     none = f"Nothing is free for {minutes} minutes in these {days} days."
@@ -147,8 +149,8 @@ async def list_upcoming(
     resource: Annotated[str | None, Field(max_length=200, description="Only of this one.")] = None,
     attendee_id: Annotated[str | None, Field(max_length=100, description="Slack id of whom they are for.")] = None,
 ) -> ToolResult:
-    calendar, now = context.ports[APPOINTMENTS], context.clock().timestamp()
-    found = await calendar.upcoming(context.team, now, resource or "", attendee_id or "")
+    calendar = context.ports[APPOINTMENTS]
+    found = await calendar.upcoming(context.team, context.clock(), resource or "", attendee_id or "")
     zones = {each.name: each.time_zone for each in await calendar.resources(context.team)}
     shown = [_appointment(each, zones[each.resource]) for each in found]
     return ToolResult(
@@ -245,8 +247,7 @@ async def _told(context: ToolContext, made: Appointment, what: str) -> ToolResul
 
 async def _others(context: ToolContext, taken: SlotTaken, resource: str, wanted: datetime, minutes: int) -> ToolResult:
     """Somebody was faster: what is free instead."""
-    now = context.clock().timestamp()
-    slots = await context.ports[APPOINTMENTS].nearest(context.team, resource, wanted, minutes, now)
+    slots = await context.ports[APPOINTMENTS].nearest(context.team, resource, wanted, minutes, context.clock())
     zone = await _zone(context, resource)
     free = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
     error = ToolError(Code.REFUSED, f"{taken}; {free}.", "Offer these times, or look for others.")

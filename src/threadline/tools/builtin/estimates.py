@@ -271,7 +271,7 @@ def _quote(project: Project, quote: Quote, *, current: bool) -> dict[str, Any]:
         "currency": project.currency,
         "discount_percent": _exact(quote.discount_percent),
         "tax_percent": _exact(quote.tax_percent),
-        **{name: _exact(amount) for name, amount in vars(quote.totals).items()},
+        **{name: f"{amount:.2f}" for name, amount in vars(quote.totals).items()},  # whole cents: nothing is rounded
         "up_to_date": current,
     }
 
