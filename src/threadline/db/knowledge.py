@@ -17,7 +17,7 @@ _LONGEST_TITLE = 300
 _HEADING = re.compile(r"^(#{1,6} .*)\n(?:[ \t]*\n)+", re.MULTILINE)
 _PASSAGES = text(r"""
 WITH asked AS (
-    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
+    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query, array_agg(lexeme) AS lexemes
     FROM unnest(to_tsvector('english', left(:question, 4000)))
 )
 SELECT d.title, d.source, CASE WHEN length(p.passage) <= :longest THEN p.passage ELSE
@@ -30,7 +30,8 @@ CROSS JOIN LATERAL regexp_split_to_table(d.body, '\n[ \t]*\n') WITH ORDINALITY A
 CROSS JOIN LATERAL (
     SELECT setweight(to_tsvector('english', d.title), 'A') || to_tsvector('english', p.passage) AS words) w
 WHERE w.words @@ a.query AND p.passage ~ '\S'
-ORDER BY ts_rank(w.words, a.query, 1) DESC, d.title, p.place LIMIT :limit
+ORDER BY cardinality(ARRAY(SELECT unnest(tsvector_to_array(w.words)) INTERSECT SELECT unnest(a.lexemes))) DESC,
+         ts_rank(w.words, a.query, 1) DESC, d.title, p.place LIMIT :limit
 """)
 """A passage is a paragraph with the heading above it; the more of the question's words it has, the sooner it comes."""
 _LONGEST_PASSAGE = 1_500

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, Field, PlainValidator
+from pydantic import BaseModel, BeforeValidator, Field
 
 from threadline.domain.appointments import Appointment, Resource, Slot, SlotTaken, clock_of
 from threadline.domain.operations import Change, Effect, Operation
@@ -75,7 +75,7 @@ def _time(value: object) -> datetime:
 
 
 Time = Annotated[
-    datetime, PlainValidator(_time, json_schema_input_type=str), Field(description=f"Such as {_EXAMPLES}.")
+    datetime, BeforeValidator(_time, json_schema_input_type=str), Field(description=f"Such as {_EXAMPLES}.")
 ]
 ResourceName = Annotated[str, Field(min_length=1, max_length=200, description="What is booked, by its name.")]
 Minutes = Annotated[int, Field(ge=1, le=24 * 60, description="How long, in minutes.")]
