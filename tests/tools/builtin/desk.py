@@ -33,6 +33,10 @@ class Desk:
         )
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
+    def names(self, *, read_only: bool = False) -> frozenset[str]:
+        """The tools that are offered."""
+        return allowed(self._registry, self._ports, read_only=read_only).names
+
     async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
         """One call; `team`, `channel`, `user_id` and the like are the context's, everything else the tool's."""
         where = {name: arguments.pop(name) for name in ("team", "channel", "thread_ts", "user_id") if name in arguments}
