@@ -59,9 +59,9 @@ class PostgresEstimates(EstimateBook):
         self._database = database
         self._rate = rate
 
-    async def projects(self, team: str) -> Sequence[Project]:
+    async def projects(self, team: str, limit: int) -> Sequence[Project]:
         async with self._database.begin() as work:
-            return await work.estimates.projects(team)
+            return await work.estimates.projects(team, limit)
 
     async def use(self, thread: Thread, user_id: str, project: str) -> Project:
         async with self._database.begin() as work:
@@ -153,10 +153,13 @@ class PostgresAppointments(Calendar):
             moment = await work.appointments.moment(team, name, wanted)
             return await work.appointments.nearest_slots(team, name, moment, minutes, now.timestamp())
 
-    async def upcoming(self, team: str, now: datetime, resource: str, attendee: str) -> Sequence[Appointment]:
+    async def upcoming(
+        self, team: str, now: datetime, resource: str, attendee: str, limit: int
+    ) -> Sequence[Appointment]:
         async with self._database.begin() as work:
             name = await _called(work, team, resource) if resource else ""
-            return await work.appointments.upcoming(team, now.timestamp(), resource=name, attendee=attendee)
+            moment = now.timestamp()
+            return await work.appointments.upcoming(team, moment, resource=name, attendee=attendee, limit=limit)
 
     async def get(self, team: str, appointment_id: str) -> Appointment:
         async with self._database.begin() as work:

@@ -49,6 +49,7 @@ async def test_projects_of_the_team_are_listed_and_no_others(desk: Desk) -> None
     ids = [each["project_id"] for each in result.data["projects"]]
     assert ids == ["PRJ-2", "PRJ-1"]
     assert [each.kind for each in result.structured] == ["projects"]
+    assert not result.data["more"]
     assert (await desk.done("estimates.listProjects", team="T3"))["projects"] == []
 
 

@@ -18,6 +18,8 @@ from threadline.tools.registry import Cache, tool
 from threadline.tools.results import Code, Status, Structured, ToolError, ToolResult
 
 _EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
+MOST = 50
+"""Appointments of one answer; further ones are found by their resource or person."""
 _YEARS = range(2000, 2200)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -42,7 +44,9 @@ class Calendar(Protocol):
         """A few free times around one that was wanted."""
         ...
 
-    async def upcoming(self, team: str, now: datetime, resource: str, attendee: str) -> Sequence[Appointment]: ...
+    async def upcoming(
+        self, team: str, now: datetime, resource: str, attendee: str, limit: int
+    ) -> Sequence[Appointment]: ...
 
     async def get(self, team: str, appointment_id: str) -> Appointment: ...
 
@@ -150,11 +154,11 @@ async def list_upcoming(
     attendee_id: Annotated[str | None, Field(max_length=100, description="Slack id of whom they are for.")] = None,
 ) -> ToolResult:
     calendar = context.ports[APPOINTMENTS]
-    found = await calendar.upcoming(context.team, context.clock(), resource or "", attendee_id or "")
+    found = await calendar.upcoming(context.team, context.clock(), resource or "", attendee_id or "", MOST + 1)
     zones = {each.name: each.time_zone for each in await calendar.resources(context.team)}
-    shown = [_appointment(each, zones[each.resource]) for each in found]
+    shown = [_appointment(each, zones[each.resource]) for each in found[:MOST]]
     return ToolResult(
-        data={"appointments": shown},
+        data={"appointments": shown, "more": len(found) > MOST},
         display_text="" if shown else "Nothing is booked.",
         structured=_shown("appointments", shown),
     )

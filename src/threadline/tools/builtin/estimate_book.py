@@ -21,7 +21,9 @@ class EstimateBook(Protocol):
         ProjectLocked, EstimateRefused, RateExceeded: of a change; nothing was changed.
     """
 
-    async def projects(self, team: str) -> Sequence[Project]: ...
+    async def projects(self, team: str, limit: int) -> Sequence[Project]:
+        """By name."""
+        ...
 
     async def use(self, thread: Thread, user_id: str, project: str) -> Project:
         """The thread is about this project from now on."""

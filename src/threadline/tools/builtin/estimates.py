@@ -24,7 +24,7 @@ from threadline.tools.registry import Success, tool
 from threadline.tools.results import Code, Structured, ToolResult, failure
 
 PAGE = 100
-"""Items of one answer; the rest is asked for by the number of the last one."""
+"""Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
 
 
 ProjectId = Annotated[
@@ -68,9 +68,10 @@ class UpdateQuoteTotals(BaseModel):
 
 @tool("estimates.listProjects", "The team's projects, with their ids.", needs=(ESTIMATES,))
 async def list_projects(context: ToolContext) -> ToolResult:
-    found = [_project(each) for each in await context.ports[ESTIMATES].projects(context.team)]
+    known = await context.ports[ESTIMATES].projects(context.team, PAGE + 1)
+    found = [_project(each) for each in known[:PAGE]]
     return ToolResult(
-        data={"projects": found},
+        data={"projects": found, "more": len(known) > PAGE},
         display_text=f"{_count(found, 'project')}." if found else "There is no project yet.",
         structured=_shown(projects=found),
     )
