@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from threadline.bootstrap import queues, surroundings
+from threadline.bootstrap import queues, surroundings, toolsets
 from threadline.bootstrap.catch_up import check_catch_up
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
@@ -54,6 +54,7 @@ async def examine() -> list[Check]:
         "catch-up": check_catch_up,
         "repositories": surroundings.repositories,
         "model": surroundings.model,
+        "tools": toolsets.examined,
         "history": surroundings.retention,
         "clocks": surroundings.clocks,
         "programs": surroundings.programs,

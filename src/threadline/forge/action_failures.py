@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from json import JSONDecodeError
 
 import structlog
 from github.GithubException import GithubException, RateLimitExceededException
 from requests.exceptions import ConnectionError as Unreachable
 from requests.exceptions import RequestException, Timeout
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.domain.pauses import retry_after
 from threadline.domain.quoting import quotable
 
@@ -60,6 +61,8 @@ def _translated(error: Exception, about: str) -> Permanent | Transient:
             return Transient("GitHub could not be reached: check the network and THREADLINE_GITHUB_API_URL.")
         case RequestException():
             return Permanent(_ADDRESS)
+        case JSONDecodeError():
+            return Transient("GitHub's answer could not be read.")
         case _:
             return Permanent(_PAGE)
 
@@ -70,7 +73,7 @@ def _answered(error: GithubException, about: str) -> Permanent | Transient:
     spent = headers.get("x-ratelimit-remaining") == "0"
     limited = spent or "retry-after" in headers or isinstance(error, RateLimitExceededException)
     if status == 429 or (status == 403 and limited):
-        return Transient("GitHub limits the rate of calls.", retry_after=_pause(headers, spent))
+        return Undone("GitHub limits the rate of calls.", retry_after=_pause(headers, spent))
     if status in (408, 409, 425) or status >= 500:
         return Transient(f"GitHub failed or is overloaded (HTTP {status}).", retry_after=_pause(headers, False))
     said = quotable(error.data.get("message")) if isinstance(error.data, Mapping) else ""

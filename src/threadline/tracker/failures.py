@@ -12,7 +12,7 @@ from jira.exceptions import JIRAError
 from requests.exceptions import ConnectionError as Unreachable
 from requests.exceptions import JSONDecodeError, RequestException, Timeout
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.domain.pauses import retry_after
 from threadline.domain.quoting import quotable
 
@@ -76,7 +76,7 @@ def _answered(error: JIRAError, about: str) -> Permanent | Transient:
     status = error.status_code or 0
     pause = retry_after(error.response.headers, datetime.now(UTC)) if error.response is not None else None
     if status == 429:
-        return Transient("Jira limits the rate of calls.", retry_after=pause)
+        return Undone("Jira limits the rate of calls.", retry_after=pause)
     if status in (0, 408, 409, 425) or status >= 500:
         return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
     return Permanent(_refused(status, quotable(error.text), about))

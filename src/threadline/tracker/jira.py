@@ -164,7 +164,7 @@ class Jira:
         there = next((name for name in moves if name.casefold() == wanted), None)
         if there is None:
             reachable = ", ".join(sorted(moves)) or "no other status, at least not by this account"
-            raise Permanent(f"{ticket.key} is in {ticket.status}, and can be moved to: {reachable}.")
+            raise Permanent(f"{ticket.key} has the status {ticket.status}, and can be moved to: {reachable}.")
         self._wire.transition_issue(key, moves[there])
         return replace(ticket, status=there)
 

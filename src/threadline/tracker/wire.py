@@ -32,7 +32,7 @@ class Wire(JIRA):
             logging=False,  # the client would log answers that it cannot read as a whole
         )
         self.deploymentType = "Cloud"
-        self._session.hooks["response"].append(_refuse_pages)
+        self._session.hooks["response"].append(_refuse_what_is_no_data)
 
     @property
     def _fields_cache(self) -> dict[str, str]:
@@ -69,6 +69,14 @@ def _listed(properties: Mapping[str, Any]) -> list[Json]:
     return [{"key": key, "value": value} for key, value in properties.items()]
 
 
-def _refuse_pages(response: Response, *_: Any, **__: Any) -> None:
-    if response.status_code == 200 and "html" in response.headers.get("Content-Type", ""):
-        raise PageForPeople
+def _refuse_what_is_no_data(response: Response, *_: Any, **__: Any) -> None:
+    """Looked at here, since the client writes an answer that it cannot read into the log as a whole.
+
+    Raises:
+        PageForPeople: HTML came.
+        ValueError: it is no JSON.
+    """
+    if 200 <= response.status_code < 300 and response.content:
+        if "html" in response.headers.get("Content-Type", ""):
+            raise PageForPeople
+        response.json()

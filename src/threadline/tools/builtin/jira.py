@@ -23,6 +23,10 @@ _LONGEST_TEXT = 30_000
 class Tracker(Protocol):
     """Where the tickets are. Its methods raise `Permanent` and `Transient` with sentences for people."""
 
+    async def account(self) -> str:
+        """Under which name it acts there."""
+        ...
+
     async def search(self, query: TicketQuery, limit: int) -> Sequence[Ticket]: ...
 
     async def ticket(self, key: str) -> TicketDetails: ...
