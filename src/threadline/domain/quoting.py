@@ -6,7 +6,7 @@ from threadline.domain.redaction import redact
 
 LONGEST = 300
 """Characters; what is longer is a page or a dump."""
-_PLACE = re.compile(r"[/\\@]|\w\.\w|\w:\d|[{}<>]")
+_PLACE = re.compile(r"[/\\@]|\w\.\w|\w:\d|[{}<>]|localhost", re.IGNORECASE)
 """The signs of an address, a path, a host, a mail address, or of a program's own form."""
 
 
