@@ -38,6 +38,13 @@ _MODEL = (
     *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "THREADLINE_INVESTIGATOR_MODEL", "THREADLINE_AGENT_SLOTS"),
     *("THREADLINE_QUERY_DATABASES", "THREADLINE_QUERY_VIEWS", "THREADLINE_LOKI_URL", "THREADLINE_LOKI_SELECTOR"),
 )
+_REMOTE = (
+    *("THREADLINE_JIRA_URL", "THREADLINE_JIRA_EMAIL", "THREADLINE_JIRA_TOKEN"),
+    *("THREADLINE_GITHUB_REPOSITORY", "THREADLINE_GITHUB_TOKEN", "THREADLINE_GITHUB_API_URL"),
+)
+"""The services behind toolsets."""
+SERVICES = ("THREADLINE_JIRA_", "THREADLINE_GITHUB_")
+"""How the names of one service's settings begin."""
 _OPENAI = (
     *("OPENAI_API_KEY", "OPENAI_BASE_URL", "THREADLINE_OPENAI_MODEL", "THREADLINE_OPENAI_API"),
     *("THREADLINE_OPENAI_TIMEOUT", "THREADLINE_OPENAI_PRICES"),
@@ -50,7 +57,10 @@ _TALK = (
 
 GATEWAY = (*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "DATABASE_URL")
 _WORKER = ("THREADLINE_CACHED_WORKFLOWS", "DATABASE_URL", "GITHUB_TOKEN", "GITHUB_API_URL")
-CORE = (*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, *_LIMITS, *_CODE, *_DEPLOYMENT, *_OPENAI, *_TALK, *_WORKER)
+CORE = (
+    *(*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, *_LIMITS, *_CODE, *_DEPLOYMENT),
+    *(*_OPENAI, *_TALK, *_REMOTE, *_WORKER),
+)
 AGENTS = (*TEMPORAL, *_KEYS, *_LOG, *_CODE, *_MODEL, "THREADLINE_AGENT_DATABASE_URL")
 """No Slack token, no push credential, no owner of the database: what an agent cannot reach it cannot leak."""
 
@@ -59,6 +69,11 @@ CODEC = (*_KEYS, *_LOG, "THREADLINE_CODEC_TOKEN", "THREADLINE_CODEC_ORIGINS")
 
 COMMANDS = tuple(dict.fromkeys((*GATEWAY, *CORE, *AGENTS)))
 """For the commands that look into a running stack: `cases`, `doctor`, `replay`."""
+
+
+def without_a_service(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Of `SERVICES`, those that the caller's environment does not name; one that it names in part is the caller's."""
+    return tuple(prefix for prefix in SERVICES if not any(name.startswith(prefix) for name in given if given[name]))
 
 
 def pick(source: Mapping[str, str], *names: Iterable[str]) -> dict[str, str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import structlog
 
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.domain.limits import RateExceeded
 from threadline.tools import arguments, policies
 from threadline.tools.access import Allowed
-from threadline.tools.calls import Run
+from threadline.tools.calls import Run, is_soon
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import ExecutionLog, audited, intended
 from threadline.tools.registry import Registry, SideEffect, Success, Tool
@@ -55,7 +55,8 @@ def performing(registry: Registry) -> Run:
     """The tool itself; whatever it raises becomes a result.
 
     Raises:
-        Transient: as the tool did, if the caller will try again and nothing can come to be done twice by it.
+        Transient: as the tool did, if the caller will try again, need not wait long for it, and nothing can come to be
+            done twice by it.
     """
 
     async def perform(call: ToolCall, context: ToolContext) -> ToolResult:
@@ -66,7 +67,7 @@ def performing(registry: Registry) -> Run:
             given = arguments.read(tool.parameters, tool.schema, call.arguments)
             answer = await tool.call(context, given)
         except Transient as fault:
-            if context.retries_left > 0 and (not tool.mutating or tool.look_up):
+            if context.retries_left > 0 and is_soon(fault) and (not tool.mutating or tool.look_up):
                 raise
             return _unavailable(tool, fault)
         except RateExceeded as often:
@@ -130,7 +131,7 @@ def _changes_something(registry: Registry, call: ToolCall) -> bool:
 
 
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
-    if tool.mutating:
+    if tool.mutating and not isinstance(fault, Undone):
         return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
     wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
     return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)
