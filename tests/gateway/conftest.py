@@ -85,7 +85,7 @@ def gate() -> Gate:
 class KnownThreads(ThreadLookup):
     """The cases of developers' threads by the thread's `ts`; can be told to fail or to take its time.
 
-    `talks` are the threads of conversations, by the `ts` of each message in them.
+    `talks` are the threads of conversations, by the `ts` of each message in them; the next `refusals` reads fail.
     """
 
     def __init__(self) -> None:
@@ -93,6 +93,7 @@ class KnownThreads(ThreadLookup):
         self.talks: dict[str, Thread] = {}
         self.fails = False
         self.hangs = False
+        self.refusals = 0
 
     async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
         await self._trouble()
@@ -107,7 +108,8 @@ class KnownThreads(ThreadLookup):
         return self.talks.get(ts)
 
     async def _trouble(self) -> None:
-        if self.fails:
+        if self.fails or self.refusals:
+            self.refusals = max(0, self.refusals - 1)
             raise ConnectionRefusedError("the database is away")
         if self.hangs:
             await asyncio.Event().wait()
