@@ -24,6 +24,9 @@ SCOPES = frozenset(
         "files:read",
         "groups:history",
         "groups:read",
+        "im:history",
+        "mpim:history",
+        "reactions:read",
         "reactions:write",
         "users:read",
     }
