@@ -191,7 +191,10 @@ async def test_a_status_belongs_to_a_threads_root_in_a_channel_with_the_bot(
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     reply = slack.workspace.post(GENERAL, BOT_USER, "hi", thread_ts=root, bot_id=BOT_ID).ts
-    status = {"channel_id": GENERAL, "status": "is thinking"}
-    assert await refusal(client.assistant_threads_setStatus(thread_ts=reply, **status)) == "invalid_thread_ts"
+
+    def shows(thread_ts: str) -> Any:
+        return client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=thread_ts, status="is thinking")
+
+    assert await refusal(shows(reply)) == "invalid_thread_ts"
     slack.workspace.leave(GENERAL, BOT_USER)
-    assert await refusal(client.assistant_threads_setStatus(thread_ts=root, **status)) == "channel_not_found"
+    assert await refusal(shows(root)) == "channel_not_found"

@@ -108,11 +108,13 @@ GOES_ON = [
 ]
 
 
+@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("text", STOPS)
 def test_a_whole_word_to_stop_stops(text: str) -> None:
     assert is_stop(text)
 
 
+@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("text", [*GOES_ON, *THANKS, "never mind the first log, here is a better one"])
 def test_anything_else_goes_on(text: str) -> None:
     assert not is_stop(text)

@@ -57,6 +57,7 @@ async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Cli
     assert described.typed_search_attributes[CASE_CHANNEL] == "C_ELSE"
 
 
+@pytest.mark.promise("intake:talk:followed")
 async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -100,6 +101,7 @@ async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client
     assert not await exists(temporal, Thread(thread.team, thread.channel, "2.0"))
 
 
+@pytest.mark.promise("intake:talk:followed")
 async def test_a_word_that_follows_a_mention_is_kept_before_the_mention_is_stored(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -127,6 +129,7 @@ async def test_a_conversation_that_ended_and_was_never_stored_is_followed_by_nob
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
 
 
+@pytest.mark.promise("intake:talk:stop")
 async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -140,6 +143,7 @@ async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
     assert await accepted(handle) == [("incoming_message", stop.message)]
 
 
+@pytest.mark.promise("intake:talk:database-away")
 @pytest.mark.parametrize("trouble", [failing, hanging])
 async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
@@ -158,6 +162,7 @@ async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "talk_reply"
 
 
+@pytest.mark.promise("intake:talk:database-away")
 @pytest.mark.parametrize("trouble", [failing, hanging])
 async def test_a_mention_needs_no_database(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
@@ -174,7 +179,8 @@ async def test_an_absent_temporal_is_an_error_whether_the_thread_is_known_or_not
     known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
     threads.talks[known.ts] = known
     dispatcher = Dispatcher(absent_temporal, threads)
-    for route in (Addressed(known, said(known)), *(Overheard(each, said(each, "2.0")) for each in (known, unknown))):
+    routes: list[Addressed | Overheard] = [Overheard(each, said(each, "2.0")) for each in (known, unknown)]
+    for route in [Addressed(known, said(known)), *routes]:
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="Temporal did not accept"):
                 await dispatcher.dispatch(route)

@@ -74,6 +74,7 @@ async def test_a_direct_message_needs_no_mention(floor: Floor) -> None:
     assert await floor.counts() == {"talk": 1, "stop": 1}
 
 
+@pytest.mark.promise("intake:talk:stop")
 async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     workspace = floor.sandbox.workspace
@@ -94,6 +95,7 @@ async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floo
     assert float(first.ts) > float(answer.ts)
 
 
+@pytest.mark.promise("intake:talk:database-away")
 async def test_a_reply_comes_again_until_the_database_says_whose_it_is(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, "lunch?")
     threads.talks[thread.ts] = thread

@@ -55,16 +55,16 @@ ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
 """A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
 _BATCH = text("""
 WITH due AS (
-    SELECT f.*, m.channel IS NULL AS elsewhere, m.installed_at, t.bug_id, v.id AS talk, v.created_at
+    SELECT f.*, m.channel IS NULL AS elsewhere, m.installed_at, t.bug_id, v.id AS talk
     FROM followed_threads f
     LEFT JOIN channel_marks m ON m.channel = f.channel
     LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
-    LEFT JOIN conversations v ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts
+    LEFT JOIN conversations v
+        ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
     WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
 ), first AS (SELECT * FROM due ORDER BY elsewhere, active_at, channel, thread_ts LIMIT :count)
 SELECT d.channel, d.thread_ts, d.shown, coalesce(d.bug_id, '') AS bug_id, coalesce(c.reporter_id, '') AS reporter_id,
-       least(d.installed_at, extract(epoch FROM c.created_at) - 900,
-             coalesce(said.since, extract(epoch FROM d.created_at)) - 900) AS floor, said.since
+       least(d.installed_at, extract(epoch FROM c.created_at) - 900, said.since - 900) AS floor, said.since
 FROM due d LEFT JOIN cases c ON c.bug_id = d.bug_id
 LEFT JOIN LATERAL (SELECT min(s.said_at) AS since FROM conversation_messages s WHERE s.conversation_id = d.talk) said
     ON true
@@ -81,14 +81,17 @@ come last: a case waits for none of them.
 _COUNT = text("""
 SELECT count(*) FROM followed_threads f
 LEFT JOIN channel_marks m ON m.channel = f.channel
-LEFT JOIN conversations v ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts
+LEFT JOIN conversations v
+    ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
 WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
 """)
 _UNFOLLOW = text("""
 DELETE FROM followed_threads f
 WHERE f.channel <> ALL(:channels)
-  AND NOT EXISTS (SELECT FROM conversations v WHERE v.channel = f.channel AND v.thread_ts = f.thread_ts)
+  AND NOT EXISTS (
+      SELECT FROM conversations v WHERE v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0)
 """)
+"""A conversation's thread is followed wherever it is."""
 _RESENT = text("""
 INSERT INTO resent_messages AS r (message_id, times) SELECT unnest(CAST(:ids AS text[])), 1
 ON CONFLICT (message_id) DO UPDATE SET times = r.times + 1, last_at = now()

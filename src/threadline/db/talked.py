@@ -14,7 +14,7 @@ _FOLLOW = text("""
 INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, seen_at, due)
 SELECT v.channel, v.thread_ts, v.thread_ts::numeric, extract(epoch FROM v.last_at), '', 0, true
 FROM conversations v
-WHERE v.team = :team AND v.last_at > to_timestamp(:since) AND v.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
+WHERE v.team = :team AND v.stored > 0 AND v.last_at > to_timestamp(:since) AND v.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
 ON CONFLICT (channel, thread_ts) DO UPDATE SET
     active_at = greatest(f.active_at, excluded.active_at), due = f.due OR excluded.active_at > f.compared_at
 WHERE f.active_at < excluded.active_at OR NOT f.due AND excluded.active_at > f.compared_at
@@ -23,7 +23,8 @@ WHERE f.active_at < excluded.active_at OR NOT f.due AND excluded.active_at > f.c
 _CHOOSE = text("""
 UPDATE followed_threads f SET due = true
 FROM (SELECT o.channel, o.thread_ts FROM followed_threads o
-      JOIN conversations v ON v.team = :team AND v.channel = o.channel AND v.thread_ts = o.thread_ts
+      JOIN conversations v
+          ON v.team = :team AND v.channel = o.channel AND v.thread_ts = o.thread_ts AND v.stored > 0
       WHERE o.active_at > :active_since AND NOT o.due
       ORDER BY CASE WHEN :newest THEN -o.active_at ELSE o.compared_at END LIMIT :count) chosen
 WHERE f.channel = chosen.channel AND f.thread_ts = chosen.thread_ts
