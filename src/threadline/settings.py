@@ -154,7 +154,8 @@ class SlackSettings(_Section):
 class ChannelSettings(_Section):
     """Channel ids, such as `C0123456789`; escalations go to the summaries channel when they have none.
 
-    In the channels of `external_people`, guests and people of other companies count like others.
+    In the channels of `external_people`, guests and people of other companies count like others. In those of
+    `conversation_channels`, mentions that Slack gave up delivering are looked for.
     """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
@@ -163,6 +164,13 @@ class ChannelSettings(_Section):
     summaries_channel: Channel
     escalation_channel: Channel | Literal[""] = ""
     external_people: Channels = ()
+    conversation_channels: Channels = ()
+
+    @model_validator(mode="after")
+    def _conversations_are_apart(self) -> Self:
+        if set(self.conversation_channels) & {self.reports_channel, self.summaries_channel, self.escalation}:
+            raise ValueError("a channel of cases is no channel of conversations: leave it out of the latter")
+        return self
 
     @model_validator(mode="after")
     def _reports_are_apart(self) -> Self:

@@ -62,9 +62,12 @@ def test_the_manifest_has_the_scopes_that_doctor_asks_for_and_the_events_that_ar
     manifest = yaml.safe_load((DEPLOY / "slack" / "manifest.yaml").read_text(encoding="utf-8"))
     assert set(manifest["oauth_config"]["scopes"]["bot"]) == SCOPES
     events = manifest["settings"]["event_subscriptions"]["bot_events"]
-    assert {event.partition(".")[0] for event in events} == {"message"}
+    assert {event.partition(".")[0] for event in events} == {"message", "reaction_added"}
+    assert "reactions:read" in SCOPES
     # A channel's messages come to an app that may read the history of that kind of channel, and to no other.
     assert {f"{kind}:history" for event in events for _, _, kind in [event.partition(".")] if kind} <= SCOPES
+    home = manifest["features"]["app_home"]
+    assert (home["messages_tab_enabled"], home["messages_tab_read_only_enabled"]) == (True, False)
     assert manifest["settings"]["socket_mode_enabled"] is True
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.domain.phrases import is_close, is_thanks, is_wordless
+from threadline.domain.phrases import STOP_SIGNS, is_close, is_stop, is_thanks, is_wordless
 
 CLOSES = [
     "never mind",
@@ -66,3 +66,55 @@ def test_thanks_with_more_to_say_is_no_thanks(text: str) -> None:
 def test_a_message_of_emoji_alone_has_no_words(text: str) -> None:
     assert is_wordless(text)
     assert not is_wordless(f"{text} it is back")
+
+
+STOPS = [
+    "stop",
+    "Stop!",
+    "STOP STOP",
+    "stop it",
+    "stop please",
+    "please stop now",
+    "no, wait, stop that!!",
+    "ok stop :pray:",
+    "stop working",
+    "stop everything right now",
+    "cancel that",
+    "cancel",
+    "halt",
+    "abort",
+    "<@U0BOT> stop",
+    "🛑",
+    "⛔️ !",
+    *(f":{name}:" for name in STOP_SIGNS),
+]
+GOES_ON = [
+    "",
+    "🙂",
+    ":eyes:",
+    "<@U0BOT>",
+    "don't stop",
+    "do not stop",
+    "stop the build",
+    "when does it stop?",
+    "is it a full stop",
+    "cancel it",
+    "cancel my appointment",
+    "cancel that appointment",
+    "stop, and then create three items",
+    "unstoppable",
+    ":no_entry_sign:",
+    "🛑 at the crossing",
+]
+
+
+@pytest.mark.promise("intake:talk:stop")
+@pytest.mark.parametrize("text", STOPS)
+def test_a_whole_word_to_stop_stops(text: str) -> None:
+    assert is_stop(text)
+
+
+@pytest.mark.promise("intake:talk:stop")
+@pytest.mark.parametrize("text", [*GOES_ON, *THANKS, "never mind the first log, here is a better one"])
+def test_anything_else_goes_on(text: str) -> None:
+    assert not is_stop(text)

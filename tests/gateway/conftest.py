@@ -83,19 +83,36 @@ def gate() -> Gate:
 
 
 class KnownThreads(ThreadLookup):
-    """The cases of developers' threads by the thread's `ts`; can be told to fail or to take its time."""
+    """The cases of developers' threads by the thread's `ts`; can be told to fail or to take its time.
+
+    `talks` are the threads of conversations, by the `ts` of each message in them; the next `refusals` reads fail.
+    """
 
     def __init__(self) -> None:
         self.cases: dict[str, Thread] = {}
+        self.talks: dict[str, Thread] = {}
         self.fails = False
         self.hangs = False
+        self.refusals = 0
 
     async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
-        if self.fails:
+        await self._trouble()
+        return self.cases.get(thread_ts)
+
+    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
+        await self._trouble()
+        return Thread(team, channel, thread_ts) in self.talks.values()
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        await self._trouble()
+        return self.talks.get(ts)
+
+    async def _trouble(self) -> None:
+        if self.fails or self.refusals:
+            self.refusals = max(0, self.refusals - 1)
             raise ConnectionRefusedError("the database is away")
         if self.hangs:
             await asyncio.Event().wait()
-        return self.cases.get(thread_ts)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from threadline.gateway.events import (
     Route,
     RoutingConfig,
     Start,
+    StopSign,
     route,
 )
 
@@ -137,7 +138,8 @@ def test_what_people_do_in_a_case_reaches_it(event: Json, kind: Kind, message_ki
 
 
 IGNORED: list[tuple[str, Json, IgnoreReason]] = [
-    ("a reaction", {"type": "reaction_added", "user": REPORTER}, IgnoreReason.NOT_A_MESSAGE),
+    ("a reaction", {"type": "reaction_added", "user": REPORTER}, IgnoreReason.REACTION),
+    ("a reaction that is taken away", {"type": "reaction_removed", "user": REPORTER}, IgnoreReason.NOT_A_MESSAGE),
     ("nothing", {}, IgnoreReason.NOT_A_MESSAGE),
     ("our own post", said(user=BOT), IgnoreReason.OWN_MESSAGE),
     ("our own post by bot id", said(user="U_X", bot_id="B_BOT"), IgnoreReason.OWN_MESSAGE),
@@ -159,7 +161,6 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("an unfurled link", edit(said(attachments=[{"text": "page"}]), said()), IgnoreReason.UNFURL),
     ("an unfurled link in rich text", edit(said(blocks=rich(section(words("x")))), said()), IgnoreReason.UNFURL),
     ("another channel", said(channel="C_ELSE"), IgnoreReason.OTHER_CHANNEL),
-    ("a direct message", said(channel="D_1"), IgnoreReason.OTHER_CHANNEL),
     ("a third party", reply(user=OTHER), IgnoreReason.THIRD_PARTY),
     ("a third party closes", reply(user=OTHER, text="never mind"), IgnoreReason.THIRD_PARTY),
     ("a third party's edit", edit(reply(user=OTHER, text="b"), reply(user=OTHER)), IgnoreReason.THIRD_PARTY),
@@ -309,13 +310,20 @@ slack_shaped: st.SearchStrategy[Json] = st.deferred(
     lambda: st.fixed_dictionaries(
         {},
         optional={
-            "type": st.sampled_from(["message", "app_mention"]) | json_values,
+            "type": st.sampled_from(["message", "app_mention", "reaction_added"]) | json_values,
             "subtype": st.sampled_from(["message_changed", "message_deleted", "file_share", "tombstone"]) | json_values,
-            "channel": st.sampled_from([REPORTS, SUMMARIES]) | json_values,
+            "channel": st.sampled_from([REPORTS, SUMMARIES, "C_ELSE", "D_1"]) | json_values,
+            "channel_type": st.sampled_from(["channel", "group", "mpim", "im"]) | json_values,
             "user": st.just(REPORTER) | json_values,
             "ts": st.just(ROOT) | json_values,
-            "thread_ts": json_values,
-            "text": json_values,
+            "thread_ts": st.just(LATER) | json_values,
+            "text": st.sampled_from([f"<@{BOT}> stop", "stop", f"<@{BOT}|bot> <@U9>"]) | json_values,
+            "reaction": st.sampled_from(["octagonal_sign", "eyes"]) | json_values,
+            "item": st.fixed_dictionaries(
+                {}, optional={"channel": st.just("C_ELSE") | json_values, "ts": st.just(ROOT) | json_values}
+            )
+            | json_values,
+            "event_ts": st.just(EDITED) | json_values,
             "edited": json_values,
             "files": st.lists(st.dictionaries(st.sampled_from(["id", "name", "size"]), json_values)) | json_values,
             "attachments": json_values,
@@ -355,4 +363,6 @@ def test_any_message_that_is_taken_can_be_read_back_from_the_wire(event: Json) -
     found = routed(event)
 
     if not isinstance(found, Ignored):
+        place = found.place if isinstance(found, StopSign) else found.thread
+        assert all((place.team, place.channel, place.ts))
         assert parse([{**vars(found.message), "files": [vars(f) for f in found.message.files]}]) == found.message

@@ -49,6 +49,19 @@ CATCH_UP = Area(
             "matter.",
         ),
         Promise(
+            "catch-up:talk:missed",
+            "What was missed in the thread of a conversation that was alive in the last 30 days is found, corrections "
+            "among it; a missed mention in the channels of THREADLINE_CONVERSATION_CHANNELS.",
+            "a comparison of each conversation with what is stored of it (`db/talked.py`, `activities/memories.py`).",
+            (
+                "A conversation in which nothing else was stored is compared when its turn comes, 20 a look, and 500 "
+                "at a deep look: the last active.",
+                "A mention that was missed in another channel is found by nobody, until it is made again.",
+                "What was said in a thread before the first word that is stored, or that mentions the bot, is not "
+                "looked for.",
+            ),
+        ),
+        Promise(
             "catch-up:installation:nothing-older",
             "Nothing that was written before the installation starts a case.",
             "a mark for each channel, made when a gateway or a core worker first follows it, and anew when it "

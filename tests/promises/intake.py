@@ -89,6 +89,28 @@ INTAKE = Area(
             "`workflows/route_reply.py`).",
         ),
         Promise(
+            "intake:talk:followed",
+            "In a thread in which somebody has spoken to the bot, what is said without a mention reaches the "
+            "conversation, also while the mention is not stored yet.",
+            "one indexed read, and where it finds nothing a question to Temporal whether the conversation runs "
+            "(`gateway/dispatch.py`).",
+            ("An edit that brings a mention into a thread where nobody has spoken to the bot begins nothing.",),
+        ),
+        Promise(
+            "intake:talk:database-away",
+            "While the database does not say whether a thread is a conversation's, an event of that thread is not "
+            "acknowledged, and comes again; a mention and a direct message need no database.",
+            "a refusal within a second instead of a guess (`gateway/dispatch.py`).",
+        ),
+        Promise(
+            "intake:talk:stop",
+            "A word to stop in a conversation's thread, and a stop sign on any message of it, reach the conversation "
+            "as that.",
+            "`domain/phrases.py` for words that are the whole message, and the message's place in the database for "
+            "signs (`gateway/events.py`, `gateway/dispatch.py`).",
+            ("A stop sign that Slack gave up delivering is not found again: history does not say when it was put.",),
+        ),
+        Promise(
             "intake:routing:overtaking-reply",
             "A reply or an edit that comes before its report is part of the report's case.",
             "whoever opens a thread without its report fetches the report from Slack "

@@ -27,7 +27,7 @@ PRIVACY = Area(
         Promise(
             "privacy:redaction:before-the-signal",
             "Temporal never holds a recognised secret of a message.",
-            "the envelope, the one way from an event to a signal (`gateway/events.py`); the catch-up goes it, too.",
+            "the envelope, the one way from an event to a signal (`gateway/post.py`); the catch-up goes it, too.",
             ("Slack keeps the original.", "What stands in attached files is stored as it is."),
         ),
         Promise(

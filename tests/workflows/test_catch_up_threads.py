@@ -211,7 +211,7 @@ async def test_a_long_thread_is_alive_at_every_page(home: House, monkeypatch: py
     environment.on_heartbeat = lambda *details: beats.append(details)
     async with aiohttp.ClientSession() as session:
         history = History(Slack(make_client(identity.BOT_TOKEN, home.slack.api_url, session)))
-        comparison = Comparison(home.database, history, identity.TEAM, identity.BOT_USER, list(FOLLOWED))
+        comparison = Comparison(home.database, history, identity.TEAM, identity.BOT_USER, FOLLOWED)
         thread = DueThread(identity.REPORTS, home.thread.ts, "", "", "", Decimal(0))
         found = await environment.run(comparison.of, thread, time.time() - 60, time.time() + 60)
     assert len(found.missing) == 5

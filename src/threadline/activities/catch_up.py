@@ -1,7 +1,7 @@
 """The catch-up: what Slack has given up delivering is found in its history, and signalled as if it had arrived."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +9,7 @@ import structlog
 from temporalio import activity
 
 from threadline.activities.comparison import Comparison, Difference
+from threadline.activities.memories import calls
 from threadline.activities.missed_events import MissedEvent, Raw
 from threadline.contracts.catch_up import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
 from threadline.db.engine import Database
@@ -24,7 +25,12 @@ HandOver = Callable[[Mapping[str, Any]], Awaitable[Passed]]
 DEEP_EVERY = 86_400.0
 """Seconds: so often every active thread is compared, also when no gateway was away."""
 ROTATION = 20
-"""Threads without a sign of change that a shallow look compares: an edited reply leaves no sign on its root."""
+"""Threads without a sign of change that a shallow look compares: an edited reply leaves no sign on its root.
+
+As many of cases as of conversations.
+"""
+TALKS = 500
+"""Conversations without a sign of change that a deep look compares, the last active: ten minutes of Slack's rate."""
 BATCH = 10
 """Threads that one activity compares, with the others of their cases."""
 PATIENCE = 5
@@ -34,8 +40,9 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveCatchUpActivities(CatchUpActivities):
-    """Args: `channels` by id, with whether only threads that the bot opened count there; `team` and
-    `bot_user` are Slack's ids of the workspace and of the bot; `quiet` in seconds."""
+    """Args: `channels` of cases by id, with whether only threads that the bot opened count there; `team` and
+    `bot_user` are Slack's ids of the workspace and of the bot; `talk` are the channels whose history is read for
+    mentions; `quiet` in seconds."""
 
     def __init__(
         self,
@@ -46,6 +53,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         *,
         team: str,
         bot_user: str,
+        talk: Collection[str] = (),
         quiet: float = QUIET,
     ) -> None:
         self._database = database
@@ -55,17 +63,16 @@ class LiveCatchUpActivities(CatchUpActivities):
         self._team = team
         self._bot_user = bot_user
         self._quiet = quiet
-        self._comparison = Comparison(
-            database, history, team, bot_user, [channel for channel, by_bot in channels.items() if by_bot]
-        )
+        self._talk = tuple(talk)
+        self._comparison = Comparison(database, history, team, bot_user, channels)
 
     @activity.defn
     async def begin_look(self, deep: bool) -> LookPlan:
         now = time.time()
         async with self._database.begin() as work:
-            await work.followed.install(list(self._channels), now)
+            await work.followed.install([*self._channels, *self._talk], now)
             await work.followed.forget(now - 2 * LOOK_BACK)
-            marks = [mark for mark in await work.followed.marks() if mark.channel in self._channels]
+            marks = await work.followed.marks()
             roots = {channel: await work.followed.oldest_thread(channel) for channel in self._channels}
         deep = deep or any(now - mark.deep_at > DEEP_EVERY for mark in marks if not mark.error)
         windows = []
@@ -74,6 +81,8 @@ class LiveCatchUpActivities(CatchUpActivities):
             if deep and roots[channel]:  # an old thread shows new replies on its root alone
                 oldest = min(oldest, float(Decimal(roots[channel])) - 1)
             windows.append(Window(channel, by_bot, f"{oldest:.6f}", f"{now - self._quiet:.6f}"))
+        until, back = f"{now - self._quiet:.6f}", LOOK_BACK if deep else DEEP_EVERY
+        windows += [Window(channel, False, f"{now - back:.6f}", until, talk=True) for channel in self._talk]
         return LookPlan(now, deep, self._quiet, windows)
 
     @activity.defn
@@ -91,7 +100,9 @@ class LiveCatchUpActivities(CatchUpActivities):
         return ""
 
     def _counts(self, window: Window, root: Raw) -> bool:
-        """Whether a thread that belongs to no case yet may belong to one."""
+        """Whether a thread that is nobody's business yet may be some; where people talk, a reply may hold a mention."""
+        if window.talk:
+            return bool(root.get("reply_count")) or calls(self._bot_user, root)
         if window.by_bot:
             return root.get("user") == self._bot_user and bool(root.get("metadata"))
         return not root.get("bot_id")
@@ -106,8 +117,11 @@ class LiveCatchUpActivities(CatchUpActivities):
     @activity.defn
     async def choose_threads(self, plan: LookPlan) -> int:
         async with self._database.begin() as work:
-            await work.followed.choose(plan.began - LOOK_BACK, count=None if plan.deep else ROTATION)
-            return await work.followed.count_due(plan.began)
+            since, most = plan.began - LOOK_BACK, TALKS if plan.deep else ROTATION
+            await work.followed.choose(list(self._channels), since, count=None if plan.deep else ROTATION)
+            await work.talked.follow(self._team, since)
+            await work.talked.choose(self._team, since, count=most, newest=plan.deep)
+            return await work.followed.count_due(self._team, plan.began)
 
     @activity.defn
     async def compare_threads(self, plan: LookPlan) -> Compared:
@@ -117,7 +131,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         for threads in _by_case(batch):
             sent += await self._compare_case(threads, plan)
         async with self._database.begin() as work:
-            return Compared(await work.followed.count_due(plan.began), sent)
+            return Compared(await work.followed.count_due(self._team, plan.began), sent)
 
     async def _compare_case(self, threads: Sequence[DueThread], plan: LookPlan) -> int:
         """Compare what belongs together and signal what is missing in it; what was done is noted at once."""
@@ -127,7 +141,10 @@ class LiveCatchUpActivities(CatchUpActivities):
             try:
                 found[thread] = await self._comparison.of(thread, plan.began - LOOK_BACK, plan.began - plan.quiet)
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the others from being looked at
-                await self._leave_out([thread], plan, error)
+                if isinstance(error, Permanent) and self._comparison.is_talk(thread):
+                    found[thread] = self._out_of_reach(thread, error)
+                else:
+                    await self._leave_out([thread], plan, error)
         try:
             sent = await self._send([event for difference in found.values() for event in difference.missing])
         except Exception as error:  # noqa: BLE001 - the same
@@ -137,6 +154,11 @@ class LiveCatchUpActivities(CatchUpActivities):
             for thread, difference in found.items():
                 await work.followed.compared(thread, plan.began, again=difference.young)
         return sent
+
+    def _out_of_reach(self, thread: DueThread, error: Permanent) -> Difference:
+        """People take the bot out of channels: what it talked about there is no trouble of the house's."""
+        _log.info("conversation_out_of_reach", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
+        return Difference([])
 
     async def _leave_out(self, threads: Iterable[DueThread], plan: LookPlan, error: Exception) -> None:
         """Note what stands in the way of a thread, when it is the thread's own trouble; until that is known, raise."""

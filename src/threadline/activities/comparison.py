@@ -1,17 +1,18 @@
 """One thread as Slack shows it against the same thread as it is stored: what nobody has told us of."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from temporalio import activity
 
 from threadline.activities import missed_events
+from threadline.activities.memories import CaseMemory, Memory, TalkMemory
 from threadline.activities.missed_events import MissedEvent, Raw
 from threadline.db.conversation import StoredMessage
 from threadline.db.engine import Database
 from threadline.db.followed import DueThread
-from threadline.domain import addressing, messages, rich_text
+from threadline.domain import addressing, messages
 from threadline.domain.redaction import redact
 from threadline.slack.history import History
 
@@ -29,6 +30,7 @@ class _Sides:
     """Both sides of one thread; `author` is who wrote its root, as far as anybody knows."""
 
     thread: DueThread
+    memory: Memory
     shown: list[Raw]
     stored: Mapping[str, StoredMessage]
     author: str
@@ -40,47 +42,51 @@ class Comparison:
     Args:
         team: the workspace's id.
         bot_user: our own user's id.
-        by_bot: channels where the threads of cases have a root of ours, also when it is gone.
+        channels: those of cases, with whether their threads there have a root of ours, also when it is gone. In any
+            other channel a thread is a conversation, or may become one.
     """
 
-    def __init__(self, database: Database, history: History, team: str, bot_user: str, by_bot: Collection[str]) -> None:
+    def __init__(
+        self, database: Database, history: History, team: str, bot_user: str, channels: Mapping[str, bool]
+    ) -> None:
         self._database = database
         self._history = history
         self._team = team
         self._bot_user = bot_user
-        self._by_bot = by_bot
+        self._channels = channels
+
+    def is_talk(self, thread: DueThread) -> bool:
+        return thread.channel not in self._channels
 
     async def of(self, thread: DueThread, oldest: float, latest: float) -> Difference:
         """Compare what was said, edited and deleted between two moments, in seconds since 1970."""
         floor, end = max(thread.floor, Decimal(f"{oldest:.6f}")), Decimal(f"{latest:.6f}")
-        said = await self._said(thread, floor, end)  # before Slack is asked: what is stored meanwhile is not gone
+        memory = self._memory(thread)
+        async with self._database.begin() as work:  # before Slack is asked: what is stored meanwhile is not gone
+            said = await memory.said_in(work, floor, end)
         listed = await self._listed(thread, thread.thread_ts, floor)
-        shown = [message for message in listed if floor < Decimal(message["ts"]) < end]
-        sides = await self._sides(thread, listed, shown)
+        shown = memory.concerns([message for message in listed if floor < Decimal(message["ts"]) < end])
+        sides = await self._sides(thread, memory, listed, shown)
         missing = [event for message in shown if (event := self._told(sides, message, end))]
-        missing += [self._deletion(sides, message) for message in await self._gone(thread, said, listed)]
+        missing += [self._deletion(sides, message) for message in await self._gone(sides, said, listed)]
         young = any(Decimal(message["ts"]) >= end or _edited(message) >= end for message in listed)
         return Difference(missing, young)
 
-    async def _sides(self, thread: DueThread, listed: list[Raw], shown: list[Raw]) -> _Sides:
-        ids = [self._id(thread, message) for message in shown]
-        stored: dict[str, StoredMessage] = {}
-        if thread.bug_id and ids:
-            async with self._database.begin() as work:
-                stored = await work.conversation.stored(thread.bug_id, ids)
+    def _memory(self, thread: DueThread) -> Memory:
+        if self.is_talk(thread):
+            return TalkMemory(thread, self._team, self._bot_user)
+        return CaseMemory(thread, self._team)
+
+    async def _sides(self, thread: DueThread, memory: Memory, listed: list[Raw], shown: list[Raw]) -> _Sides:
+        async with self._database.begin() as work:
+            stored = await memory.stored(work, [self._id(thread, message) for message in shown])
         root = next((message for message in listed if message["ts"] == thread.thread_ts), {})
         gone = not root or root.get("subtype") == "tombstone"
-        return _Sides(thread, shown, stored, self._author(thread) if gone else str(root.get("user") or ""))
+        return _Sides(thread, memory, shown, stored, self._author(thread) if gone else str(root.get("user") or ""))
 
     def _author(self, thread: DueThread) -> str:
         """Who wrote a root that is gone."""
-        return self._bot_user if thread.bug_id and thread.channel in self._by_bot else thread.reporter_id
-
-    async def _said(self, thread: DueThread, floor: Decimal, end: Decimal) -> list[StoredMessage]:
-        if not thread.bug_id:
-            return []
-        async with self._database.begin() as work:
-            return await work.conversation.said_in(thread.bug_id, self._team, thread.channel, floor, end)
+        return self._bot_user if thread.bug_id and self._channels.get(thread.channel) else thread.reporter_id
 
     async def _listed(self, thread: DueThread, root: str, floor: Decimal) -> list[Raw]:
         listed = []
@@ -91,7 +97,7 @@ class Comparison:
 
     def _told(self, sides: _Sides, message: Raw, end: Decimal) -> MissedEvent | None:
         thread, identity = sides.thread, self._id(sides.thread, message)
-        if message.get("subtype") == "tombstone" or not (sides.author or thread.bug_id):
+        if message.get("subtype") == "tombstone" or not (sides.author or sides.memory.placed):
             return None  # under a deleted root without a case nobody knows whose thread it is
         author = sides.author or self._bot_user
         before = sides.stored.get(identity)
@@ -101,21 +107,21 @@ class Comparison:
         if not 0 < version < end or before.sender_type == messages.BOT:
             return None
         edit = addressing.edit_id(self._team, thread.channel, str(message["ts"]), str(message["edited"]["ts"]))
-        if edit in sides.stored or _kept(rich_text.text_of(message)) == _kept(before.message_text):
+        if edit in sides.stored or _kept(sides.memory.text(message)) == _kept(before.message_text):
             return None
         return missed_events.edited(self._team, thread.channel, message, author, edit, before)
 
-    async def _gone(self, thread: DueThread, said: list[StoredMessage], listed: list[Raw]) -> list[StoredMessage]:
+    async def _gone(self, sides: _Sides, said: list[StoredMessage], listed: list[Raw]) -> list[StoredMessage]:
         """What is stored and not there any more. A case may have more threads in this channel, known to us or not."""
         there = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
         gone = [message for message in said if message.slack_ts not in there]
         if not gone:
             return []
         async with self._database.begin() as work:
-            others = await work.threads.others(thread.bug_id, thread.channel, thread.thread_ts)
+            others = await sides.memory.others(work)
         for root in others:
             since = min(Decimal(message.slack_ts) for message in gone) - 1
-            elsewhere = {str(message["ts"]) for message in await self._listed(thread, root, since)}
+            elsewhere = {str(message["ts"]) for message in await self._listed(sides.thread, root, since)}
             gone = [message for message in gone if message.slack_ts not in elsewhere]
             if not gone:
                 return []

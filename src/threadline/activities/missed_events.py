@@ -20,7 +20,7 @@ class MissedEvent:
 
 def posted(team: str, channel: str, message: Raw, parent_user: str, identity: str) -> MissedEvent:
     """`parent_user`: who wrote the thread's root; it counts for replies alone."""
-    event = {**_with_parent(message, parent_user), "type": "message", "channel": channel}
+    event = {**_with_parent(message, parent_user), "type": "message", **_place(channel)}
     return MissedEvent(identity, (str(message["ts"]), ""), _body(team, event))
 
 
@@ -32,7 +32,7 @@ def edited(
     event = {
         "type": "message",
         "subtype": "message_changed",
-        "channel": channel,
+        **_place(channel),
         "ts": version,
         "message": _with_parent(message, parent_user),
         "previous_message": {"text": before.message_text, "ts": before.slack_ts},
@@ -46,11 +46,16 @@ def deleted(team: str, gone: StoredMessage, root: str, parent_user: str, identit
     event = {
         "type": "message",
         "subtype": "message_deleted",
-        "channel": gone.channel,
+        **_place(gone.channel),
         "deleted_ts": gone.slack_ts,
         "previous_message": previous,
     }
     return MissedEvent(identity, ("deleted", gone.slack_ts), _body(team, event))
+
+
+def _place(channel: str) -> Mapping[str, str]:
+    """A direct message is one by its channel's type, which history does not name; its id begins with a D."""
+    return {"channel": channel, **({"channel_type": "im"} if channel.startswith("D") else {})}
 
 
 def _with_parent(message: Raw, parent_user: str) -> dict[str, Any]:

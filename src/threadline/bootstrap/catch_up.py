@@ -43,8 +43,13 @@ _SHOWN = 5
 _log = structlog.get_logger(__name__)
 
 
-def followed_channels(channels: ChannelSettings) -> dict[str, bool]:
-    """The channels whose history is compared, with whether only threads that the bot opened count there."""
+def followed_channels(channels: ChannelSettings) -> list[str]:
+    """The channels whose history is read."""
+    return [*case_channels(channels), *channels.conversation_channels]
+
+
+def case_channels(channels: ChannelSettings) -> dict[str, bool]:
+    """The channels of cases, with whether only threads that the bot opened count there."""
     by_bot = dict.fromkeys((channels.summaries_channel, channels.escalation), True)
     return {channels.reports_channel: False, **by_bot}
 
@@ -53,7 +58,7 @@ async def mark_installation(database: Database, channels: ChannelSettings) -> No
     """Remember when each channel was first followed. Without a database the gateway serves all the same."""
     try:
         async with database.begin() as work:
-            await work.followed.install(list(followed_channels(channels)), time.time())
+            await work.followed.install(followed_channels(channels), time.time())
     except (Permanent, Transient) as error:
         _log.warning("installation_not_marked", reason=str(error), next="the core worker does it when it starts")
 
@@ -74,9 +79,10 @@ def live_catch_up(
         database,
         History(slack),
         Handover(routing, dispatcher).pass_on,
-        followed_channels(channels),
+        case_channels(channels),
         team=str(identity["team_id"]),
         bot_user=routing.bot_user_id,
+        talk=channels.conversation_channels,
     )
 
 

@@ -24,6 +24,9 @@ SCOPES = frozenset(
         "files:read",
         "groups:history",
         "groups:read",
+        "im:history",
+        "mpim:history",
+        "reactions:read",
         "reactions:write",
         "users:read",
     }
@@ -135,5 +138,12 @@ async def _channels() -> str:
                 raise Permanent(
                     f"#{about.get('name')} ({variable}) is shared with another company: take one that is not, "
                     "or name it in THREADLINE_EXTERNAL_PEOPLE if those people may take part."
+                )
+        for channel in channels.conversation_channels:
+            async with calling(channel):
+                about = (await web.conversations_info(channel=channel))["channel"]
+            if not about.get("is_member"):
+                raise Permanent(
+                    f"The bot is not in #{about.get('name')} (THREADLINE_CONVERSATION_CHANNELS): invite it there."
                 )
     return "the bot is in all of them"

@@ -21,7 +21,7 @@ from threadline.slack.client import Slack, make_client
 
 
 class CaseThreads:
-    """The gateway's one read."""
+    """What the gateway reads: at most one of these for an event, by an index."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,6 +29,14 @@ class CaseThreads:
     async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
         async with self._database.begin() as work:
             return await work.threads.report_of(Thread(team, channel, thread_ts))
+
+    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
+        async with self._database.begin() as work:
+            return await work.conversations.is_followed(team, channel, thread_ts)
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        async with self._database.begin() as work:
+            return await work.conversations.thread_of_message(team, channel, ts)
 
 
 @asynccontextmanager

@@ -14,13 +14,14 @@ from temporalio import activity
 class Window:
     """A stretch of one channel's history, from `oldest` to `latest`, both exclusive: Slack timestamps.
 
-    `by_bot`: only threads that the bot opened count there.
+    `by_bot`: only threads that the bot opened count there. `talk`: people talk with the bot there, and have no cases.
     """
 
     channel: str
     by_bot: bool
     oldest: str
     latest: str
+    talk: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,10 @@ WHERE t.channel = :channel AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
 ON CONFLICT (channel, thread_ts) DO UPDATE SET shown = excluded.shown, due = f.due OR f.compared <> excluded.shown
 WHERE f.seen_at < :seen_at
 """)
-_ALL_DUE = text("UPDATE followed_threads SET due = true WHERE active_at > :active_since AND NOT due AND shown <> :gone")
-_SOME_DUE = text("""
+_DUE = text("""
 UPDATE followed_threads f SET due = true
-FROM (SELECT channel, thread_ts FROM followed_threads WHERE active_at > :active_since AND NOT due AND shown <> :gone
+FROM (SELECT channel, thread_ts FROM followed_threads
+      WHERE channel = ANY(:channels) AND active_at > :active_since AND NOT due AND shown <> :gone
       ORDER BY compared_at LIMIT :count) oldest
 WHERE f.channel = oldest.channel AND f.thread_ts = oldest.thread_ts
 """)
@@ -55,22 +55,43 @@ ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
 """A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
 _BATCH = text("""
 WITH due AS (
-    SELECT f.*, t.bug_id FROM followed_threads f
-    JOIN channel_marks m ON m.channel = f.channel AND m.error = ''
+    SELECT f.*, m.channel IS NULL AS elsewhere, m.installed_at, t.bug_id, v.id AS talk
+    FROM followed_threads f
+    LEFT JOIN channel_marks m ON m.channel = f.channel
     LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
-    WHERE f.due AND f.compared_at <> :began
-), first AS (SELECT * FROM due ORDER BY active_at, channel, thread_ts LIMIT :count)
+    LEFT JOIN conversations v
+        ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
+    WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
+), first AS (SELECT * FROM due ORDER BY elsewhere, active_at, channel, thread_ts LIMIT :count)
 SELECT d.channel, d.thread_ts, d.shown, coalesce(d.bug_id, '') AS bug_id, coalesce(c.reporter_id, '') AS reporter_id,
-       least(m.installed_at, extract(epoch FROM c.created_at) - 900) AS floor
-FROM due d JOIN channel_marks m ON m.channel = d.channel LEFT JOIN cases c ON c.bug_id = d.bug_id
+       least(d.installed_at, extract(epoch FROM c.created_at) - 900, said.since - 900) AS floor, said.since
+FROM due d LEFT JOIN cases c ON c.bug_id = d.bug_id
+LEFT JOIN LATERAL (SELECT min(s.said_at) AS since FROM conversation_messages s WHERE s.conversation_id = d.talk) said
+    ON true
 WHERE (d.channel, d.thread_ts) IN (SELECT channel, thread_ts FROM first)
    OR d.bug_id IN (SELECT bug_id FROM first)
-ORDER BY d.active_at, d.channel, d.thread_ts
+ORDER BY d.elsewhere, d.active_at, d.channel, d.thread_ts
 """)
 """The threads of one case come together, so that what was said in them is sent in its order.
 
-The floor is the moment of installation, or for an older case the time a quarter of an hour before it was opened.
+The floor is the moment of installation, or for an older case the time a quarter of an hour before it was opened, and
+for a conversation before the first that is known of it. Conversations outside of the channels whose history is read
+come last: a case waits for none of them.
 """
+_COUNT = text("""
+SELECT count(*) FROM followed_threads f
+LEFT JOIN channel_marks m ON m.channel = f.channel
+LEFT JOIN conversations v
+    ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
+WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
+""")
+_UNFOLLOW = text("""
+DELETE FROM followed_threads f
+WHERE f.channel <> ALL(:channels)
+  AND NOT EXISTS (
+      SELECT FROM conversations v WHERE v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0)
+""")
+"""A conversation's thread is followed wherever it is."""
 _RESENT = text("""
 INSERT INTO resent_messages AS r (message_id, times) SELECT unnest(CAST(:ids AS text[])), 1
 ON CONFLICT (message_id) DO UPDATE SET times = r.times + 1, last_at = now()
@@ -78,6 +99,7 @@ ON CONFLICT (message_id) DO UPDATE SET times = r.times + 1, last_at = now()
 _UNSTORED = text("""
 SELECT r.message_id FROM resent_messages r
 WHERE r.times >= :times AND NOT EXISTS (SELECT FROM bug_conversations m WHERE m.message_id = r.message_id)
+  AND NOT EXISTS (SELECT FROM conversation_messages s WHERE s.message_id = r.message_id)
 ORDER BY r.last_at DESC LIMIT :limit
 """)
 
@@ -107,7 +129,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class DueThread:
-    """`bug_id` and `reporter_id` are empty for a thread without a case; `floor`: what is older is left alone."""
+    """`bug_id` and `reporter_id` are empty for a thread without a case; `floor`: what is older is left alone.
+
+    `since`: when the first was said that is stored of a conversation there; None without one.
+    """
 
     channel: str
     thread_ts: str
@@ -115,6 +140,7 @@ class DueThread:
     bug_id: str
     reporter_id: str
     floor: Decimal
+    since: Decimal | None = None
 
 
 class Followed:
@@ -130,8 +156,8 @@ class Followed:
 
     async def _unfollow(self, channels: Collection[str]) -> None:
         """Forget the other channels: one that is followed again later begins anew, with nothing older than that."""
-        for table in (followed_threads, channel_marks):
-            await self._connection.execute(delete(table).where(table.c.channel.not_in(channels)))
+        await self._connection.execute(_UNFOLLOW, {"channels": list(channels)})
+        await self._connection.execute(delete(channel_marks).where(channel_marks.c.channel.not_in(channels)))
 
     async def marks(self) -> list[ChannelMark]:
         mark = channel_marks.c
@@ -187,30 +213,23 @@ class Followed:
         window = {"oldest": Decimal(oldest), "latest": Decimal(latest)}
         await self._connection.execute(_MISS, {"channel": channel, "seen_at": began, "gone": GONE, **window})
 
-    async def choose(self, active_since: float, *, count: int | None) -> None:
-        """Make threads due that show no change: those compared longest ago, `count` of them, or all.
+    async def choose(self, channels: Collection[str], active_since: float, *, count: int | None) -> None:
+        """Make threads of these channels due that show no change: those compared longest ago, `count` of them, or all.
 
         With them, whatever their number, open cases' threads with a root from before `active_since`.
         """
         which = {"active_since": active_since, "gone": GONE}
         await self._connection.execute(_OLD_ROOTS_DUE, {**which, "active_since": Decimal(f"{active_since:.6f}")})
-        if count is None:
-            await self._connection.execute(_ALL_DUE, which)
-        else:
-            await self._connection.execute(_SOME_DUE, {**which, "count": count})
+        await self._connection.execute(_DUE, {**which, "channels": list(channels), "count": count})
 
     async def due(self, team: str, count: int, began: float) -> list[DueThread]:
         """The due threads that were active first, with the others of their cases, but for what this look has seen."""
         rows = await self._connection.execute(_BATCH, {"team": team, "count": count, "began": began})
         return [DueThread(**row) for row in rows.mappings()]
 
-    async def count_due(self, began: float) -> int:
+    async def count_due(self, team: str, began: float) -> int:
         """How many threads the look that began then has before it, in channels that can be read."""
-        row = followed_threads.c
-        readable = select(channel_marks).where(channel_marks.c.channel == row.channel, channel_marks.c.error == "")
-        query = select(func.count()).select_from(followed_threads)
-        query = query.where(row.due, row.compared_at != began, readable.exists())
-        return int((await self._connection.execute(query)).scalar_one())
+        return int((await self._connection.execute(_COUNT, {"team": team, "began": began})).scalar_one())
 
     async def compared(self, thread: DueThread, began: float, *, again: bool = False) -> None:
         """A look has compared a thread as it was shown; one that has changed since is due again at the next look.

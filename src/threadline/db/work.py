@@ -22,6 +22,7 @@ from threadline.db.quarantine import Quarantine
 from threadline.db.services import Services
 from threadline.db.sla import SlaEvents
 from threadline.db.sweep import Sweep
+from threadline.db.talked import Talked
 from threadline.db.threads import Threads
 from threadline.db.tool_executions import ToolExecutions
 from threadline.db.tool_results import ToolResults
@@ -108,6 +109,10 @@ class Work:
     @cached_property
     def operations(self) -> Operations:
         return Operations(self.connection)
+
+    @cached_property
+    def talked(self) -> Talked:
+        return Talked(self.connection)
 
     @cached_property
     def tool_executions(self) -> ToolExecutions:

@@ -70,6 +70,11 @@ def deletion_id(team: str, channel: str, ts: str) -> str:
     return f"{message_id(team, channel, ts)}:d"
 
 
+def stop_id(team: str, channel: str, ts: str, user: str) -> str:
+    """Of a stop sign that a person put on a message: one each, however often it is taken away and put back."""
+    return f"{message_id(team, channel, ts)}:stop:{user}"
+
+
 def session_id(bug_id: str, turn: int, attempt: int) -> str:
     """The agent session of one attempt: known before it starts, and never shared with another attempt."""
     return str(uuid.uuid5(_SESSIONS, f"{bug_id}:{turn}:{attempt}"))

@@ -1,10 +1,11 @@
-"""The few phrases that are read by rule and not by an agent: closing a case, and thanks after its end.
+"""The few phrases that are read by rule and not by an agent: closing a case, thanks after its end, and "stop".
 
 A phrase counts only when it is the whole message: "never mind the first log, here is a better one" closes nothing.
 """
 
 import re
 
+_MENTION = re.compile(r"<@[^<>]+>")
 _CLOSE = re.compile(
     r"(?:(?:ok(?:ay)?|sorry|ah|oh|actually|please|pls)\s+)*"
     r"(?:never\s?mind(?:\s+(?:this|that|it))?|forget\s+(?:it|this|about\s+it)"
@@ -17,6 +18,14 @@ _THANKS = re.compile(
     r"(?:thanks|thank\s+you|thx|ty|cheers|much\s+appreciated)?"
     r"(?:\s+(?:a\s+lot|so\s+much|very\s+much|again|everyone|all|team|bot))*"
 )
+_STOP = re.compile(
+    r"(?:(?:ok(?:ay)?|no|hey|wait|sorry|ah|oh|actually|please|pls|just)\s+)*"
+    r"(?:(?:stop|halt|abort)(?:\s+(?:it|this|that|everything|here|there|working))?(?:\s+(?:stop|halt))*|cancel(?:\s+that)?)"
+    r"(?:\s+(?:right|now|already|at\s+once|immediately|please|pls|thanks|thank\s+you|sorry))*"
+)
+STOP_SIGNS = frozenset({"octagonal_sign", "stop_sign", "no_entry"})
+"""Names of emoji that say to stop, as a reaction or as a whole message: 🛑 under its two names, and ⛔."""
+_STOP_SIGN = re.compile(rf"\s*(?::(?:{'|'.join(sorted(STOP_SIGNS))}):|🛑|⛔)[\s!.\ufe0f]*")
 
 
 def is_close(text: str) -> bool:
@@ -31,6 +40,12 @@ def is_thanks(text: str) -> bool:
     return bool(words) and _THANKS.fullmatch(words) is not None
 
 
+def is_stop(text: str) -> bool:
+    """Whether the whole message tells the bot to leave what it is doing. "Stop the build" is about a build."""
+    words = _words(text)
+    return _STOP.fullmatch(words) is not None if words else _STOP_SIGN.fullmatch(_MENTION.sub(" ", text)) is not None
+
+
 def is_wordless(text: str) -> bool:
     """Whether nothing but emoji, mentions and punctuation was said."""
     return not _words(text)
@@ -38,5 +53,5 @@ def is_wordless(text: str) -> bool:
 
 def _words(text: str) -> str:
     """Lower case, no mentions, emoji or punctuation: `<@U1> Never mind, thanks! :pray:` → `never mind thanks`."""
-    bare = re.sub(r"<@[^>]+>|:[a-z0-9_+\-]+:", " ", text.lower())
+    bare = re.sub(r":[a-z0-9_+\-]+:", " ", _MENTION.sub(" ", text.lower()))
     return " ".join(re.sub(r"[^\w\s']", " ", bare).replace("'", "").split())

@@ -1,11 +1,12 @@
 """A route becomes one signal-with-start: when it returns, Temporal has the message and Slack may forget it."""
 
 import asyncio
+from collections.abc import Awaitable
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -13,17 +14,31 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.service import RetryConfig
+from temporalio.service import RetryConfig, RPCError, RPCStatusCode
 
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import BugState
+from threadline.domain.conversation import Talk
 from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import IncomingMessage
+from threadline.domain.messages import STOP, IncomingMessage
 from threadline.gateway.doorkeeper import Doorkeeper
-from threadline.gateway.events import Close, Ignored, Lookup, Message, Route, Start
+from threadline.gateway.events import (
+    Addressed,
+    Close,
+    Ignored,
+    IgnoreReason,
+    Lookup,
+    Message,
+    Overheard,
+    Placed,
+    Route,
+    Start,
+    StopSign,
+)
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
+"""Of cases and conversations alike: one list in Temporal's UI shows all threads of a channel."""
 
 ACCEPTANCE = 2.2
 """Seconds in which Temporal has to accept an event: Slack waits three. The client's own timeout is for each attempt."""
@@ -33,6 +48,11 @@ RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEP
 
 _LOOKUP = 0.3
 """Seconds for the one indexed read; a slow database must not refuse what Temporal could keep."""
+
+_PLACING = 1.0
+"""Seconds for the read without which nobody knows whether an event is anybody's business; then Slack keeps it."""
+
+_T = TypeVar("_T")
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -46,6 +66,14 @@ class ThreadLookup(Protocol):
         """The thread in which the case was reported that the bot presents in this thread; None when it is not known."""
         ...
 
+    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
+        """Whether the bot is part of a conversation in this thread."""
+        ...
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        """The conversation that holds this message, a person's or the bot's; None when none does."""
+        ...
+
 
 class Outcome(StrEnum):
     """What became of an event that was not ignored."""
@@ -55,6 +83,10 @@ class Outcome(StrEnum):
     CLOSE = "close"
     CASE_REPLY = "case_reply"
     DEFERRED_REPLY = "deferred_reply"
+    TALK = "talk"
+    TALK_REPLY = "talk_reply"
+    """Said, or corrected, in a conversation without a mention."""
+    STOP = "stop"
 
 
 class Dispatcher:
@@ -62,7 +94,7 @@ class Dispatcher:
 
     Args:
         client: connected with the data converter of the workers and `retry_config=RETRIES`.
-        threads: where the case of a developers' thread is looked up.
+        threads: where the case of a developers' thread is looked up, and whether a thread is a conversation.
         door: says whose events count; None where nobody has to be asked any more.
     """
 
@@ -75,7 +107,8 @@ class Dispatcher:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:
-            NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it.
+            NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it, or the
+                database whether anybody follows the thread.
         """
         return route.reason if isinstance(route, Ignored) else await self._accept(route, self._door)
 
@@ -90,10 +123,11 @@ class Dispatcher:
         """
         await self._accept(Message(thread, message), None)
 
-    async def _accept(self, route: Start | Message | Close | Lookup, door: Doorkeeper | None) -> str:
+    async def _accept(self, route: Placed | StopSign, door: Doorkeeper | None) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                admitted = await door.admit(route) if door else route
+                placed = await self._place(route)  # first: who talks among people need not be asked about
+                admitted = await door.admit(placed) if door else placed
                 return admitted.reason if isinstance(admitted, Ignored) else await self._hand_over(admitted)
         except (Permanent, Transient) as exc:
             raise NotAccepted(str(exc)) from exc
@@ -115,7 +149,44 @@ class Dispatcher:
             search_attributes=_in_channel(thread),
         )
 
-    async def _hand_over(self, route: Start | Message | Close | Lookup) -> Outcome:
+    async def _place(self, route: Placed | StopSign) -> Placed | Ignored:
+        """The route, with the conversation that it belongs to, or ignored when it belongs to none.
+
+        Raises:
+            Transient: the database does not say.
+        """
+        if isinstance(route, Overheard):
+            thread = route.thread if await self._is_followed(route.thread) else None
+        elif isinstance(route, StopSign):
+            thread = await self._conversation_at(route.place)
+        else:
+            return route
+        return Overheard(thread, route.message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
+
+    async def _is_followed(self, thread: Thread) -> bool:
+        known = self._threads.is_followed(thread.team, thread.channel, thread.ts)
+        return await _in_time(known, thread) or await self._is_beginning(thread)
+
+    async def _conversation_at(self, place: Thread) -> Thread | None:
+        known = self._threads.thread_of_message(place.team, place.channel, place.ts)
+        if found := await _in_time(known, place):
+            return found
+        return place if await self._is_beginning(place) else None
+
+    async def _is_beginning(self, thread: Thread) -> bool:
+        """Whether a conversation runs there of which the database does not know yet: its mention is on its way.
+
+        Somebody may add a word a second after the mention; a worker that is away may take minutes to store it.
+        """
+        handle = self._client.get_workflow_handle(addressing.conversation_workflow_id(thread))
+        try:
+            return (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        except RPCError as exc:
+            if exc.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+
+    async def _hand_over(self, route: Placed) -> Outcome:
         match route:
             case Start(thread, message):
                 await self._signal_case(thread, addressing.INCOMING_MESSAGE, message)
@@ -128,6 +199,11 @@ class Dispatcher:
                 return Outcome.CLOSE
             case Lookup(thread, message):
                 return await self._signal_case_of(thread, message)
+            case Addressed(thread, message) | Overheard(thread, message):
+                await self._signal_conversation(thread, message)
+                if message.kind == STOP:
+                    return Outcome.STOP
+                return Outcome.TALK if isinstance(route, Addressed) else Outcome.TALK_REPLY
 
     async def _signal_case_of(self, thread: Thread, message: IncomingMessage) -> Outcome:
         if case := await self._find(thread):
@@ -161,6 +237,16 @@ class Dispatcher:
             search_attributes=_in_channel(thread),
         )
 
+    async def _signal_conversation(self, thread: Thread, message: IncomingMessage) -> None:
+        await self._signal_with_start(
+            addressing.CONVERSATION_WORKFLOW,
+            Talk(thread=thread),
+            workflow_id=addressing.conversation_workflow_id(thread),
+            signal=addressing.INCOMING_MESSAGE,
+            message=message,
+            search_attributes=_in_channel(thread),
+        )
+
     async def _signal_with_start(
         self,
         workflow: str,
@@ -182,6 +268,17 @@ class Dispatcher:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=search_attributes,
         )
+
+
+async def _in_time(read: Awaitable[_T], place: Thread) -> _T:
+    try:
+        async with asyncio.timeout(_PLACING):
+            return await read
+    except Exception as exc:
+        raise Transient(
+            f"The database did not say whether {place.key} is in a conversation, so Slack will deliver the event "
+            "again; if this goes on, see whether Postgres is up and `threadline db upgrade` was run"
+        ) from exc
 
 
 def _in_channel(thread: Thread) -> TypedSearchAttributes:

@@ -10,7 +10,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.errors import Transient
 from threadline.domain.messages import DELETION
 from threadline.domain.people import Person
-from threadline.gateway.events import Ignored, IgnoreReason, Route
+from threadline.gateway.events import Ignored, IgnoreReason, Placed
 
 KEPT = 3600.0
 """Seconds for which an answer counts; somebody who becomes a guest is noticed after that."""
@@ -52,7 +52,7 @@ class Doorkeeper:
         self._known: OrderedDict[str, tuple[Person | None, float]] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Person | None]] = {}
 
-    async def admit(self, route: Route) -> Route:
+    async def admit(self, route: Placed | Ignored) -> Placed | Ignored:
         """The route itself, or why it goes nowhere; a deletion passes, since it only takes something away.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Slack's JSON becomes a route: one table says, first match wins, where an event goes or why it goes nowhere.
+"""An event becomes a route: one table says, first match wins, where it goes or why it goes nowhere.
 
 Pure and total: any JSON gets a route, since an exception here would refuse the event for ever.
 """
@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from threadline.domain import addressing, messages, phrases
+from threadline.domain import mentions, messages, phrases
 from threadline.domain.addressing import Thread
-from threadline.domain.messages import FileRef, IncomingMessage
-from threadline.domain.redaction import redact, redact_files
-from threadline.domain.rich_text import mappings, string, text_of, words_of
-
-_SLACKBOT = "USLACKBOT"
+from threadline.domain.messages import IncomingMessage
+from threadline.gateway import post as posts
+from threadline.gateway.post import Post
 
 
 class IgnoreReason(StrEnum):
@@ -23,15 +21,20 @@ class IgnoreReason(StrEnum):
     NOT_A_MESSAGE = "not_a_message"
     MENTION = "mention"
     """In a channel that the bot is in, the message itself comes as well: with its files, which a mention lacks."""
+    REACTION = "reaction"
+    """It is no stop sign, or stands on a case's message."""
     OWN_MESSAGE = "own_message"
     BOT_MESSAGE = "bot_message"
     SUBTYPE = "subtype"
     MISSING_FIELDS = "missing_fields"
     OTHER_CHANNEL = "other_channel"
+    """A message to everybody there, without a mention."""
     UNFURL = "unfurl"
     THIRD_PARTY = "third_party"
     ROOT_IN_CASE_CHANNEL = "root_in_case_channel"
     NOT_A_CASE_THREAD = "not_a_case_thread"
+    NOT_FOLLOWED = "not_followed"
+    """Said among people, in a thread in which nobody has spoken to the bot."""
     OTHER_COMPANY = "other_company"
     """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
     STRANGER = "stranger"
@@ -41,7 +44,7 @@ class IgnoreReason(StrEnum):
 
 @dataclass(frozen=True)
 class RoutingConfig:
-    """Which channels are listened to, and who the bot is (from `auth.test`). A channel that is not used is empty."""
+    """Which channels are those of cases, and who the bot is (from `auth.test`). A channel that is not used is empty."""
 
     reports_channel: str
     summaries_channel: str
@@ -85,11 +88,41 @@ class Lookup:
 
 
 @dataclass(frozen=True)
+class Addressed:
+    """Somebody speaks to the bot: the conversation of `thread` begins, or goes on."""
+
+    thread: Thread
+    message: IncomingMessage
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """Something was said or corrected in `thread`; whether the bot is part of a conversation there is looked up."""
+
+    thread: Thread
+    message: IncomingMessage
+
+
+@dataclass(frozen=True)
+class StopSign:
+    """A stop sign was put on the message at `place`, its channel and its `ts`; whose thread that is in is looked up.
+
+    `message` is what it says: to stop.
+    """
+
+    place: Thread
+    message: IncomingMessage
+
+
+@dataclass(frozen=True)
 class Ignored:
     reason: IgnoreReason
 
 
-Route = Start | Message | Close | Lookup | Ignored
+Placed = Start | Message | Close | Lookup | Addressed | Overheard
+"""A route whose thread is known."""
+
+Route = Placed | StopSign | Ignored
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
@@ -99,136 +132,27 @@ def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
         body: what Slack delivered (https://docs.slack.dev/reference/events/message), or any other JSON object.
         config: the channels and the bot's own ids.
     """
-    post = _read(body)
-    return next(outcome(post) for matches, outcome in _RULES if matches(post, config))
+    post = posts.read(body)
+    return next(outcome(post, config) for matches, outcome in _RULES if matches(post, config))
 
 
-@dataclass(frozen=True)
-class _Post:
-    """What one event says of one message; a field that Slack left out is empty. `kind` is empty unless it corrects."""
-
-    type: str
-    kind: str
-    team: str
-    channel: str
-    ts: str
-    root: str
-    user: str
-    home: str
-    parent_user: str
-    subtype: str
-    bot_id: str
-    text: str
-    version: str
-    reworded: bool
-    files: tuple[FileRef, ...]
-
-    @property
-    def is_root(self) -> bool:
-        return self.root == self.ts
-
-    @property
-    def thread(self) -> Thread:
-        return Thread(self.team, self.channel, self.root)
+_Outcome = Callable[[Post, RoutingConfig], Route]
 
 
-def _read(body: Mapping[str, Any]) -> _Post:
-    event = _object(body, "event")
-    kind, said, before = _correction(event)
-    ts = string(said, "ts") or (string(event, "deleted_ts") if kind == messages.DELETION else "")
-    return _Post(
-        type=string(event, "type"),
-        kind=kind,
-        team=_team(body),
-        channel=string(event, "channel"),
-        ts=ts,
-        root=string(said, "thread_ts") or ts,
-        user=string(said, "user"),
-        home=string(said, "user_team"),
-        # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
-        parent_user=string(said, "parent_user_id").replace(_SLACKBOT, ""),
-        subtype=string(said, "subtype"),
-        bot_id=string(said, "bot_id"),
-        text="" if kind == messages.DELETION else text_of(said),
-        version=(string(_object(said, "edited"), "ts") or string(event, "ts")) if kind == messages.EDIT else "",
-        reworded=words_of(said) != words_of(before),
-        files=() if kind == messages.DELETION else _files(said),
-    )
+def _start(post: Post, _: RoutingConfig) -> Route:
+    return Start(post.thread, posts.envelope(post, messages.REPORT, messages.REPORTER))
 
 
-def _correction(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
-    """The kind of correction, the message it is about, and that message as it was before."""
-    after, before = _object(event, "message"), _object(event, "previous_message")
-    match string(event, "subtype"):
-        # A root that has replies is not deleted: Slack puts a tombstone of its own in its place.
-        case "message_changed" if string(after, "subtype") == "tombstone":
-            return messages.DELETION, before, before
-        case "message_changed":
-            return messages.EDIT, after, before
-        case "message_deleted":
-            return messages.DELETION, before, before
-    return "", event, {}
+def _lookup(post: Post, _: RoutingConfig) -> Route:
+    return Lookup(post.thread, posts.envelope(post, messages.MESSAGE, messages.DEVELOPER))
 
 
-def _team(body: Mapping[str, Any]) -> str:
-    """The workspace of the installation: in a shared channel the event itself may name the author's."""
-    named = (string(granted, "team_id") for granted in mappings(body.get("authorizations")))
-    return string(body, "team_id") or next(filter(None, named), "")
-
-
-def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = source.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _files(said: Mapping[str, Any]) -> tuple[FileRef, ...]:
-    return tuple(
-        FileRef(id=string(item, "id"), name=string(item, "name"), mimetype=string(item, "mimetype"), size=_size(item))
-        for item in mappings(said.get("files"))
-        if string(item, "id") and item.get("mode") != "tombstone"
-    )
-
-
-def _size(item: Mapping[str, Any]) -> int:
-    size = item.get("size")
-    return size if isinstance(size, int) and size >= 0 else 0
-
-
-def _envelope(post: _Post, kind: str, sender_type: str) -> IncomingMessage:
-    """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised."""
-    identity = original = addressing.message_id(post.team, post.channel, post.ts)
-    if post.kind == messages.EDIT:
-        identity = addressing.edit_id(post.team, post.channel, post.ts, post.version)
-    elif post.kind == messages.DELETION:
-        identity = addressing.deletion_id(post.team, post.channel, post.ts)
-    return IncomingMessage(
-        id=identity,
-        kind=post.kind or kind,
-        sender_type=sender_type,
-        sender_id=post.user,
-        text=redact(post.text)[: messages.MAX_TEXT],
-        channel=post.channel,
-        ts=post.ts,
-        correction_of=original if post.kind else "",
-        version=post.version,
-        files=redact_files(post.files),
-    )
-
-
-def _start(post: _Post) -> Route:
-    return Start(post.thread, _envelope(post, messages.REPORT, messages.REPORTER))
-
-
-def _lookup(post: _Post) -> Route:
-    return Lookup(post.thread, _envelope(post, messages.MESSAGE, messages.DEVELOPER))
-
-
-def _reply(sender_type: str) -> Callable[[_Post], Route]:
+def _reply(sender_type: str) -> _Outcome:
     """A reply in a report's thread; only a reporter may close, and whether an unknown one is that the case decides."""
 
-    def outcome(post: _Post) -> Route:
+    def outcome(post: Post, _: RoutingConfig) -> Route:
         closes = not post.kind and phrases.is_close(post.text)
-        message = _envelope(post, messages.CLOSE if closes else messages.MESSAGE, sender_type)
+        message = posts.envelope(post, messages.CLOSE if closes else messages.MESSAGE, sender_type)
         if closes and sender_type == messages.REPORTER:
             return Close(post.thread, message)
         return Message(post.thread, message)
@@ -236,30 +160,67 @@ def _reply(sender_type: str) -> Callable[[_Post], Route]:
     return outcome
 
 
-def _ignore(reason: IgnoreReason) -> Callable[[_Post], Route]:
+def _addressed(post: Post, at: RoutingConfig) -> Route:
+    return Addressed(post.thread, _talk(post, at, addressed=True))
+
+
+def _overheard(post: Post, at: RoutingConfig) -> Route:
+    return Overheard(post.thread, _talk(post, at, addressed=False))
+
+
+def _talk(post: Post, at: RoutingConfig, *, addressed: bool) -> IncomingMessage:
+    """A message of a conversation, without the bot's mention.
+
+    A root stops nothing, since nothing goes on in its thread: it is answered like any other. Nor does what is said to
+    somebody else.
+    """
+    others = mentions.mentioned(post.words) - {at.bot_user_id}
+    stops = not post.is_root and not others and phrases.is_stop(post.words)
+    kind = messages.STOP if stops else messages.MESSAGE
+    return posts.envelope(post, kind, messages.UNKNOWN, unsaid=at.bot_user_id, addressed=addressed)
+
+
+def _stop_sign(post: Post, _: RoutingConfig) -> Route:
+    return StopSign(Thread(post.team, post.channel, post.ts), posts.stop(post))
+
+
+def _ignore(reason: IgnoreReason) -> _Outcome:
     ignored = Ignored(reason)
-    return lambda _: ignored
+    return lambda *_: ignored
 
 
-def _own(post: _Post, config: RoutingConfig) -> bool:
+def _own(post: Post, config: RoutingConfig) -> bool:
     return bool(
         (post.user and post.user == config.bot_user_id) or (post.bot_id and post.bot_id == config.bot_id),
     )
 
 
-def _complete(post: _Post) -> bool:
+def _complete(post: Post) -> bool:
     """Slack may tell of a deletion without telling whose message it was."""
-    return all((post.team, post.channel, post.ts, post.user or post.kind == messages.DELETION))
+    named = all((post.team, post.channel, post.ts, post.user or post.kind == messages.DELETION))
+    return named and bool(post.moment or not post.reaction)
+
+
+def _calls_bot(post: Post, at: RoutingConfig) -> bool:
+    return post.is_direct or at.bot_user_id in mentions.mentioned(post.words)
+
+
+def _in_case_channel(post: Post, at: RoutingConfig) -> bool:
+    return post.channel in (at.reports_channel, at.summaries_channel, at.escalation_channel)
 
 
 _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 
-_RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Route]], ...] = (
+_RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
     (lambda post, _: post.type == "app_mention", _ignore(IgnoreReason.MENTION)),
-    (lambda post, _: post.type != "message", _ignore(IgnoreReason.NOT_A_MESSAGE)),
+    (
+        lambda post, _: post.type == "reaction_added" and post.reaction not in phrases.STOP_SIGNS,
+        _ignore(IgnoreReason.REACTION),
+    ),
+    (lambda post, _: post.type not in ("message", "reaction_added"), _ignore(IgnoreReason.NOT_A_MESSAGE)),
     (_own, _ignore(IgnoreReason.OWN_MESSAGE)),
     (
-        lambda post, _: bool(post.bot_id) or post.subtype == "bot_message" or post.user == _SLACKBOT,
+        lambda post, _: bool(post.bot_id) or post.subtype == "bot_message" or post.user == posts.SLACKBOT,
         _ignore(IgnoreReason.BOT_MESSAGE),
     ),
     (lambda post, _: post.subtype not in _SUBTYPES, _ignore(IgnoreReason.SUBTYPE)),
@@ -269,6 +230,9 @@ _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Ro
         _ignore(IgnoreReason.OTHER_COMPANY),
     ),
     (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
+    # A stop sign stops conversations, of which a case's channels have none.
+    (lambda post, at: bool(post.reaction) and _in_case_channel(post, at), _ignore(IgnoreReason.REACTION)),
+    (lambda post, _: bool(post.reaction), _stop_sign),
     # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
     (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),
     (lambda post, at: post.channel == at.reports_channel and post.is_root, _reply(messages.REPORTER)),
@@ -279,12 +243,13 @@ _RULES: tuple[tuple[Callable[[_Post, RoutingConfig], bool], Callable[[_Post], Ro
     ),
     (lambda post, at: post.channel == at.reports_channel, _ignore(IgnoreReason.THIRD_PARTY)),
     # The developers' channels: a case's thread is one that the bot opened.
-    (
-        lambda post, at: post.channel not in (at.summaries_channel, at.escalation_channel),
-        _ignore(IgnoreReason.OTHER_CHANNEL),
-    ),
-    (lambda post, _: post.is_root, _ignore(IgnoreReason.ROOT_IN_CASE_CHANNEL)),
-    (lambda post, at: post.parent_user in ("", at.bot_user_id), _lookup),
-    (lambda *_: True, _ignore(IgnoreReason.NOT_A_CASE_THREAD)),
+    (lambda post, at: _in_case_channel(post, at) and post.is_root, _ignore(IgnoreReason.ROOT_IN_CASE_CHANNEL)),
+    (lambda post, at: _in_case_channel(post, at) and post.parent_user in ("", at.bot_user_id), _lookup),
+    (_in_case_channel, _ignore(IgnoreReason.NOT_A_CASE_THREAD)),
+    # Everywhere else: conversations. A correction is addressed to nobody, and counts where its original did.
+    (lambda post, _: bool(post.kind), _overheard),
+    (_calls_bot, _addressed),
+    (lambda post, _: post.is_root, _ignore(IgnoreReason.OTHER_CHANNEL)),
+    (lambda *_: True, _overheard),
 )
 """Who may write in which thread, in the order in which it is decided."""

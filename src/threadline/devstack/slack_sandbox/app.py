@@ -19,6 +19,7 @@ from threadline.devstack.slack_sandbox.delivery import Deliveries
 from threadline.devstack.slack_sandbox.faults import Faults
 from threadline.devstack.slack_sandbox.identity import SIGNING_SECRET
 from threadline.devstack.slack_sandbox.interactions import Interactions
+from threadline.devstack.slack_sandbox.methods_assistant import AssistantMethods
 from threadline.devstack.slack_sandbox.methods_chat import ChatMethods
 from threadline.devstack.slack_sandbox.methods_conversations import ConversationMethods
 from threadline.devstack.slack_sandbox.methods_workspace import WorkspaceMethods
@@ -103,7 +104,8 @@ class SlackSandbox:
         await self.sockets.cut()
 
     def _routes(self) -> Starlette:
-        tables = (ChatMethods(self.workspace), ConversationMethods(self.workspace), self._files)
+        chat, conversations = ChatMethods(self.workspace), ConversationMethods(self.workspace)
+        tables = (chat, conversations, AssistantMethods(self.workspace), self._files)
         methods = {name: method for table in tables for name, method in table.table().items()}
         web_api = WebApi(methods, self.faults, self.url)
         control = Control(self.workspace, self.deliveries, self.sockets, self.faults, self._interactions)

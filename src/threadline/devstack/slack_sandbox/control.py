@@ -46,6 +46,7 @@ class Control:
             "channels/archive": self.archive,
             "channels/join": self.join,
             "channels/leave": self.leave,
+            "channels/direct": self.open_direct,
             "users": self.create_user,
             "faults": self.order_fault,
             "faults/clear": self.clear_faults,
@@ -62,7 +63,8 @@ class Control:
         ]
 
     async def state(self, request: Request) -> Response:
-        """Everything: users, channels with their messages (reactions and metadata among them), ephemeral messages."""
+        """Everything: users, channels with their messages (reactions and metadata among them), ephemeral messages,
+        and what the bot says it is doing."""
         channels = [
             place.as_slack()
             | {"members": place.members}
@@ -71,6 +73,7 @@ class Control:
         ]
         people = [user.as_slack() for user in self._workspace.users.values()]
         extra = {"ephemerals": self._workspace.ephemerals, "sockets": self._sockets.count}
+        extra |= {"statuses": self._workspace.statuses.all()}
         return JSONResponse({"team": TEAM, "bot_user": BOT_USER, "users": people, "channels": channels} | extra)
 
     async def log(self, request: Request) -> Response:
@@ -142,6 +145,10 @@ class Control:
 
     async def leave(self, given: Json) -> Json:
         return {"channel": self._workspace.leave(given["channel"], given["user"]).as_slack()}
+
+    async def open_direct(self, given: Json) -> Json:
+        """`{user}`: the channel in which this person and the bot write to each other."""
+        return {"channel": self._workspace.open_im(given["user"]).as_slack()}
 
     async def create_user(self, given: Json) -> Json:
         """`{id, name, real_name?, is_bot?, is_restricted?, is_ultra_restricted?, is_stranger?, team?}`."""

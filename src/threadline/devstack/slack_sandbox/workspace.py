@@ -10,6 +10,7 @@ from threadline.devstack.slack_sandbox import events
 from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
 from threadline.devstack.slack_sandbox.records import Channel, File, Json, Message, User
 from threadline.devstack.slack_sandbox.refusal import Refused
+from threadline.devstack.slack_sandbox.statuses import Statuses
 from threadline.devstack.slack_sandbox.text import rich_text
 
 Listener = Callable[[Json], None]
@@ -29,6 +30,7 @@ class Workspace:
         self.usergroups: list[Json] = []
         self.ephemerals: list[Json] = []
         self.listeners: list[Listener] = []
+        self.statuses = Statuses(clock)
         self.base_url = base_url
         self._clock = clock
         # Ids go on rising after a restart: the product remembers files and channels of yesterday's sandbox.
@@ -144,7 +146,13 @@ class Workspace:
         if root is not None:
             root.replies.append(message)
         self._publish(events.posted(place, message))
+        if root is not None and message.user == BOT_USER and self.statuses.of(place.id, root.ts):
+            self.show_status(place.id, root.ts, "")
         return message
+
+    def show_status(self, channel: str, thread_ts: str, words: str) -> None:
+        """What the bot says it is doing in a thread; its next reply there takes it away."""
+        self._publish(self.statuses.set(channel, thread_ts, words))
 
     def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> Message:
         """Change a message; `by` names who does it, who must be its author (default: the author).

@@ -7,10 +7,11 @@ const HINTS = {
   "bug-summaries": "Developers reply in a finding's thread",
   "bug-escalations": "Cases that need a human appear here",
   general: "Mention @threadline and ask something",
+  "": "Write to the bot: it answers in a thread",
 };
-const QUICK = ["eyes", "white_check_mark", "thumbsup"];
+const QUICK = ["eyes", "white_check_mark", "thumbsup", "octagonal_sign"];
 const COLOURS = ["#4a6fa5", "#2f855a", "#b7622c", "#7a4fa3", "#a33e5c", "#3a7d8c"];
-const state = { users: new Map(), channels: new Map(), bot: "", me: "", here: "", thread: "", editing: false };
+const state = { users: new Map(), channels: new Map(), statuses: new Map(), bot: "", me: "", here: "", thread: "", editing: false };
 const byId = (id) => document.getElementById(id);
 const names = {
   user: (id) => state.users.get(id)?.real_name ?? id,
@@ -41,6 +42,8 @@ async function load() {
   state.channels = new Map(fresh.channels.map((channel) => [channel.id, {
     ...channel, unread: unread.get(channel.id) ?? 0, messages: new Map(channel.messages.map((m) => [m.ts, m])),
   }]));
+  state.statuses = new Map();
+  fresh.statuses.forEach(working);
   for (const each of fresh.ephemerals) state.channels.get(each.channel)?.messages.set(each.ts, each);
   state.me ||= people().some((user) => user.id === localStorage.person) ? localStorage.person : (people()[0]?.id ?? "");
   if (!state.channels.has(state.here)) state.here = state.channels.keys().next().value ?? "";
@@ -51,6 +54,15 @@ async function load() {
 const people = () => [...state.users.values()].filter((user) => !user.is_bot);
 const isReply = (message) => message.thread_ts && message.thread_ts !== message.ts;
 
+const placeOf = (channel, thread) => `${channel}/${thread}`;
+
+// What the bot says it is doing: until it says something else, posts, or has been silent for as long as Slack waits.
+function working(event) {
+  const place = placeOf(event.channel, event.thread_ts);
+  state.statuses.set(place, event);
+  setTimeout(() => { if (state.statuses.get(place) === event) { state.statuses.delete(place); schedule(); } }, event.seconds * 1000);
+}
+
 function hear(event) {
   const channel = state.channels.get(event.channel ?? event.item?.channel);
   if (!channel) return load();
@@ -59,7 +71,8 @@ function hear(event) {
   else if (event.type === "message") {
     channel.messages.set(event.ts, event);
     if (channel.id !== state.here && !event.is_ephemeral) channel.unread += 1;
-  } else if (event.type.startsWith("reaction_")) reacted(channel.messages.get(event.item.ts), event);
+  } else if (event.type === "status") working(event);
+  else if (event.type.startsWith("reaction_")) reacted(channel.messages.get(event.item.ts), event);
   else return load();
   schedule();
 }
@@ -89,11 +102,10 @@ function draw() {
   channel.unread = 0;
   byId("person").replaceChildren(...people().map((user) =>
     element("option", { value: user.id, selected: user.id === state.me }, user.real_name)));
-  byId("channels").replaceChildren(...[...state.channels.values()].filter((each) => each.name).map((each) =>
-    element("li", {}, element("button", {
-      type: "button", class: each.id === state.here ? "current" : each.unread ? "unread" : "", onclick: () => go(each.id),
-    }, element("span", { class: "hash" }, "#"), each.name, each.unread && each.id !== state.here ? element("b", {}, String(each.unread)) : null))));
-  byId("title").textContent = `# ${channel.name || "direct message"}`;
+  const direct = [...state.channels.values()].find((each) => each.is_im && each.user === state.me);
+  byId("channels").replaceChildren(...[...state.channels.values()].filter((each) => each.name).map((each) => entry(each, "#", each.name, () => go(each.id))),
+    entry(direct, "@", names.user(state.bot), direct ? () => go(direct.id) : writeDirectly));
+  byId("title").textContent = channel.name ? `# ${channel.name}` : `${names.user(channel.user)} and ${names.user(state.bot)}`;
   byId("topic").textContent = channel.is_archived ? "archived" : channel.topic?.value ?? "";
   byId("thread").hidden = !state.thread;
   if (!state.drawn) compose();
@@ -104,14 +116,32 @@ function draw() {
   state.drawn = true;
 }
 
+function entry(channel, sign, label, onclick) {
+  const here = channel?.id === state.here;
+  return element("li", {}, element("button", { type: "button", class: here ? "current" : channel?.unread ? "unread" : "", onclick },
+    element("span", { class: "hash" }, sign), label, channel?.unread && !here ? element("b", {}, String(channel.unread)) : null));
+}
+
+async function writeDirectly() {
+  const answer = await act("channels/direct", { user: state.me });
+  if (!answer.ok) return;
+  await load();
+  go(answer.channel.id);
+}
+
+function doing(channel, root) {
+  const words = state.statuses.get(placeOf(channel.id, root))?.status;
+  return words ? element("div", { class: "doing", role: "status" }, `${names.user(state.bot)} ${words}`) : null;
+}
+
 function drawThread(channel, shown) {
   if (!state.thread) return;
   const root = channel.messages.get(state.thread);
-  byId("thread-place").textContent = `#${channel.name}`;
+  byId("thread-place").textContent = channel.name ? `#${channel.name}` : "direct message";
   const replies = shown.filter((m) => m.thread_ts === state.thread && m.ts !== state.thread);
   const count = replies.length === 1 ? "1 reply" : `${replies.length} replies`;
   fill(byId("replies"), [root && row(channel, root, false), element("div", { class: "count" }, count),
-    ...replies.map((m) => row(channel, m, false))].filter(Boolean), "");
+    ...replies.map((m) => row(channel, m, false)), doing(channel, state.thread)].filter(Boolean), "");
 }
 
 const visible = (channel) => [...channel.messages.values()]
@@ -143,7 +173,8 @@ function row(channel, message, inChannel) {
         message.bot_id ? element("span", { class: "tag" }, "APP") : null, element("time", {}, when),
         message.is_ephemeral ? element("span", { class: "faint" }, "only visible to you") : null,
         inChannel && isReply(message) ? element("span", { class: "faint" }, "replied to a thread") : null),
-      ...content(channel, message), reactions(channel, message), inChannel ? threadLink(channel, message) : null),
+      ...content(channel, message), reactions(channel, message), inChannel ? threadLink(channel, message) : null,
+      inChannel && !isReply(message) ? doing(channel, message.ts) : null),
     tools(channel, message, inChannel));
 }
 
@@ -231,7 +262,7 @@ function readable(text) {
 }
 
 function compose() {
-  composer(byId("composer"), HINTS[names.channel(state.here)] ?? "Write a message", "");
+  composer(byId("composer"), HINTS[state.channels.get(state.here)?.name ?? ""] ?? "Write a message", "");
   composer(byId("replier"), "Reply in the thread", "thread");
 }
 
@@ -285,7 +316,12 @@ function open(thread) {
   byId("replier").querySelector("textarea").focus();
 }
 
-byId("person").onchange = (event) => { state.me = localStorage.person = event.target.value; draw(); };
+byId("person").onchange = (event) => {
+  state.me = localStorage.person = event.target.value;
+  const direct = state.channels.get(state.here)?.is_im;  // nobody reads what others write to the bot
+  if (direct) go([...state.channels.keys()][0]);
+  else draw();
+};
 byId("close-thread").onclick = () => go(state.here);
 [state.here, state.thread = ""] = location.hash.slice(1).split("/");
 const source = new EventSource("/stream");

@@ -1,0 +1,331 @@
+"""What was missed of conversations is found in Slack's history: on the real Postgres and the sandbox's real wire."""
+
+import time
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy import text
+from temporalio.testing import ActivityEnvironment
+
+from tests.postgres import database, database_url, postgres
+from threadline.activities.catch_up import LiveCatchUpActivities
+from threadline.contracts.catch_up import LookPlan, PageRequest, WindowDone
+from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.devstack.slack_sandbox.records import Message
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.catch_up import Passed
+from threadline.domain.messages import IncomingMessage
+from threadline.gateway.events import Addressed, Ignored, Overheard, RoutingConfig, route
+from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
+
+__all__ = ["database", "database_url", "postgres"]
+
+BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL
+CALL = f"<@{BOT}>"
+CHANNELS = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
+ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, BOT, identity.BOT_ID)
+_OPEN = """
+INSERT INTO conversations (team, channel, thread_ts, stored) VALUES (:team, :channel, :thread_ts, 1)
+ON CONFLICT (team, channel, thread_ts) DO UPDATE SET stored = conversations.stored + 1, last_at = now()
+RETURNING id, stored
+"""
+_KEEP = """
+INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                                   channel, slack_ts, said_at, correction_of, addressed)
+VALUES (:conversation_id, :seq, :id, 'unknown', :user, :kind, :text, :channel, CAST(:ts AS text),
+        CAST(CAST(:ts AS text) AS numeric), :original, :addressed)
+"""
+
+
+class Memory:
+    """Keeps what it is told, as the conversation's workflow does, and tells where a conversation is."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def follows(self, thread: Thread) -> bool:
+        return bool(await self.said(thread))
+
+    async def said(self, thread: Thread) -> list[str]:
+        """What people are known to have said in a thread, as it reads now."""
+        query = """
+        SELECT m.message_text FROM conversation_messages m JOIN conversations v ON v.id = m.conversation_id
+        WHERE v.channel = :channel AND v.thread_ts = :ts AND m.message_type = 'message' AND m.redacted_at IS NULL
+        ORDER BY m.said_at
+        """
+        async with self._database.begin() as work:
+            where = {"channel": thread.channel, "ts": thread.ts}
+            return list((await work.connection.execute(text(query), where)).scalars())
+
+    async def keep(self, thread: Thread, message: IncomingMessage) -> None:
+        place = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
+        async with self._database.begin() as work:
+            conversation_id, seq = (await work.connection.execute(text(_OPEN), place)).one()
+            row = {
+                "conversation_id": conversation_id,
+                "seq": seq,
+                "id": message.id,
+                "user": message.sender_id,
+                "kind": message.kind,
+                "text": message.text,
+                "channel": message.channel,
+                "ts": message.ts,
+                "original": message.correction_of,
+                "addressed": message.addressed,
+            }
+            await work.connection.execute(text(_KEEP), row)
+            correct = {
+                messages.EDIT: "UPDATE conversation_messages SET message_text = :text WHERE message_id = :original",
+                messages.DELETION: "UPDATE conversation_messages SET redacted_at = now() WHERE message_id = :original",
+            }
+            if statement := correct.get(message.kind):
+                given = {"text": message.text, "original": message.correction_of}
+                used = {name: value for name, value in given.items() if f":{name}" in statement}
+                await work.connection.execute(text(statement), used)
+
+
+class House:
+    """A workspace without a gateway, and a catch-up whose door leads to the memory."""
+
+    def __init__(self, database: Database, slack: SlackSandbox, http: aiohttp.ClientSession) -> None:
+        self.database = database
+        self.workspace = slack.workspace
+        self.memory = Memory(database)
+        self.sent: list[IncomingMessage] = []
+        self._history = History(Slack(make_client(identity.BOT_TOKEN, slack.api_url, http)))
+
+    async def look(self, *, deep: bool = True, talk: Collection[str] = ()) -> list[str]:
+        """One look, as its workflow takes it; returns the kinds of what was handed over and taken."""
+        before, run = len(self.sent), ActivityEnvironment().run
+        work = LiveCatchUpActivities(
+            self.database, self._history, self._take, CHANNELS, team=identity.TEAM, bot_user=BOT, talk=talk, quiet=0.0
+        )
+        plan: LookPlan = await run(work.begin_look, deep)
+        for window in plan.windows:
+            latest = window.latest
+            while latest:
+                latest = await run(work.read_history, PageRequest(window, plan.began, latest))
+            await run(work.finish_channel, WindowDone(window, plan.began, plan.deep))
+        left = await run(work.choose_threads, plan)
+        while left:
+            left = (await run(work.compare_threads, plan)).left
+        return [message.kind for message in self.sent[before:]]
+
+    async def _take(self, body: Mapping[str, Any]) -> Passed:
+        match route(body, ROUTING):
+            case Addressed(thread, message):
+                pass
+            case Overheard(thread, message) if await self.memory.follows(thread):
+                pass
+            case other:
+                assert isinstance(other, Ignored | Overheard)
+                return Passed.LEFT
+        self.sent.append(message)
+        await self.memory.keep(thread, message)
+        return Passed.SIGNALLED
+
+    async def say(self, text: str, root: Message | None = None, *, user: str = REPORTER, kept: bool = True) -> Message:
+        return await self.say_in(GENERAL, text, root, user=user, kept=kept)
+
+    async def say_in(
+        self, channel: str, words: str, root: Message | None = None, *, user: str = REPORTER, kept: bool = True
+    ) -> Message:
+        """Somebody writes; `kept`: it was delivered and stored."""
+        posted = self.workspace.post(channel, user, words, thread_ts=root.ts if root else "")
+        if kept:
+            body = {"type": "message", "channel": channel, **posted.as_slack()}
+            body |= {"channel_type": "im"} if channel.startswith("D") else {}
+            found = route({"team_id": identity.TEAM, "event": body}, ROUTING)
+            assert isinstance(found, Addressed | Overheard)
+            await self.memory.keep(found.thread, found.message)
+        return posted
+
+    def thread(self, root: Message) -> Thread:
+        return Thread(identity.TEAM, root.channel, root.ts)
+
+
+@pytest.fixture
+async def house(database: Database) -> AsyncIterator[House]:
+    async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05) as slack, aiohttp.ClientSession() as http:
+        yield House(database, slack, http)
+
+
+@pytest.mark.promise("catch-up:talk:missed")
+async def test_what_was_said_in_a_conversation_while_nobody_listened_is_found_once(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    await house.say("for the shop", root)
+    await house.say("and the totals", root, user=BYSTANDER, kept=False)
+    await house.say(f"{CALL} please", root, kept=False)
+    await house.say("stop", root, kept=False)
+
+    assert await house.look(deep=False) == ["message", "message", "stop"]
+
+    assert await house.memory.said(house.thread(root)) == [
+        "add three items",
+        "for the shop",
+        "and the totals",
+        "please",
+    ]
+    assert [message.addressed for message in house.sent] == [False, True, False]
+    assert await house.look() == []
+
+
+@pytest.mark.promise("catch-up:talk:missed")
+async def test_edits_and_deletions_in_a_conversation_are_found(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    typo, secret = await house.say("for the shp", root), await house.say("my card is 1234", root)
+    house.workspace.edit(GENERAL, typo.ts, "for the shop")
+    house.workspace.edit(GENERAL, root.ts, f"{CALL} add three  items", by=REPORTER)
+    house.workspace.delete(GENERAL, secret.ts)
+
+    assert sorted(await house.look()) == ["deletion", "edit", "edit"]
+
+    assert await house.memory.said(house.thread(root)) == ["add three  items", "for the shop"]
+    assert await house.look() == []
+
+
+async def test_an_edit_that_changes_nothing_that_is_kept_is_none(house: House) -> None:
+    """Stored is what the bot reads: without its mention, and without secrets."""
+    token = "gh" + "p_" + "a1B2" * 9
+    root = await house.say(f"{CALL} use {token}")
+    house.workspace.edit(GENERAL, root.ts, f"{CALL}: use {token}")
+
+    assert await house.look() == []
+
+
+@pytest.mark.promise("catch-up:talk:missed")
+async def test_a_direct_message_is_found_as_one(house: House) -> None:
+    place = house.workspace.open_im(REPORTER)
+    root = await house.say_in(place.id, "what is open?")
+    await house.say_in(place.id, "and for the shop?", root, kept=False)
+
+    assert await house.look() == ["message"]
+
+    assert house.sent[0].addressed
+
+
+@pytest.mark.promise("catch-up:talk:missed")
+async def test_what_people_said_before_they_spoke_to_the_bot_stays_theirs(house: House) -> None:
+    root = await house.say("lunch?", kept=False)
+    await house.say("pizza", root, user=BYSTANDER, kept=False)
+    await house.say(f"{CALL} where is good pizza?", root)
+    await house.say("near the office", root, kept=False)
+
+    assert await house.look(talk=[GENERAL]) == ["message"]
+
+    assert await house.memory.said(house.thread(root)) == ["where is good pizza?", "near the office"]
+
+
+@pytest.mark.promise("catch-up:talk:missed")
+async def test_a_missed_mention_is_found_where_the_settings_say_so_and_nowhere_else(house: House) -> None:
+    await house.look(talk=[GENERAL])  # what is older than the first look is nobody's
+    elsewhere = house.workspace.create_channel("random", [BOT, REPORTER])
+    await house.say_in(elsewhere.id, f"{CALL} are you there?", kept=False)
+    asked = await house.say(f"{CALL} add three items", kept=False)
+    chat = await house.say("lunch?", kept=False)
+    await house.say("pizza", chat, user=BYSTANDER, kept=False)
+    await house.say(f"{CALL} where is good pizza?", chat, kept=False)
+    await house.say("near the office", chat, kept=False)
+    await house.say("nobody answers this", kept=False)
+
+    assert await house.look(deep=False, talk=[GENERAL]) == ["message"] * 3
+
+    assert await house.memory.said(house.thread(asked)) == ["add three items"]
+    assert await house.memory.said(house.thread(chat)) == ["where is good pizza?", "near the office"]
+    assert await house.look(talk=[GENERAL]) == []
+
+
+async def test_no_mention_from_before_the_setting_is_answered(house: House) -> None:
+    await house.say(f"{CALL} add three items", kept=False)
+
+    assert await house.look(talk=[GENERAL]) == []
+
+
+async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    await house.say("for the shop", root, kept=False)
+    house.workspace.delete(GENERAL, root.ts)
+
+    assert sorted(await house.look()) == ["deletion", "message"]
+    assert await house.memory.said(house.thread(root)) == ["for the shop"]
+
+
+async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    for bot in (identity.BOT_ID, "B0OTHER"):
+        house.workspace.post(GENERAL, BOT, f"{CALL} done", thread_ts=root.ts, bot_id=bot)
+
+    assert await house.look() == []
+
+
+async def test_a_channel_that_the_bot_was_taken_out_of_is_no_trouble(house: House) -> None:
+    root, other = await house.say(f"{CALL} hi"), house.workspace.create_channel("random", [BOT, REPORTER])
+    still = await house.say_in(other.id, f"{CALL} hi")
+    await house.say_in(other.id, "and more", still, kept=False)
+    await house.say("never seen", root, kept=False)
+    house.workspace.leave(GENERAL, BOT)
+
+    assert await house.look() == ["message"]
+
+    async with house.database.begin() as work:
+        assert await work.followed.troubled(0) == []
+
+
+async def test_a_conversation_outside_is_followed_on_when_the_gateway_starts_again(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    await house.look()
+    async with house.database.begin() as work:
+        await work.followed.install(list(CHANNELS), time.time())
+        rows = await work.connection.execute(text("SELECT channel, thread_ts FROM followed_threads"))
+        assert [tuple(row) for row in rows] == [(GENERAL, root.ts)]
+
+
+async def test_a_shallow_look_compares_some_of_the_conversations_that_show_no_change(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.activities.catch_up.ROTATION", 1)
+    roots = [await house.say(f"{CALL} number {number}") for number in range(4)]
+    await house.look()
+    for root in roots:
+        await house.say("more", root, kept=False)  # of which nothing tells
+
+    assert await house.look(deep=False) == ["message"], "in the one that was compared longest ago"
+    assert await house.look() == ["message"] * 3
+
+
+async def test_what_was_pruned_is_followed_no_more(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    await house.say("for the shop", root, kept=False)
+    async with house.database.begin() as work:
+        await work.connection.execute(text("DELETE FROM conversation_messages"))
+        await work.connection.execute(text("UPDATE conversations SET stored = 0"))
+
+    assert await house.look() == []
+
+
+async def test_a_stop_sign_is_no_message_that_somebody_deleted(house: House) -> None:
+    root = await house.say(f"{CALL} add three items")
+    stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER)
+    at = f"{float(root.ts) + 0.5:.6f}"
+    await house.memory.keep(house.thread(root), IncomingMessage(stop, "stop", "unknown", BYSTANDER, "", GENERAL, at))
+
+    assert await house.look() == []
+
+
+async def test_of_a_deleted_message_nothing_is_left_when_its_edit_alone_was_delivered(house: House) -> None:
+    root = await house.say(f"{CALL} hi")
+    said = await house.say("my card number is 1", root, kept=False)
+    original = addressing.message_id(identity.TEAM, GENERAL, said.ts)
+    edit = IncomingMessage(
+        f"{original}:e1", "edit", "unknown", REPORTER, "my card number is 1234", GENERAL, said.ts, original
+    )
+    await house.memory.keep(house.thread(root), edit)
+    house.workspace.delete(GENERAL, said.ts)
+
+    assert await house.look() == ["deletion"]
+    assert house.sent[0].correction_of == original

@@ -1,0 +1,218 @@
+"""What is a conversation's reaches its one workflow, and what may be waits until that is known."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from tests.gateway.conftest import KnownThreads
+from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread, conversation_workflow_id
+from threadline.domain.conversation import Talk
+from threadline.domain.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
+from threadline.domain.people import Person
+from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
+from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
+from threadline.gateway.events import Addressed, Overheard, StopSign
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def said(thread: Thread, ts: str = "", kind: str = MESSAGE) -> IncomingMessage:
+    identity = addressing.message_id(thread.team, thread.channel, ts or thread.ts)
+    return IncomingMessage(
+        identity, kind, UNKNOWN, "U1", "add three items", thread.channel, ts or thread.ts, addressed=not ts
+    )
+
+
+def sign(thread: Thread, ts: str) -> StopSign:
+    identity = addressing.stop_id(thread.team, thread.channel, ts, "U1")
+    place = Thread(thread.team, thread.channel, ts)
+    return StopSign(place, IncomingMessage(identity, STOP, UNKNOWN, "U1", "", thread.channel, "9.5"))
+
+
+async def exists(temporal: Client, thread: Thread) -> bool:
+    try:
+        await temporal.get_workflow_handle(conversation_workflow_id(thread)).describe()
+    except RPCError:
+        return False
+    return True
+
+
+async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Client, threads: KnownThreads) -> None:
+    thread = new_thread("C_ELSE")
+    call = said(thread)
+
+    assert await Dispatcher(temporal, threads).dispatch(Addressed(thread, call)) == "talk"
+
+    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
+    assert await accepted(handle) == [("incoming_message", call)]
+    assert await started_with(handle, Talk) == Talk(thread=thread)
+    described = await handle.describe()
+    assert (described.workflow_type, described.task_queue) == ("ConversationWorkflow", "threadline")
+    assert described.typed_search_attributes[CASE_CHANNEL] == "C_ELSE"
+
+
+@pytest.mark.promise("intake:talk:followed")
+async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    thread = new_thread("C_ELSE")
+    threads.talks[thread.ts] = thread
+    words = [said(thread, "2.0"), said(thread, "2.0", DELETION), said(thread, "3.0", STOP)]
+    dispatcher = Dispatcher(temporal, threads)
+
+    outcomes = [await dispatcher.dispatch(Overheard(thread, word)) for word in words]
+
+    assert outcomes == ["talk_reply", "talk_reply", "stop"]
+    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
+    assert await accepted(handle) == [("incoming_message", word) for word in words]
+
+
+async def test_a_message_after_the_end_starts_a_new_run_of_the_same_conversation(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    thread = new_thread("C_ELSE")
+    threads.talks[thread.ts] = thread
+    dispatcher = Dispatcher(temporal, threads)
+    await dispatcher.dispatch(Addressed(thread, said(thread)))
+    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
+    await handle.terminate()
+    late = said(thread, "9.0")
+
+    await dispatcher.dispatch(Overheard(thread, late))
+
+    assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+    assert await accepted(handle) == [("incoming_message", late)]
+
+
+async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client, threads: KnownThreads) -> None:
+    thread = new_thread("C_ELSE")
+    dispatcher = Dispatcher(temporal, threads)
+
+    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
+    assert await dispatcher.dispatch(sign(thread, "2.0")) == "not_followed"
+
+    assert not await exists(temporal, thread)
+    assert not await exists(temporal, Thread(thread.team, thread.channel, "2.0"))
+
+
+@pytest.mark.promise("intake:talk:followed")
+async def test_a_word_that_follows_a_mention_is_kept_before_the_mention_is_stored(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    """No worker runs here: the database cannot know of the conversation."""
+    thread = new_thread("C_ELSE")
+    dispatcher = Dispatcher(temporal, threads)
+    await dispatcher.dispatch(Addressed(thread, said(thread)))
+    more, stop = said(thread, "2.0"), sign(thread, thread.ts)
+
+    assert await dispatcher.dispatch(Overheard(thread, more)) == "talk_reply"
+    assert await dispatcher.dispatch(stop) == "stop"
+
+    kept = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
+    assert [message for _, message in kept[1:]] == [more, stop.message]
+
+
+async def test_a_conversation_that_ended_and_was_never_stored_is_followed_by_nobody(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    thread = new_thread("C_ELSE")
+    dispatcher = Dispatcher(temporal, threads)
+    await dispatcher.dispatch(Addressed(thread, said(thread)))
+    await temporal.get_workflow_handle(conversation_workflow_id(thread)).terminate()
+
+    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
+
+
+@pytest.mark.promise("intake:talk:stop")
+async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    thread = new_thread("C_ELSE")
+    threads.talks["7.0"] = thread
+    stop = sign(thread, "7.0")
+
+    assert await Dispatcher(temporal, threads).dispatch(stop) == "stop"
+
+    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
+    assert await accepted(handle) == [("incoming_message", stop.message)]
+
+
+@pytest.mark.promise("intake:talk:database-away")
+@pytest.mark.parametrize("trouble", [failing, hanging])
+async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
+    temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
+) -> None:
+    thread = new_thread("C_ELSE")
+    threads.talks[thread.ts] = thread
+    dispatcher = Dispatcher(temporal, threads)
+    trouble(threads)
+    for route in (Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts)):
+        async with asyncio.timeout(3.0):
+            with pytest.raises(NotAccepted, match="did not say whether"):
+                await dispatcher.dispatch(route)
+    assert not await exists(temporal, thread)
+    threads.fails = threads.hangs = False
+
+    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "talk_reply"
+
+
+@pytest.mark.promise("intake:talk:database-away")
+@pytest.mark.parametrize("trouble", [failing, hanging])
+async def test_a_mention_needs_no_database(
+    temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
+) -> None:
+    trouble(threads)
+    thread = new_thread("C_ELSE")
+
+    assert await Dispatcher(temporal, threads).dispatch(Addressed(thread, said(thread))) == "talk"
+
+
+async def test_an_absent_temporal_is_an_error_whether_the_thread_is_known_or_not(
+    absent_temporal: Client, threads: KnownThreads
+) -> None:
+    known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
+    threads.talks[known.ts] = known
+    dispatcher = Dispatcher(absent_temporal, threads)
+    routes: list[Addressed | Overheard] = [Overheard(each, said(each, "2.0")) for each in (known, unknown)]
+    for route in [Addressed(known, said(known)), *routes]:
+        async with asyncio.timeout(3.0):
+            with pytest.raises(NotAccepted, match="Temporal did not accept"):
+                await dispatcher.dispatch(route)
+
+
+class Guests(PeopleLookup):
+    """Everybody is a guest."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def person(self, user: str) -> Person | None:
+        self.asked += 1
+        return Person(team="T1", guest=True)
+
+
+@pytest.mark.promise("privacy:external-people:refused")
+async def test_a_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
+    thread = new_thread("C_ELSE")
+    threads.talks[thread.ts] = thread
+    dispatcher = Dispatcher(temporal, threads, Doorkeeper(Guests()))
+    routes = (Addressed(thread, said(thread)), Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts))
+
+    assert [await dispatcher.dispatch(route) for route in routes] == ["guest"] * 3
+    assert not await exists(temporal, thread)
+    gone = Overheard(thread, replace(said(thread, "2.0"), kind=DELETION))
+    assert await dispatcher.dispatch(gone) == "talk_reply"
+
+
+async def test_nobody_is_asked_about_who_talks_among_others(temporal: Client, threads: KnownThreads) -> None:
+    guests, thread = Guests(), new_thread("C_ELSE")
+    dispatcher = Dispatcher(temporal, threads, Doorkeeper(guests))
+
+    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
+    assert guests.asked == 0

@@ -1,0 +1,107 @@
+"""Mentions, direct messages and stop signs on Slack's own road: the sandbox, Socket Mode, the gateway, Temporal."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import ClientSession
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client
+
+from tests.gateway.conftest import KnownThreads
+from tests.gateway.test_dispatch import accepted
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread, conversation_workflow_id
+from threadline.gateway.app import GatewayConfig
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CONFIG = GatewayConfig(
+    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
+)
+CALL = f"<@{identity.BOT_USER}>"
+
+
+@dataclass
+class Floor:
+    """A workspace with a gateway at its other end."""
+
+    sandbox: SlackSandbox
+    temporal: Client
+    port: int
+
+    async def say(self, channel: str, user: str, text: str, thread_ts: str = "") -> Thread:
+        posted = self.sandbox.workspace.post(channel, user, text, thread_ts=thread_ts)
+        await self.sandbox.deliveries.settled()
+        return Thread(identity.TEAM, posted.channel, thread_ts or posted.ts)
+
+    async def heard(self, thread: Thread) -> list[tuple[str, str, bool]]:
+        """The kind and the words of each message that the thread's conversation was sent."""
+        handle = self.temporal.get_workflow_handle(conversation_workflow_id(thread))
+        return [(message.kind, message.text, message.addressed) for _, message in await accepted(handle)]
+
+    async def counts(self) -> dict[str, int]:
+        async with ClientSession() as http, http.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
+            return dict((await answer.json())["counts"])
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def floor(
+    serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+) -> AsyncIterator[Floor]:
+    async with serving(CONFIG, slack, temporal, threads) as process:
+        yield Floor(sandbox, temporal, process.port)
+
+
+async def test_a_mention_is_one_message_of_a_conversation_however_often_it_is_told(floor: Floor) -> None:
+    thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
+    await floor.say(identity.GENERAL, identity.REPORTER, "for the shop", thread.ts)
+    await floor.say(identity.GENERAL, identity.BYSTANDER, "lunch?")
+
+    assert await floor.heard(thread) == [("message", "add three items", True), ("message", "for the shop", False)]
+    assert await floor.counts() == {"mention": 1, "talk": 1, "talk_reply": 1, "other_channel": 1}
+
+
+async def test_a_direct_message_needs_no_mention(floor: Floor) -> None:
+    place = floor.sandbox.workspace.open_im(identity.REPORTER)
+    thread = await floor.say(place.id, identity.REPORTER, "what is open?")
+    await floor.say(place.id, identity.REPORTER, "stop", thread.ts)
+
+    assert await floor.heard(thread) == [("message", "what is open?", True), ("stop", "stop", True)]
+    assert await floor.counts() == {"talk": 1, "stop": 1}
+
+
+@pytest.mark.promise("intake:talk:stop")
+async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor, threads: KnownThreads) -> None:
+    thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
+    workspace = floor.sandbox.workspace
+    answer = workspace.post(
+        identity.GENERAL, identity.BOT_USER, "I am on it", thread_ts=thread.ts, bot_id=identity.BOT_ID
+    )
+    threads.talks[answer.ts] = thread
+    for name in ("eyes", "octagonal_sign", "stop_sign"):
+        workspace.react(identity.GENERAL, answer.ts, identity.BYSTANDER, name)
+        await floor.sandbox.deliveries.settled()
+
+    assert await floor.heard(thread) == [("message", "add three items", True), ("stop", "", False), ("stop", "", False)]
+    [(_, first), (_, second)] = (await accepted(floor.temporal.get_workflow_handle(conversation_workflow_id(thread))))[
+        1:
+    ]
+    sign = addressing.stop_id(identity.TEAM, identity.GENERAL, answer.ts, identity.BYSTANDER)
+    assert first.id == second.id == sign, "the workflow drops the second"
+    assert float(first.ts) > float(answer.ts)
+
+
+@pytest.mark.promise("intake:talk:database-away")
+async def test_a_reply_comes_again_until_the_database_says_whose_it_is(floor: Floor, threads: KnownThreads) -> None:
+    thread = await floor.say(identity.GENERAL, identity.REPORTER, "lunch?")
+    threads.talks[thread.ts] = thread
+    threads.refusals = 2
+    await floor.say(identity.GENERAL, identity.BYSTANDER, "yes", thread.ts)
+
+    assert await floor.heard(thread) == [("message", "yes", False)]
+    assert [each.attempts for each in floor.sandbox.deliveries.log] == [1, 3]
+    assert (await floor.counts())["not_accepted"] == 2
