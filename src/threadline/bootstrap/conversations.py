@@ -3,20 +3,23 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
+from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
 from threadline.domain.conversation import ConversationLimits
@@ -26,7 +29,6 @@ from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.posts import Posts
 from threadline.tools.builtin import TOOLS
-from threadline.tools.context import Ports
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -55,38 +57,40 @@ class Conversing:
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, operators: str
+    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, operators: str, readers: Readers
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
         operators: the channel in which those who run the house are told of what keeps failing.
+        readers: who is told what of a case.
+
+    Raises:
+        Permanent: a setting of a toolset is wrong.
     """
     given = settings.conversation
-    model = _model(settings.model)
-    mind = Mind(model, Registry(TOOLS), tool_ports(), Budget(tokens=given.conversation_context_tokens))
-    alerts = Alerts(posts, operators)
-    forgetting = asyncio.create_task(_forgetting(database, given))
-    try:
+    rate = Rate(given.mutations_per_minute, 60.0)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(_stop, asyncio.create_task(_forgetting(database, given)))
+        ports = await opened.enter_async_context(remote_ports(postgres_ports(database, readers, rate)))
+        if model := _model(settings.model):
+            opened.push_async_callback(model.close)
+        mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
+        alerts = Alerts(posts, operators)
         yield Conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
                 Thinking(database, mind, Names(slack), alerts),
-                Acting(database, mind, _guards(database, given), alerts, options.ACT.retry.maximum_attempts),
+                Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
         )
-    finally:
-        forgetting.cancel()
-        await asyncio.gather(forgetting, return_exceptions=True)
-        if model:
-            await model.close()
 
 
-def tool_ports() -> Ports:
-    """What the toolsets reach the world by, as far as it is configured."""
-    return Ports()
+async def _stop(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _model(settings: OpenAISettings) -> OpenAIModel | None:
@@ -106,10 +110,10 @@ def _limits(settings: ConversationSettings) -> ConversationLimits:
     )
 
 
-def _guards(database: Database, settings: ConversationSettings) -> Guards:
+def _guards(database: Database, rate: Rate) -> Guards:
     return Guards(
         log=PostgresExecutionLog(database),
-        limit=PostgresMutationLimit(database, Rate(settings.mutations_per_minute, 60.0)),
+        limit=PostgresMutationLimit(database, rate),
         cache=PostgresResultCache(database),
     )
 
