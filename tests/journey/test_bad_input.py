@@ -16,7 +16,8 @@ from threadline.db.engine import Database
 from threadline.devstack import environment
 from threadline.devstack.model_sandbox import ModelSandbox, Turn
 from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.scene import Scene, words_of
+from threadline.devstack.scene import Scene
+from threadline.devstack.watching import words_of
 from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
 from threadline.devstack.stack import Stack, Wishes
 from threadline.domain.bug import Action, CaseStatus

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from threadline.devstack.scene import Scene, words_of
+from threadline.devstack.scene import Scene
+from threadline.devstack.watching import words_of
 from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
 from threadline.devstack.stack import Stack
 from threadline.domain.bug import CaseStatus

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from threadline.domain.errors import Permanent, Transient
 if TYPE_CHECKING:
     from threadline.devstack.scene import Scene
     from threadline.devstack.stack import Stack
+    from threadline.devstack.story import Chapter, Place
 
 PACE = 0.25
 """Seconds before each reply of the scripted model, so that one can follow."""
@@ -34,7 +36,7 @@ def up(
 def demo(
     pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
 ) -> None:
-    """Play a case's whole story against real parts, from a vague report to its end, and leave nothing behind."""
+    """Play a case's whole story and a conversation against real parts, and leave nothing behind."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-demo-"))
     code = stopping.play(_demo(folder, pace))
     if code:
@@ -64,6 +66,9 @@ async def _demo(folder: Path, pace: float) -> int:
     from threadline.devstack import environment
     from threadline.devstack.scene import Scene
     from threadline.devstack.stack import Stack, Wishes
+    from threadline.devstack.story import CHAPTERS
+    from threadline.devstack.talk_scene import TalkScene
+    from threadline.devstack.talk_story import TALK_CHAPTERS
 
     # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
     wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
@@ -71,9 +76,13 @@ async def _demo(folder: Path, pace: float) -> int:
     try:
         async with Stack.running(folder, wishes, telling.progress) as stack, Scene.on(stack, telling.message) as scene:
             telling.scripted()
-            if not await _play(scene):
+            telling.scene(1, "a case")
+            if not await _play(CHAPTERS, scene):
                 return 1
             await _retell(stack, scene)
+            telling.scene(2, "a conversation")
+            if not await _play(TALK_CHAPTERS, TalkScene(stack, telling.message)):
+                return 1
     except (Permanent, Transient) as error:
         telling.failed(str(error))
         return 1
@@ -81,11 +90,9 @@ async def _demo(folder: Path, pace: float) -> int:
     return 0
 
 
-async def _play(scene: "Scene") -> bool:
+async def _play(chapters: "Sequence[Chapter[Place]]", scene: "Place") -> bool:
     """Whether every chapter was seen to happen."""
-    from threadline.devstack.story import CHAPTERS
-
-    for number, chapter in enumerate(CHAPTERS, start=1):
+    for number, chapter in enumerate(chapters, start=1):
         telling.chapter(number, chapter.title)
         try:
             await chapter.play(scene)

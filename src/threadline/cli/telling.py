@@ -46,6 +46,10 @@ def failed(text: str) -> None:
     console.print(f"[bold red]✗[/bold red] {escape(text)}", soft_wrap=True)
 
 
+def scene(number: int, title: str) -> None:
+    console.print(f"\n[bold]Scene {number}: {escape(title)}[/bold]")
+
+
 def chapter(number: int, title: str) -> None:
     console.print(f"\n[bold cyan]{number}. {escape(title)}[/bold cyan]")
 
@@ -56,7 +60,7 @@ def seen() -> None:
 
 def message(said: dict[str, Any]) -> None:
     """A message of the sandbox, as Slack's JSON with its channel."""
-    from threadline.devstack.scene import words_of
+    from threadline.devstack.watching import words_of
     from threadline.devstack.slack_sandbox.seed import CHANNELS, PEOPLE
 
     names = {person.id: person.name for person in PEOPLE}

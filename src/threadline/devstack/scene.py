@@ -1,9 +1,9 @@
 """One case as people live it: they write in the Slack sandbox, and look until they see what must come of it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from temporalio.client import Client, WorkflowExecutionStatus
 
@@ -11,34 +11,22 @@ from threadline.db.engine import Database
 from threadline.db.overview import CaseRecord, Transition
 from threadline.db.pull_requests import PullRequestRecord
 from threadline.db.turns import TurnRecord
-from threadline.devstack.controls import Json, ModelControl, until
-from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
+from threadline.devstack.controls import Json
+from threadline.devstack.slack_sandbox.identity import REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline.devstack.stack import Stack
+from threadline.devstack.watching import PATIENCE, Hear, Watching, holds, is_by_bot, workflow_url
 from threadline.domain.addressing import Thread, bug_workflow_id
 from threadline.domain.bug import CaseStatus
-from threadline.domain.errors import Permanent
 from threadline.domain.records import Entry
 
-PATIENCE = 30.0
-"""Seconds until what must come is taken for not coming: far more than it takes on a busy laptop."""
 
-Seen = TypeVar("Seen")
-Hear = Callable[[Json], None]
-"""Gets each message of the case, by whomever, as Slack's JSON with its `channel`, once."""
-
-
-class NotSeen(Permanent):
-    """Something that must happen was not seen in time."""
-
-
-class Scene:
+class Scene(Watching):
     """The places of one case. `report` is the report's `ts`; `bug_id` and `summary` are known once they exist."""
 
     def __init__(self, stack: Stack, database: Database, hear: Hear) -> None:
-        self.stack, self.slack = stack, stack.slack
+        super().__init__(stack, hear)
         self.report, self.summary, self.bug_id = "", "", ""
-        self._database, self._hear = database, hear
-        self._heard: set[tuple[str, str]] = set()
+        self._database = database
 
     @classmethod
     @asynccontextmanager
@@ -50,11 +38,6 @@ class Scene:
             await database.dispose()
 
     # People
-
-    @property
-    def model(self) -> ModelControl:
-        """Raises `Permanent` on a stack whose model is not the sandbox."""
-        return self.stack.model
 
     async def write_report(self, text: str, **more: Any) -> None:
         """The reporter writes in the reports channel, and the case gets its number."""
@@ -81,19 +64,6 @@ class Scene:
 
     # What must come
 
-    async def until(self, what: str, look: Callable[[], Awaitable[Seen | None]], seconds: float = PATIENCE) -> Seen:
-        """Look again and again until something is seen, and return it.
-
-        Raises:
-            NotSeen: it did not come; `what` says what.
-        """
-        async for _ in until(seconds):
-            await self._listen()
-            if seen := await look():
-                await self._listen()
-                return seen
-        raise NotSeen(f"this was not seen within {seconds:.0f} s: {what}")
-
     async def until_status(self, status: CaseStatus, what: str = "", seconds: float = PATIENCE) -> CaseRecord:
         async def look() -> CaseRecord | None:
             case = await self.case()
@@ -106,7 +76,7 @@ class Scene:
 
         async def look() -> Json | None:
             said = [message for message in await self.thread(channel) if message["ts"] > after]
-            return next((message for message in said if _is_by_bot(message) and _holds(message, words)), None)
+            return next((message for message in said if is_by_bot(message) and holds(message, words)), None)
 
         place = "report" if channel == REPORTS else "summary"
         return await self.until(f"the bot says {' … '.join(words) or 'something'} in the {place} thread", look)
@@ -129,14 +99,6 @@ class Scene:
             return set(sent) <= {ts for messages in used for _, ts in messages}
 
         await self.until("the agent has taken up what was written", look)
-
-    async def until_delivered(self) -> None:
-        """Whatever people did has been taken by the gateway."""
-
-        async def look() -> bool:
-            return await self.slack.undelivered() == 0
-
-        await self.until("every event is acknowledged", look)
 
     async def until_workflow_ended(self) -> None:
         client = await Client.connect(self.stack.temporal_address, namespace=self.stack.temporal_namespace)
@@ -186,7 +148,7 @@ class Scene:
 
     @property
     def workflow_url(self) -> str:
-        return f"{self.stack.ui_url}/namespaces/{self.stack.temporal_namespace}/workflows/{self.workflow_id}"
+        return workflow_url(self.stack, self.workflow_id)
 
     @property
     def workspaces(self) -> list[Path]:
@@ -198,28 +160,8 @@ class Scene:
     def _hold(self) -> str:
         return f"investigating:{self.bug_id}"
 
-    async def _listen(self) -> None:
+    async def places(self) -> list[tuple[str, str]]:
         if self.bug_id and not self.summary:
             summary = (await self.case()).summary
             self.summary = summary.ts if summary else ""
-        for channel in (REPORTS, SUMMARIES):
-            for message in await self.thread(channel):
-                if (channel, message["ts"]) not in self._heard:
-                    self._heard.add((channel, message["ts"]))
-                    self._hear({**message, "channel": channel})
-
-
-def words_of(message: Json) -> str:
-    """All that a message says: its text, and what its blocks add to that."""
-    blocks = [block.get("text", "") for block in message.get("blocks", [])]
-    texts = [text if isinstance(text, str) else str(text.get("text", "")) for text in blocks]
-    return "\n".join(dict.fromkeys((message.get("text", ""), *texts)))
-
-
-def _is_by_bot(message: Json) -> bool:
-    return bool(message.get("user") == BOT_USER)
-
-
-def _holds(message: Json, words: tuple[str, ...]) -> bool:
-    said = words_of(message).lower()
-    return all(word.lower() in said for word in words)
+        return [(channel, root) for channel, root in ((REPORTS, self.report), (SUMMARIES, self.summary)) if root]

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from threadline.devstack.proof import Proof, prove
 from threadline.devstack.scene import Scene
@@ -13,9 +14,12 @@ from threadline.devstack.slack_sandbox.identity import (
     SECOND_DEVELOPER,
     SUMMARIES,
 )
+from threadline.devstack.watching import Watching
 from threadline.domain.bug import CaseStatus, Reason
 from threadline.domain.errors import Permanent
 from threadline.domain.messages import BOT
+
+Place = TypeVar("Place", bound=Watching)
 
 VAGUE = "Something is broken since yesterday."
 ANSWER = "It is the cart: its total is too high when I use the discount code SAVE10."
@@ -29,11 +33,11 @@ NEVER_MIND = "never mind"
 
 
 @dataclass(frozen=True)
-class Chapter:
+class Chapter(Generic[Place]):
     """One step of the story; `play` raises `NotSeen` when something in it does not happen."""
 
     title: str
-    play: Callable[[Scene], Awaitable[None]]
+    play: Callable[[Place], Awaitable[None]]
 
 
 async def vague_report(scene: Scene) -> None:

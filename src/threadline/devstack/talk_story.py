@@ -1,0 +1,53 @@
+"""The second scene of `threadline demo`: people speak to the bot in a channel, and it works for them with its tools."""
+
+from threadline.devstack.sample_records import LOCKED_PROJECT, PROJECT
+from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, SECOND_DEVELOPER
+from threadline.devstack.story import Chapter
+from threadline.devstack.talk_scene import TalkScene
+from threadline.domain.errors import Permanent
+from threadline.domain.limits import USER_RATE
+
+CHAIN = f"show the project {PROJECT}, then create two wbs items for the tester, then update the quote totals"
+LOCKED = f"use the project {LOCKED_PROJECT}"
+REFUSED = "create one wbs item for the designer"
+LONG = f"show the project {PROJECT}, then list its wbs items, then list its roles"
+STOP = "stop"
+
+
+async def three_tools(scene: TalkScene) -> None:
+    root = await scene.mention(DEVELOPER, CHAIN)
+    await scene.until_bot_says(root, "create wbs items", "update quote totals")
+
+
+async def locked_project(scene: TalkScene) -> None:
+    root = await scene.mention(DEVELOPER, LOCKED)
+    bound = await scene.until_bot_says(root)
+    await scene.reply(DEVELOPER, root, REFUSED)
+    await scene.until_bot_says(root, "locked", after=bound["ts"])
+
+
+async def stopped(scene: TalkScene) -> None:
+    await scene.hold_model()
+    root = await scene.mention(SECOND_DEVELOPER, LONG)
+    await scene.model_waits()
+    said = await scene.reply(SECOND_DEVELOPER, root, STOP)
+    await scene.until_delivered()
+    await scene.release_model()
+    await scene.until_bot_says(root, "stopped, as you asked", after=said)
+
+
+async def too_much_at_once(scene: TalkScene) -> None:
+    roots = [await scene.mention(BYSTANDER, f"what is open? ({number})") for number in range(USER_RATE.count + 2)]
+    for root in roots[: USER_RATE.count]:
+        await scene.until_bot_says(root)
+    await scene.until_bot_says(roots[USER_RATE.count], "minute")
+    if await scene.answers(roots[-1]):
+        raise Permanent("the second message that is too much was answered as well")
+
+
+TALK_CHAPTERS = (
+    Chapter("A mention that chains three tools: read, create, update", three_tools),
+    Chapter("A thread about a locked project reads, and changes nothing", locked_project),
+    Chapter("“stop” ends a turn after the step under way", stopped),
+    Chapter("Too much within a minute is said once, and the rest waits in silence", too_much_at_once),
+)
