@@ -17,9 +17,9 @@ from threadline.devstack import environment
 from threadline.devstack.model_sandbox import ModelSandbox, Turn
 from threadline.devstack.sample_repository import make_sample_repository
 from threadline.devstack.scene import Scene
-from threadline.devstack.watching import words_of
 from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
 from threadline.devstack.stack import Stack, Wishes
+from threadline.devstack.watching import words_of
 from threadline.domain.bug import Action, CaseStatus
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]

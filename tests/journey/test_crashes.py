@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from threadline.devstack.scene import Scene
-from threadline.devstack.watching import words_of
 from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
 from threadline.devstack.stack import Stack
+from threadline.devstack.watching import words_of
 from threadline.domain.bug import CaseStatus
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]

@@ -60,8 +60,8 @@ def seen() -> None:
 
 def message(said: dict[str, Any]) -> None:
     """A message of the sandbox, as Slack's JSON with its channel."""
-    from threadline.devstack.watching import words_of
     from threadline.devstack.slack_sandbox.seed import CHANNELS, PEOPLE
+    from threadline.devstack.watching import words_of
 
     names = {person.id: person.name for person in PEOPLE}
     places = {channel: name for channel, name, _ in CHANNELS}
