@@ -110,6 +110,15 @@ def test_records_without_names_of_their_own_are_never_taken_for_each_other() -> 
     assert len(messages(named, ("wbs_items", [{"number": 1, "title": "Plan", "project_id": "P2"}]), named)) == 1
 
 
+def test_a_list_that_was_asked_for_twice_is_shown_once_with_its_number() -> None:
+    listed = ("things", [{"a": number} for number in range(150)])
+    (message,) = messages(listed, listed)
+    assert message.text.startswith("Things (150)\n")
+    tickets = ("tickets", [{"key": str(number)} for number in range(99)])
+    (message,) = messages(tickets, tickets)
+    assert message.text.startswith("Tickets (99)\n")
+
+
 def test_a_few_records_can_also_be_lines_without_a_table() -> None:
     rows = [{"key": f"SHOP-{number}", "title": "<!here>", "url": "https://x.example/1"} for number in range(11)]
     (few,) = shown([("tickets", rows[:2])])

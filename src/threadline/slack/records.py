@@ -8,7 +8,7 @@ text, since plain ones were refused for a while: https://github.com/soxtoby/Slac
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from threadline.domain.redaction import redact
@@ -91,15 +91,21 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Group:
-    """Records that are shown together; `key` is equal for groups that are one. `more` were not read."""
+    """Records that are shown together; groups of equal `key` are one. `more` were not read.
+
+    `named`: the records bear their names, so that the same one is known again; else a whole group is.
+    """
 
     kind: _Kind
     key: object
+    named: bool
     rows: dict[object, _Row]
-    more: int = 0
+    more: int
 
     def joined(self, later: "_Group") -> "_Group":
-        return _Group(self.kind, self.key, self.rows | later.rows, self.more + later.more)
+        if not self.named:
+            return self
+        return replace(self, rows=self.rows | later.rows, more=self.more + later.more)
 
 
 def shown(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Shown, ...]:
@@ -130,10 +136,11 @@ def _group(name: str, records: Sequence[object]) -> _Group:
     kind = _KINDS.get(name) or _Kind(words, words)
     rows = [_row(record) for record in records[:_LOOKED_AT]]
     more = max(0, len(records) - _LOOKED_AT)
-    if kind.same and all(name in row.cells for row in rows for name in kind.same):
-        return _Group(kind, name, {tuple(row.cells[name] for name in kind.same): row for row in rows}, more)
+    if kind.same and all(each in row.cells for row in rows for each in kind.same):
+        by_name: dict[object, _Row] = {tuple(row.cells[each] for each in kind.same): row for row in rows}
+        return _Group(kind, name, True, by_name, more)
     told = tuple(tuple(row.cells.items()) for row in rows)
-    return _Group(kind, (name, told), dict(enumerate(rows)), more)
+    return _Group(kind, (name, told, more), False, dict(enumerate(rows)), more)
 
 
 def _shown(group: _Group) -> Shown:
