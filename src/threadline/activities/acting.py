@@ -9,22 +9,13 @@ from threadline.agents.copilot import briefing, context
 from threadline.agents.copilot.briefing import Briefing
 from threadline.contracts.conversation import ActRequest
 from threadline.db.engine import Database
-from threadline.domain.dialogue import Execution, ExecutionStatus, Message, ToolCall
+from threadline.domain.dialogue import Execution, Message
 from threadline.domain.errors import Permanent
+from threadline.tools import telling
 from threadline.tools.context import ToolContext
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.rendering import rendered
-from threadline.tools.results import Category, Code, Status, ToolResult
-
-NOTE = 200
-"""Characters of an execution's line."""
-
-_STATUS = {
-    Status.OK: ExecutionStatus.OK,
-    Status.CACHED: ExecutionStatus.CACHED,
-    Status.BLOCKED: ExecutionStatus.BLOCKED,
-    Status.ERROR: ExecutionStatus.ERROR,
-}
+from threadline.tools.results import Category
 
 
 class Acting:
@@ -58,7 +49,7 @@ class Acting:
             await work.transcripts.append(request.thread, request.turn, request.step, [entry])
         if result.error and result.error.code.category is Category.INTERNAL:
             await self._alerts.failed(call.name)
-        return _told(call, result)
+        return telling.execution(call, result, self._mind.registry)
 
     async def _asked(self, request: ActRequest) -> tuple[Message, Briefing]:
         """The reply that the call is in, with its arguments, and what holds for the turn."""
@@ -86,12 +77,3 @@ class Acting:
             call_id=request.call.id,
             retries_left=max(0, self._attempts - attempt),
         )
-
-
-def _told(call: ToolCall, result: ToolResult) -> Execution:
-    """The line for people; of a success without words of its own there is none."""
-    unknown = result.error is not None and result.error.code is Code.OUTCOME_UNKNOWN
-    status = ExecutionStatus.UNKNOWN if unknown else _STATUS[result.status]
-    line = " ".join(result.text.split())
-    note = line if len(line) <= NOTE else line[: NOTE - 1] + "…"
-    return Execution(call.id, call.name, status, note, read_only=call.read_only)

@@ -31,6 +31,7 @@ from threadline.domain.conversation import ConversationLimits, ConversationMarks
 from threadline.domain.dialogue import Execution, OutcomeKind, Role
 from threadline.domain.limits import Verdict
 from threadline.domain.messages import FileRef
+from threadline.tools.words import account
 
 Value = TypeVar("Value")
 
@@ -137,7 +138,7 @@ async def _answer(work: Work, request: SettleRequest) -> tuple[str, bool]:
         return "", False
     key = f"a:{request.turn}:{request.answered_at}"
     reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
-    return (reply.content, False) if reply else (request.text, True)
+    return (reply.content, False) if reply else (account(request.text, answers.TROUBLE), True)
 
 
 async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
