@@ -78,7 +78,7 @@ def anchors(document: Path) -> set[str]:
 
 def fields_by_variable() -> dict[str, FieldInfo]:
     found: dict[str, FieldInfo] = {}
-    for section in settings._Section.__subclasses__():
+    for section in settings.Section.__subclasses__():
         prefix = section.model_config.get("env_prefix", "")
         for name, field in section.model_fields.items():
             found[str(field.validation_alias or f"{prefix}{name}".upper())] = field

@@ -1,0 +1,59 @@
+"""What conversations need: the model that answers, and the services that its tools reach."""
+
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from threadline.settings.section import HttpAddress, Prices, Seconds, Section, Slug
+
+
+class OpenAISettings(Section):
+    """The model that answers mentions, at any endpoint that speaks one of OpenAI's two APIs; no key, no answers."""
+
+    api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
+    base_url: HttpAddress = Field("https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL")
+    model: str = Field("gpt-5.4-mini", validation_alias="THREADLINE_OPENAI_MODEL")
+    api: Literal["auto", "responses", "chat"] = Field("auto", validation_alias="THREADLINE_OPENAI_API")
+    timeout: Seconds = Field(120.0, validation_alias="THREADLINE_OPENAI_TIMEOUT")
+    prices: Prices = Field(default_factory=dict, validation_alias="THREADLINE_OPENAI_PRICES")
+
+
+class ConversationSettings(Section):
+    """What bounds a conversation in a thread, and for how long it is kept."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    conversation_max_turns: int = Field(5, ge=1, le=20)
+    conversation_quiet: Seconds = 24 * 3600
+    conversation_model_patience: Seconds = 3600
+    conversation_context_tokens: int = Field(12_000, ge=2_000)
+    conversation_retention_days: float = Field(90, gt=0)
+    tool_log_days: float = Field(365, gt=0)
+    mutations_per_minute: int = Field(30, ge=1)
+
+
+class JiraSettings(Section):
+    """The Jira Cloud site whose tickets people may ask for, and the account that does it; without them, no tickets."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_JIRA_")
+
+    url: HttpAddress | None = None
+    email: str = ""
+    token: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({bool(self.url), bool(self.email), self.token is not None}) > 1:
+            raise ValueError("THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN are set together")
+        return self
+
+
+class CiSettings(Section):
+    """The repository whose workflow runs people may ask for; what is not set here is as in `ForgeSettings`."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_GITHUB_")
+
+    repository: Slug | None = None
+    token: SecretStr | None = None
+    api_url: HttpAddress | None = None
