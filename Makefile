@@ -67,6 +67,10 @@ format: setup ## format the code, and mend what ruff can mend
 guarantees: setup ## write docs/guarantees.md from tests/promises/
 	@$(BIN)/python -m tests.promises
 
+.PHONY: tools-page
+tools-page: setup ## write the lists of docs/tools.md from the registry
+	@$(BIN)/python -m tests.tools_page
+
 .PHONY: audit
 audit: setup $(AUDIT)/.installed ## look the dependencies up: known vulnerabilities (needs the network), and licences
 	@$(AUDIT)/bin/python deploy/audit.py $(BIN)/python

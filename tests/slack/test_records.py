@@ -30,9 +30,9 @@ def test_one_record_is_shown_by_its_fields() -> None:
     assert head["text"]["text"] == "*Appointment*"
     assert [field["text"] for field in body["fields"]] == [
         "*Local*\n2026-03-02 10:00",
-        "*Starts at*\n2026-03-02 09:00 UTC",
         "*Resource*\nRoom A",
         "*Title*\nPlanning &lt;now&gt; &amp; then",
+        "*Starts at*\n2026-03-02 09:00 UTC",
         "*Appointment id*\n7",
         "*Cancelled*\nno",
     ]

@@ -24,8 +24,8 @@ MOST_CHARACTERS = 9_000
 FEW_ROWS, MOST_TEXT = 10, 3_000
 """Records that may also be shown as lines of one section, and the characters that it holds."""
 
-_LOOKED_AT = 500
-"""Records of one kind that are read; the others are counted."""
+_LOOKED_AT = MOST_ROWS + 1
+"""Records of one group that are read; the others are counted."""
 _LONGEST_TEXT = 1_000
 _LONGEST_URL = 1_000
 _URLS = ("url", "html_url", "web_url", "permalink", "link")
@@ -64,13 +64,13 @@ _KINDS = {
     "appointments": _Kind(
         "Appointment",
         "Appointments",
-        first=("local", "starts_at", "ends_at", "resource", "title", "attendee"),
+        first=("local", "time_zone", "resource", "title", "attendee", "starts_at", "ends_at"),
         same=("appointment_id",),
     ),
-    "slots": _Kind("Free slot", "Free slots", first=("local", "starts_at", "ends_at", "resource")),
+    "slots": _Kind("Free slot", "Free slots", first=("local", "time_zone", "resource", "starts_at", "ends_at")),
     "orders": _Kind("Order", "Orders", first=("order_id", "number", "status", "customer", "total"), same=("order_id",)),
     "tickets": _Kind("Ticket", "Tickets", first=("key", "summary", "title", "status", "assignee"), same=("key",)),
-    "builds": _Kind("Build", "Builds", first=("name", "number", "branch", "status", "conclusion"), same=("id",)),
+    "builds": _Kind("Build", "Builds", first=("workflow", "title", "branch", "status", "conclusion"), same=("id",)),
     "cases": _Kind("Case", "Cases", first=("bug_id", "title", "status", "severity"), same=("bug_id",)),
     "projects": _Kind(
         "Project", "Projects", first=("name", "project_id", "currency", "locked"), same=("project_id", "name")
