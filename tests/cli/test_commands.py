@@ -41,6 +41,9 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
         "cases show",
         "cases resolve",
         "cases quarantine",
+        "knowledge add",
+        "knowledge list",
+        "knowledge remove",
         "replay",
     ],
 )
@@ -69,6 +72,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
         ("codec", "THREADLINE_PAYLOAD_KEYS"),
         ("cases list", "DATABASE_URL"),
+        ("knowledge list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),
     ],
 )

@@ -124,6 +124,17 @@ def test_arguments_come_from_earlier_results_and_else_are_plausible() -> None:
     assert filled("create an item")["role"] is None
 
 
+def test_a_time_is_told_by_its_name_and_a_record_by_what_is_quoted() -> None:
+    properties = {"project_id": {"type": "string"}, "starts_at": {"type": "string"}, "after": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    words = 'use "Web shop" on 2026-12-01T10:00'
+    given = Filler(schema, Planned("t", words), words, Known()).arguments()
+    assert given == {"project_id": "Web shop", "starts_at": "2026-12-01T10:00", "after": 1}
+    words = "take 2"
+    given = Filler(schema, Planned("t", words), words, Known()).arguments()
+    assert given["starts_at"].startswith("2030-01-07")
+
+
 def test_a_schema_without_an_end_is_filled_to_some_depth() -> None:
     schema = {
         "type": "object",

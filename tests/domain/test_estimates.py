@@ -8,7 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from threadline.domain.estimates import EstimateRefused, Totals, number_within, totals
+from threadline.domain.estimates import (
+    EstimateRefused,
+    Project,
+    ProjectDetails,
+    Quote,
+    Role,
+    Totals,
+    WbsItem,
+    number_within,
+    outdated,
+    totals,
+)
 
 days = st.decimals(0, 100_000, places=4)
 rates = st.decimals(0, 1_000_000, places=4)
@@ -52,3 +63,14 @@ def test_a_number_within_its_bounds_is_given_back(value: str) -> None:
 def test_any_other_number_is_refused_by_its_name(value: str) -> None:
     with pytest.raises(EstimateRefused, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
         number_within("a discount", Decimal(value), 100)
+
+
+def test_a_quote_is_out_of_date_when_items_or_rates_come_to_another_sum() -> None:
+    project, dev = Project("PRJ-1", "Shop", "EUR", locked=False), Role("dev", Decimal(900))
+    work = WbsItem(1, "Build", "dev", Decimal("1.5"))
+    fresh = Quote(1, NONE, Decimal(19), totals([(work.days, dev.day_rate)], NONE, Decimal(19)))
+    empty = Quote(2, NONE, NONE, Totals(NONE, NONE, NONE, NONE))
+    assert outdated(ProjectDetails(project, [dev], [work], [fresh, empty])) == [empty]
+    assert outdated(ProjectDetails(project, [dev], [], [empty])) == []
+    dearer = Role("dev", Decimal("900.01"))
+    assert outdated(ProjectDetails(project, [dearer], [work], [fresh])) == [fresh]

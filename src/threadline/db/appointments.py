@@ -22,7 +22,7 @@ from threadline.domain.appointments import (
 from threadline.domain.operations import Change
 
 _ZONE_IS_KNOWN = text("SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = :zone)")
-_FREE = text("""
+_SLOTS = """
 SELECT slot AS starts_at, slot + l.length AS ends_at,
        to_char(slot AT TIME ZONE r.time_zone, 'YYYY-MM-DD HH24:MI') AS local
 FROM appointment_resources r
@@ -37,10 +37,17 @@ WHERE r.team = :team AND r.name = :resource AND extract(isodow FROM d.day) = ANY
   AND slot >= :after
   AND NOT EXISTS (SELECT FROM appointments a WHERE a.team = r.team AND a.resource = r.name AND a.cancelled_at IS NULL
                   AND a.during && tstzrange(slot, slot + l.length))
-ORDER BY slot LIMIT :limit
-""")
+"""
 """Opening and closing are moments, made of the day's own clock, and what lies between them is measured in minutes that
 pass: on the days on which clocks are changed both hold."""
+_FREE = text(f"{_SLOTS} ORDER BY slot LIMIT :limit")
+_NEAREST = text(f"{_SLOTS} ORDER BY abs(extract(epoch FROM slot - CAST(:wanted AS timestamptz))), slot LIMIT :limit")
+_MOMENT = text("""
+SELECT m.at, m.at AT TIME ZONE r.time_zone = CAST(:local AS timestamp) AS shown, r.time_zone
+FROM appointment_resources r
+CROSS JOIN LATERAL (SELECT CAST(:local AS timestamp) AT TIME ZONE r.time_zone AS at) m
+WHERE r.team = :team AND r.name = :resource
+""")
 _LOCK = text("SELECT time_zone FROM appointment_resources WHERE team = :team AND name = :resource FOR NO KEY UPDATE")
 """Two transactions that each inserted a part of the same time would wait for each other in the constraint."""
 _WHEN = text("""
@@ -83,6 +90,8 @@ ORDER BY during LIMIT :limit
 """)  # noqa: S608 - as above
 _ANSWER = TypeAdapter(Appointment)
 _MOST_DAYS = 62
+_AROUND = timedelta(days=5)
+"""How far from a time that was taken others are looked for."""
 _MOST_MINUTES = 24 * 60
 
 
@@ -131,6 +140,44 @@ class Appointments:
         given = {"team": team, "resource": resource, "after": after, "minutes": minutes, "days": days, "limit": limit}
         rows = await self._connection.execute(_FREE, given)
         return [Slot(row.starts_at, row.ends_at, row.local) for row in rows]
+
+    async def nearest_slots(
+        self, team: str, resource: str, wanted: datetime, minutes: int, now: float, limit: int = 4
+    ) -> list[Slot]:
+        """The free times of `minutes` that are closest to the one that was wanted, before it or after, in their order.
+
+        Args:
+            now: seconds since 1970; nothing before it is free.
+
+        Raises:
+            ResourceNotFound, NotBookable: as `free_slots`.
+        """
+        _end(wanted, minutes)
+        await self._named(team, resource)
+        after = max(wanted - _AROUND, datetime.fromtimestamp(now, UTC))
+        days = max(1, min(_MOST_DAYS, (wanted + _AROUND - after).days + 1))
+        given = {"team": team, "resource": resource, "after": after, "minutes": minutes, "days": days, "limit": limit}
+        rows = await self._connection.execute(_NEAREST, {**given, "wanted": wanted})
+        return sorted((Slot(row.starts_at, row.ends_at, row.local) for row in rows), key=lambda slot: slot.starts_at)
+
+    async def moment(self, team: str, resource: str, when: datetime) -> datetime:
+        """When that is: a time without a zone is one by the clocks of the resource.
+
+        A time that those clocks show twice is the later one, as Postgres has it.
+
+        Raises:
+            ResourceNotFound: it is unknown.
+            NotBookable: the clocks are put forward, and never show this time.
+        """
+        if when.utcoffset() is not None:
+            return when
+        await self._named(team, resource)
+        given = {"team": team, "resource": resource, "local": when}
+        row = (await self._connection.execute(_MOMENT, given)).one()
+        if not row.shown:
+            raise NotBookable(f"the clocks of {row.time_zone} are put forward over {when:%Y-%m-%d %H:%M}: name another")
+        at: datetime = row.at
+        return at
 
     async def book(
         self, change: Change, resource: str, starts_at: datetime, minutes: int, title: str, attendee: str

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.agent_pool import storable
 from threadline.db.tables import case_transitions, cases
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import CaseStatus, Severity
@@ -19,6 +20,24 @@ SELECT c.bug_id, c.title, count(t.turn) AS turns, coalesce(sum(t.cost_usd), 0) A
 FROM cases c JOIN agent_turns t USING (bug_id)
 GROUP BY c.id, c.bug_id, c.title ORDER BY cost_usd DESC, c.id DESC LIMIT :limit
 """)
+_FOUND = text("""
+WITH asked AS (
+    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
+    FROM unnest(to_tsvector('english', left(:words, 4000)))
+)
+SELECT c.bug_id FROM cases c CROSS JOIN asked a
+LEFT JOIN LATERAL (
+    SELECT max(ts_rank(to_tsvector('english', m.message_text), a.query)) AS rank FROM bug_conversations m
+    WHERE m.bug_id = c.bug_id AND m.sender_type = 'reporter' AND m.redacted_at IS NULL
+      AND to_tsvector('english', m.message_text) @@ a.query) told ON true
+WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_only OR c.status <> 'resolved')
+  AND (:component = '' OR EXISTS (SELECT FROM unnest(c.components) AS each
+                                  WHERE strpos(lower(each), lower(:component)) > 0))
+  AND (a.query IS NULL OR told.rank IS NOT NULL OR to_tsvector('english', c.title) @@ a.query
+       OR c.bug_id = upper(:words))
+ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 0) DESC, c.id DESC LIMIT :limit
+""")
+"""By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +111,29 @@ class Overview:
         if reporter_id:
             query = query.where(cases.c.reporter_id == reporter_id)
         return [_case(row) for row in await self._connection.execute(query)]
+
+    async def search(
+        self,
+        team: str,
+        *,
+        words: str = "",
+        status: CaseStatus | None = None,
+        component: str = "",
+        open_only: bool = False,
+        limit: int = 20,
+    ) -> list[CaseRecord]:
+        """A team's cases, those that have most of the words first, else the newest.
+
+        Args:
+            words: any of them is in the title, or in what the reporter wrote; or a case's number.
+            component: a part of the name of one that the case has.
+        """
+        given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
+        wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
+        ids = list((await self._connection.execute(_FOUND, wanted)).scalars())
+        rows = await self._connection.execute(select(cases).where(cases.c.bug_id.in_(ids)))
+        found = {row.bug_id: _case(row) for row in rows}
+        return [found[each] for each in ids if each in found]
 
     async def transitions(self, bug_id: str) -> list[Transition]:
         """Oldest first."""

@@ -20,7 +20,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB, TSTZRANGE, ExcludeConstraint
+from sqlalchemy.dialects.postgresql import JSONB, TSTZRANGE, TSVECTOR, ExcludeConstraint
 
 from threadline.db.columns import MOMENT, must, serial
 from threadline.db.tables import metadata
@@ -175,4 +175,23 @@ thread_bindings = Table(
     *(Column(name, Text, primary_key=True) for name in (*_PLACE, "kind")),
     *(must(name, Text()) for name in ("record_id", "bound_by")),
     must("bound_at", MOMENT),
+)
+
+knowledge_documents = Table(
+    "knowledge_documents",
+    metadata,
+    serial(),
+    *(must(name, Text()) for name in ("team", "title", "source", "body")),
+    Column(
+        "words",
+        TSVECTOR,
+        Computed(
+            "(setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
+            " || setweight(to_tsvector('english'::regconfig, body), 'B'::\"char\"))",
+            persisted=True,
+        ),
+    ),
+    must("updated_at", MOMENT),
+    UniqueConstraint("team", "source"),
+    Index("knowledge_documents_words_idx", "words", postgresql_using="gin"),
 )

@@ -12,6 +12,7 @@ from threadline.db.conversation import Conversation
 from threadline.db.conversations import Conversations
 from threadline.db.estimates import Estimates
 from threadline.db.followed import Followed
+from threadline.db.knowledge import Knowledge
 from threadline.db.limits import Limits
 from threadline.db.operations import Operations
 from threadline.db.overview import Overview
@@ -95,6 +96,10 @@ class Work:
     @cached_property
     def estimates(self) -> Estimates:
         return Estimates(self.connection)
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        return Knowledge(self.connection)
 
     @cached_property
     def limits(self) -> Limits:

@@ -15,6 +15,7 @@ from threadline.devstack.controls import ModelControl, SlackControl
 from threadline.devstack.home import Home
 from threadline.devstack.ports import HOST, Ports
 from threadline.devstack.processes import Child, Command, Family, logged
+from threadline.devstack.sample_records import lay_sample_records
 from threadline.devstack.sample_repository import make_sample_repository
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain.errors import Permanent
@@ -191,6 +192,8 @@ class Stack:
             databases = await postgres.start(self._family, self.home.root, self._ports, self._machine)
             self.settings |= {"DATABASE_URL": databases.owner, "THREADLINE_AGENT_DATABASE_URL": databases.agent}
             self._tell("Postgres is up, with the newest schema")
+            if not self.slack_is_real:
+                await lay_sample_records(databases.owner, identity.TEAM)
             return
         if "THREADLINE_AGENT_DATABASE_URL" not in self._given:
             raise Permanent(

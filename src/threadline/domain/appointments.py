@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import UTC, datetime, time, timezone
 
 from threadline.domain.errors import Permanent
 
@@ -59,3 +59,9 @@ class NotBookable(Permanent):
 
 class SlotTaken(NotBookable):
     """Somebody else has the time, or a part of it."""
+
+
+def clock_of(slot: Slot | Appointment) -> timezone:
+    """How far the clocks of its place are from UTC when it begins, told by the two ways in which it says when."""
+    begins = slot.starts_at.astimezone(UTC).replace(second=0, microsecond=0, tzinfo=None)
+    return timezone(datetime.fromisoformat(slot.local) - begins)

@@ -6,6 +6,9 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from threadline.domain.errors import Permanent
 
+BINDING = "project"
+"""The kind of binding by which a thread is about a project."""
+
 _CENT = Decimal("0.01")
 _DIGITS = 80
 """More than any sum of products here has, so that nothing is rounded on the way."""
@@ -110,6 +113,13 @@ def totals(lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, 
         tax = (subtotal - discount) * tax_percent / 100
         exact = (subtotal, discount, tax, subtotal - discount + tax)
         return Totals(*(amount.quantize(_CENT, ROUND_HALF_UP) for amount in exact))
+
+
+def outdated(details: ProjectDetails) -> list[Quote]:
+    """The quotes whose totals are not what the items and the rates of now come to."""
+    rates = {role.name: role.day_rate for role in details.roles}
+    lines = [(item.days, rates[item.role]) for item in details.items]
+    return [each for each in details.quotes if totals(lines, each.discount_percent, each.tax_percent) != each.totals]
 
 
 def number_within(what: str, value: Decimal, most: int) -> Decimal:

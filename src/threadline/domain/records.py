@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from threadline.domain.bug import CaseStatus, Severity
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -83,3 +85,42 @@ class Finding:
     file: str
     line: int
     severity: str
+
+
+@dataclass(frozen=True)
+class CaseCard:
+    """What may be told of a case where somebody asks about it.
+
+    `told`: what its reporter was told or asked last, empty when nothing was; `link`: of the thread it was reported in.
+    What is for developers (`components`, `findings`, `pull_request`) is empty where others read as well.
+    """
+
+    bug_id: str
+    title: str
+    status: CaseStatus
+    severity: Severity
+    opened_at: datetime
+    status_since: datetime
+    link: str
+    told: str = ""
+    components: Sequence[str] = ()
+    findings: str = ""
+    pull_request: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text of the knowledge base; `source` says where it is from (an address, a file), once in a team."""
+
+    title: str
+    source: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A part of a document that has to do with a question."""
+
+    title: str
+    source: str
+    text: str

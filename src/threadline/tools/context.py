@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent
 from threadline.domain.messages import MAX_NAME
+from threadline.domain.operations import Change, Operation
 
 P = TypeVar("P")
 
@@ -82,7 +83,16 @@ class ToolContext:
     @property
     def operation_key(self) -> str:
         """Names this one call for ever, in any thread: what a tool changes outside is done once under it."""
-        return f"{self.thread.key}:{self.turn}:{self.step}:{self.call_id}"
+        return self.operation.key
+
+    @property
+    def operation(self) -> Operation:
+        return Operation(self.thread, self.turn, self.step, self.call_id)
+
+    @property
+    def change(self) -> Change:
+        """What this call says of itself to a record that it changes; how often that may be is the record's to know."""
+        return Change(self.operation, self.clock().timestamp())
 
     def of_call(self, call_id: str) -> "ToolContext":
         return replace(self, call_id=call_id)

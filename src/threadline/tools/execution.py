@@ -8,6 +8,7 @@ import structlog
 
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.limits import RateExceeded
 from threadline.tools import arguments, policies
 from threadline.tools.access import Allowed
 from threadline.tools.calls import Run
@@ -68,6 +69,8 @@ def performing(registry: Registry) -> Run:
             if context.retries_left > 0 and (not tool.mutating or tool.look_up):
                 raise
             return _unavailable(tool, fault)
+        except RateExceeded as often:
+            return failure(Code.TOO_MANY_CHANGES, str(often))
         except Permanent as refusal:
             return failure(Code.REFUSED, str(refusal))
         except Exception:  # noqa: BLE001 - logged; its text could hold what nobody may see

@@ -125,7 +125,8 @@ def limited(run: Run, registry: Registry, limit: MutationLimit) -> Run:
         tool = _tool(registry, call)
         if not tool.mutating:
             return await run(call, context)
-        record = tool.record(_given(tool, call)) if tool.record else f"thread:{context.thread.key}"
+        named = tool.record(_given(tool, call)) if tool.record else ""
+        record = named or f"thread:{context.thread.key}"
         now = context.clock().timestamp()
         admitted = await _or_else(True, limit.admit(context.team, record, context.operation_key, now), "mutation_limit")
         return await run(call, context) if admitted else failure(Code.TOO_MANY_CHANGES)

@@ -65,7 +65,8 @@ class BadTool(ValueError):
 
 @dataclass(frozen=True)
 class Tool:
-    """`record` names what a mutation changes (`project:12`), for its limit; without it, that is the thread.
+    """`record` names what a mutation changes (`project:12`), for its limit; without it, or when it names nothing, that
+    is the thread.
 
     `timeout` in seconds. `needs` are the ports without which the tool is not offered.
     """

@@ -110,11 +110,11 @@ class Filler:
         if choices := schema.get("enum"):
             return next((each for each in choices if str(each).lower() in words.lower()), None)
         kind, plain = schema.get("type"), _plain(name)
-        if kind == "string" and "format" in schema and (date := _at(_DATE.findall(words), index)):
+        if kind == "string" and _is_time(name, schema) and (date := _at(_DATE.findall(words), index)):
             return date
         if kind == "string" and plain.endswith(("id", "key")):
             return _at(_ID.findall(words), index) or _text_or_none(known) or _at(_ID.findall(self.prompt), 0)
-        if kind == "string" and "format" not in schema and (quoted := _at(_QUOTED.findall(words), index)):
+        if kind == "string" and not _is_time(name, schema) and (quoted := _at(_QUOTED.findall(words), index)):
             return quoted
         if kind in ("integer", "number"):
             return self._number(kind, known)
@@ -130,13 +130,20 @@ class Filler:
     def _text(self, name: str, schema: Mapping[str, Any], index: int) -> Any:
         if schema.get("enum"):
             return schema["enum"][0]
-        if "format" in schema:
-            return "2030-01-07" if schema["format"] == "date" else "2030-01-07T09:00:00+00:00"
+        if _is_time(name, schema):
+            return "2030-01-07" if schema.get("format") == "date" else "2030-01-07T09:00:00+00:00"
+        if _plain(name).endswith(("id", "key")) and (quoted := _at(_QUOTED.findall(self.planned.words), index)):
+            return quoted
         if _plain(name) in _FREE_TEXT:
             return self.planned.words
         if _plain(name) in _NAMES:
             return f"{self.planned.thing} {index + 1}"
         return f"{name.replace('_', ' ').capitalize()} {index + 1}"
+
+
+def _is_time(name: str, schema: Mapping[str, Any]) -> bool:
+    """Some tools take times in more forms than a schema's format has words for; their names say what they are."""
+    return "format" in schema or name.endswith(("_at", "_after", "_before")) or name in ("after", "before")
 
 
 def _named(value: Any, plain: str) -> Iterator[Any]:

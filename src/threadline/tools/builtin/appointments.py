@@ -1,0 +1,294 @@
+"""Appointments: what can be booked and when it is free; booked, moved and cancelled without ever overlapping.
+
+A time is told in ISO 8601. With an offset it is that moment; without one it is by the clocks of what is booked, and
+every answer says those clocks' zone.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from threadline.domain.appointments import Appointment, Resource, Slot, SlotTaken, clock_of
+from threadline.domain.operations import Change, Effect, Operation
+from threadline.tools.context import Port, ToolContext
+from threadline.tools.effects import by_effect
+from threadline.tools.registry import Cache, tool
+from threadline.tools.results import Code, Status, Structured, ToolError, ToolResult
+
+_EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
+MOST = 50
+"""Appointments of one answer; further ones are found by their resource or person."""
+_YEARS = range(2000, 2200)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class Calendar(Protocol):
+    """A team's appointments. A time without a zone is by the clocks of the resource, whose name is read in any case.
+
+    Raises:
+        ResourceNotFound, AppointmentNotFound, NotBookable: the message says what is there instead.
+        SlotTaken, RateExceeded: of a change; nothing was changed.
+    """
+
+    async def resources(self, team: str) -> Sequence[Resource]: ...
+
+    async def free(
+        self, team: str, resource: str, after: datetime | None, minutes: int, days: int, now: datetime
+    ) -> Sequence[Slot]:
+        """The next free times after a moment, and after now."""
+        ...
+
+    async def nearest(self, team: str, resource: str, wanted: datetime, minutes: int, now: datetime) -> Sequence[Slot]:
+        """A few free times around one that was wanted."""
+        ...
+
+    async def upcoming(
+        self, team: str, now: datetime, resource: str, attendee: str, limit: int
+    ) -> Sequence[Appointment]: ...
+
+    async def get(self, team: str, appointment_id: str) -> Appointment: ...
+
+    async def book(
+        self, change: Change, resource: str, starts_at: datetime, minutes: int, title: str, attendee: str
+    ) -> Appointment: ...
+
+    async def move(
+        self, change: Change, appointment_id: str, starts_at: datetime, minutes: int | None
+    ) -> Appointment: ...
+
+    async def cancel(self, change: Change, appointment_id: str) -> Appointment: ...
+
+    async def effect(self, operation: Operation) -> Effect | None:
+        """What the operation did; None when it changed nothing."""
+        ...
+
+
+APPOINTMENTS = Port[Calendar]("The appointments", "They are in the database: set DATABASE_URL.")
+
+
+def _time(value: object) -> datetime:
+    try:
+        told = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise ValueError(f"expected a date and time such as {_EXAMPLES}") from None
+    if told.year not in _YEARS:
+        raise ValueError(f"expected a year from {_YEARS.start} to {_YEARS.stop - 1}")
+    return told
+
+
+Time = Annotated[
+    datetime, BeforeValidator(_time, json_schema_input_type=str), Field(description=f"Such as {_EXAMPLES}.")
+]
+ResourceName = Annotated[str, Field(min_length=1, max_length=200, description="What is booked, by its name.")]
+Minutes = Annotated[int, Field(ge=1, le=24 * 60, description="How long, in minutes.")]
+AppointmentId = Annotated[str, Field(min_length=1, max_length=40, description="Such as APT-7.")]
+
+
+class Book(BaseModel):
+    resource: ResourceName
+    starts_at: Time
+    minutes: Minutes = 60
+    title: Annotated[str, Field(min_length=1, max_length=300, description="What it is about.")]
+    attendee_id: Annotated[
+        str | None, Field(max_length=100, description="Slack id of whom it is for. Null: whoever asks.")
+    ] = None
+
+
+class Move(BaseModel):
+    appointment_id: AppointmentId
+    starts_at: Time
+    minutes: Annotated[Minutes | None, Field(description="Null keeps its length.")] = None
+
+
+class Cancel(BaseModel):
+    appointment_id: AppointmentId
+
+
+@tool(
+    "appointments.listResources",
+    "What can be booked, with its opening hours and time zone.",
+    needs=(APPOINTMENTS,),
+    cache=Cache(60, shared=True),
+)
+async def list_resources(context: ToolContext) -> ToolResult:
+    found = [_resource(each) for each in await context.ports[APPOINTMENTS].resources(context.team)]
+    return ToolResult(
+        data={"resources": found},
+        display_text="" if found else "Nothing is set up to be booked yet.",
+        structured=_shown("resources", found),
+    )
+
+
+@tool("appointments.freeSlots", "Times at which something can be booked.", needs=(APPOINTMENTS,))
+async def free_slots(
+    context: ToolContext,
+    *,
+    resource: ResourceName,
+    after: Annotated[Time | None, Field(description="The earliest. Null: from now on.")] = None,
+    minutes: Minutes = 60,
+    days: Annotated[int, Field(ge=1, le=62, description="How many days to look at.")] = 7,
+) -> ToolResult:
+    calendar = context.ports[APPOINTMENTS]
+    slots = await calendar.free(context.team, resource, after, minutes, days, context.clock())
+    zone = await _zone(context, resource)
+    shown = [_slot(each, zone) for each in slots]
+    none = f"Nothing is free for {minutes} minutes in these {days} days."
+    return ToolResult(
+        data={"resource": resource, "minutes": minutes, "time_zone": zone, "slots": shown},
+        display_text=f"The next free time is {slots[0].local} ({zone})." if slots else none,
+        structured=_shown("slots", shown),
+    )
+
+
+@tool(
+    "appointments.listUpcoming",
+    "Booked times to come, with their ids; of everybody unless a person is named.",
+    needs=(APPOINTMENTS,),
+)
+async def list_upcoming(
+    context: ToolContext,
+    *,
+    resource: Annotated[str | None, Field(max_length=200, description="Only of this one.")] = None,
+    attendee_id: Annotated[str | None, Field(max_length=100, description="Slack id of whom they are for.")] = None,
+) -> ToolResult:
+    calendar = context.ports[APPOINTMENTS]
+    found = await calendar.upcoming(context.team, context.clock(), resource or "", attendee_id or "", MOST + 1)
+    zones = {each.name: each.time_zone for each in await calendar.resources(context.team)}
+    shown = [_appointment(each, zones[each.resource]) for each in found[:MOST]]
+    return ToolResult(
+        data={"appointments": shown, "more": len(found) > MOST},
+        display_text="" if shown else "Nothing is booked.",
+        structured=_shown("appointments", shown),
+    )
+
+
+def _resource_of(given: Book) -> str:
+    return f"resource:{given.resource}"
+
+
+def _appointment_of(given: Move | Cancel) -> str:
+    return f"appointment:{given.appointment_id.strip().upper()}"
+
+
+async def _book(context: ToolContext, given: Book) -> ToolResult:
+    calendar, attendee = context.ports[APPOINTMENTS], given.attendee_id or context.user_id
+    try:
+        booked = await calendar.book(
+            context.change, given.resource, given.starts_at, given.minutes, given.title, attendee
+        )
+    except SlotTaken as taken:
+        return await _others(context, taken, given.resource, given.starts_at, given.minutes)
+    return await _told(context, booked, "Booked")
+
+
+@tool(
+    "appointments.book",
+    "Book a time. Where somebody else has it, the answer names the nearest free ones.",
+    mutating=True,
+    needs=(APPOINTMENTS,),
+    record=_resource_of,
+    look_up=by_effect(APPOINTMENTS, _book),
+)
+async def book(context: ToolContext, given: Book) -> ToolResult:
+    return await _book(context, given)
+
+
+async def _move(context: ToolContext, given: Move) -> ToolResult:
+    calendar = context.ports[APPOINTMENTS]
+    try:
+        moved = await calendar.move(context.change, given.appointment_id, given.starts_at, given.minutes)
+    except SlotTaken as taken:
+        kept = await calendar.get(context.team, given.appointment_id)
+        minutes = given.minutes or int((kept.ends_at - kept.starts_at).total_seconds() // 60)
+        return await _others(context, taken, kept.resource, given.starts_at, minutes)
+    return await _told(context, moved, "Moved")
+
+
+@tool(
+    "appointments.move",
+    "Give an appointment another time, and another length where one is said.",
+    mutating=True,
+    needs=(APPOINTMENTS,),
+    record=_appointment_of,
+    look_up=by_effect(APPOINTMENTS, _move),
+)
+async def move(context: ToolContext, given: Move) -> ToolResult:
+    return await _move(context, given)
+
+
+async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
+    return await _told(
+        context, await context.ports[APPOINTMENTS].cancel(context.change, given.appointment_id), "Cancelled"
+    )
+
+
+@tool(
+    "appointments.cancel",
+    "Cancel an appointment; its time is free again.",
+    mutating=True,
+    needs=(APPOINTMENTS,),
+    record=_appointment_of,
+    look_up=by_effect(APPOINTMENTS, _cancel),
+)
+async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
+    return await _cancel(context, given)
+
+
+TOOLS = [list_resources, free_slots, list_upcoming, book, move, cancel]
+
+
+async def _told(context: ToolContext, made: Appointment, what: str) -> ToolResult:
+    zone = await _zone(context, made.resource)
+    shown = _appointment(made, zone)
+    return ToolResult(
+        data=shown,
+        display_text=f"{what} {made.appointment_id}: {made.resource}, {made.local} ({zone}).",
+        structured=_shown("appointments", [shown]),
+    )
+
+
+async def _others(context: ToolContext, taken: SlotTaken, resource: str, wanted: datetime, minutes: int) -> ToolResult:
+    """Somebody was faster: what is free instead."""
+    slots = await context.ports[APPOINTMENTS].nearest(context.team, resource, wanted, minutes, context.clock())
+    zone = await _zone(context, resource)
+    free = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
+    error = ToolError(Code.REFUSED, f"{taken}; {free}.", "Offer these times, or look for others.")
+    return ToolResult(status=Status.ERROR, error=error, data={"slots": [_slot(each, zone) for each in slots]})
+
+
+async def _zone(context: ToolContext, resource: str) -> str:
+    """By whose clocks a resource's times are told; it may have been renamed since."""
+    known = await context.ports[APPOINTMENTS].resources(context.team)
+    return next((each.time_zone for each in known if each.name.casefold() == resource.strip().casefold()), "")
+
+
+def _resource(resource: Resource) -> dict[str, Any]:
+    return {
+        "resource": resource.name,
+        "time_zone": resource.time_zone,
+        "opens": f"{resource.opens:%H:%M}",
+        "closes": f"{resource.closes:%H:%M}",
+        "days": ", ".join(_DAYS[day - 1] for day in sorted(resource.weekdays)),
+    }
+
+
+def _slot(slot: Slot, zone: str) -> dict[str, Any]:
+    return {**_times(slot), "local": slot.local, "time_zone": zone}
+
+
+def _appointment(made: Appointment, zone: str) -> dict[str, Any]:
+    return {**vars(made), **_times(made), "time_zone": zone}
+
+
+def _times(at: Slot | Appointment) -> dict[str, str]:
+    """Begin and end in ISO 8601, with the offset that the clocks of the place have."""
+    clock = clock_of(at)
+    return {
+        name: getattr(at, name).astimezone(clock).isoformat(timespec="minutes") for name in ("starts_at", "ends_at")
+    }
+
+
+def _shown(kind: str, records: list[dict[str, Any]]) -> tuple[Structured, ...]:
+    return (Structured(kind, tuple(records)),) if records else ()

@@ -1,0 +1,47 @@
+"""Questions that the team's own documents answer: the tool finds the passages, the model words the answer."""
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from threadline.domain.records import Passage
+from threadline.tools.context import Port, ToolContext
+from threadline.tools.registry import Cache, tool
+from threadline.tools.results import ToolResult
+
+_NOTHING = "The documents hold nothing on this."
+
+
+class KnowledgeBase(Protocol):
+    async def passages(self, team: str, question: str) -> Sequence[Passage]:
+        """What has to do with the question, the likest first; a handful at most."""
+        ...
+
+
+KNOWLEDGE = Port[KnowledgeBase](
+    "The knowledge base", "It is in the database: set DATABASE_URL, and fill it with `threadline knowledge add FILE…`."
+)
+
+
+@tool(
+    "qa.answer",
+    "Passages of the team's documents about a question. Answer from them alone and name their source; where they do "
+    "not hold the answer, say so.",
+    needs=(KNOWLEDGE,),
+    cache=Cache(60, shared=True),
+)
+async def answer(
+    context: ToolContext,
+    *,
+    question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
+) -> ToolResult:
+    found = await context.ports[KNOWLEDGE].passages(context.team, question)
+    sources = list(dict.fromkeys(each.source for each in found))
+    return ToolResult(
+        data={"passages": [vars(each) for each in found]},
+        display_text=f"Found in {', '.join(sources)}." if found else _NOTHING,
+    )
+
+
+TOOLS = [answer]

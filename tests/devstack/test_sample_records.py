@@ -1,0 +1,44 @@
+"""The sample records: laid once, whole, and left alone afterwards."""
+
+from decimal import Decimal
+
+import pytest
+
+from tests.postgres import database, database_url, postgres
+from threadline.db.engine import Database
+from threadline.devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
+from threadline.domain.estimates import ProjectLocked, Role, outdated
+
+__all__ = ["database", "database_url", "postgres"]
+
+
+async def test_sample_records_are_whole_and_of_one_team(database: Database, database_url: str) -> None:
+    await lay_sample_records(database_url, "T1")
+    async with database.begin() as work:
+        assert await work.estimates.projects("T2") == []
+        details = await work.estimates.details("T1", PROJECT)
+        assert (details.project.project_id, len(details.roles), len(details.items)) == ("PRJ-1", 3, 3)
+        assert details.quotes[0].totals.total == Decimal("14165.46")
+        assert outdated(details) == []
+        assert (await work.estimates.project("T1", LOCKED_PROJECT)).locked
+        assert sorted(each.name for each in await work.appointments.resources("T1")) == [
+            each.name for each in RESOURCES
+        ]
+        [first, *_] = await work.knowledge.passages("T1", "When does the money of a refund go back?")
+        assert (first.title, first.source) == ("Refunds", "handbook/refunds.md")
+        assert first.text.startswith("## When money goes back\nA customer")
+
+
+async def test_laid_again_they_stay_as_people_have_made_them(database: Database, database_url: str) -> None:
+    await lay_sample_records(database_url, "T1")
+    async with database.begin() as work:
+        await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1000)))
+        await work.estimates.set_locked("T1", "PRJ-1", locked=True)
+        await work.knowledge.forget("T1", "handbook/refunds.md")
+        before = [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)]
+    await lay_sample_records(database_url, "T1")
+    async with database.begin() as work:
+        assert [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
+        assert len(await work.knowledge.documents("T1")) == 2
+        with pytest.raises(ProjectLocked):
+            await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1)))

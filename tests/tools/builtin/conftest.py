@@ -1,0 +1,19 @@
+"""The real Postgres under the toolsets, and a scene in which cases are played."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.db.scene import Scene
+from tests.postgres import agent_url, database, database_url, postgres
+from threadline.db.agent_pool import agent_pool
+from threadline.db.agent_turns import AgentTurns
+from threadline.db.engine import Database
+
+__all__ = ["agent_url", "database", "database_url", "postgres"]
+
+
+@pytest.fixture
+async def scene(database: Database, agent_url: str) -> AsyncIterator[Scene]:
+    async with agent_pool(agent_url) as pool:
+        yield Scene(database, AgentTurns(pool))

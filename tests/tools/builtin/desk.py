@@ -1,0 +1,57 @@
+"""Somebody who calls tools as a turn does: through the whole pipeline, on real adapters and the real Postgres."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.tools.doubles import Clock, MemoryLog, context
+from threadline.activities.case_cards import Readers
+from threadline.activities.toolsets import postgres_ports
+from threadline.db.engine import Database
+from threadline.domain.dialogue import ToolCall
+from threadline.domain.limits import Rate
+from threadline.tools.access import allowed
+from threadline.tools.execution import Guards, pipeline
+from threadline.tools.registry import Registry, Tool
+from threadline.tools.results import ToolResult
+
+SUMMARIES = "CSUMMARIES"
+
+
+class Desk:
+    """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
+
+    def __init__(self, database: Database, tools: Sequence[Tool], rate: Rate | None = None) -> None:
+        self.clock = Clock()
+        self.log = MemoryLog()
+        self._registry = Registry(tools)
+        readers = Readers({SUMMARIES}, "https://example.slack.com/")
+        self._ports = postgres_ports(database, readers, rate)
+        self._run = pipeline(
+            self._registry, allowed(self._registry, self._ports, read_only=False), Guards(log=self.log)
+        )
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+
+    def names(self, *, read_only: bool = False) -> frozenset[str]:
+        """The tools that are offered."""
+        return allowed(self._registry, self._ports, read_only=read_only).names
+
+    async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
+        """One call; `team`, `channel`, `user_id` and the like are the context's, everything else the tool's."""
+        where = {name: arguments.pop(name) for name in ("team", "channel", "thread_ts", "user_id") if name in arguments}
+        called = call_id or next(self._ids)
+        at = context(**where, clock=self.clock, ports=self._ports, call_id=called, retries_left=retries_left)
+        return await self._run(ToolCall(called, tool, json.dumps(arguments)), at)
+
+    async def done(self, tool: str, **arguments: Any) -> Any:
+        """The data of a call that must succeed."""
+        result = await self.ask(tool, **arguments)
+        assert result.success, result.error
+        return result.data
+
+    async def refused(self, tool: str, **arguments: Any) -> ToolResult:
+        """A call that must not succeed."""
+        result = await self.ask(tool, **arguments)
+        assert not result.success, result.data
+        return result
