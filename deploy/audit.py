@@ -70,10 +70,15 @@ def unwelcome(packages: Collection[Row], allowed: Collection[str], accepted: Map
     found = []
     for package in packages:
         name, licence = package["Name"], _licence(package)
-        if name not in accepted and not _is_allowed(licence, allowed):
+        if _same(name) not in map(_same, accepted) and not _is_allowed(licence, allowed):
             told = "does not tell its licence" if licence == _UNKNOWN else f"is under {licence}"
             found.append(f"{name} {told}: replace it, or say in pyproject.toml why it is accepted")
     return found
+
+
+def _same(name: str) -> str:
+    """One form of a package's name, which its own metadata and a lock may write in two."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _licence(package: Row) -> str:

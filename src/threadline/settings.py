@@ -1,5 +1,6 @@
 """The environment, read once: one frozen class a section, under the names that the README lists."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -57,11 +58,18 @@ def _postgres(value: Any) -> Any:
 
 def _http(value: Any) -> Any:
     if isinstance(value, str) and not value.startswith(("https://", "http://")):
-        raise ValueError("write it as https://host/v1")
+        raise ValueError("write it as https://host, with the path if it has one")
+    return value
+
+
+def _slug(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
+        raise ValueError("write it as owner/name")
     return value
 
 
 HttpAddress = Annotated[str, BeforeValidator(_http)]
+Slug = Annotated[str, BeforeValidator(_slug)]
 PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
 Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
@@ -262,6 +270,32 @@ class ForgeSettings(_Section):
 
     token: SecretStr | None = None
     api_url: str | None = None
+
+
+class JiraSettings(_Section):
+    """The Jira Cloud site whose tickets people may ask for, and the account that does it; without them, no tickets."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_JIRA_")
+
+    url: HttpAddress | None = None
+    email: str = ""
+    token: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({bool(self.url), bool(self.email), self.token is not None}) > 1:
+            raise ValueError("THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN are set together")
+        return self
+
+
+class CiSettings(_Section):
+    """The repository whose workflow runs people may ask for; what is not set here is as in `ForgeSettings`."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_GITHUB_")
+
+    repository: Slug | None = None
+    token: SecretStr | None = None
+    api_url: HttpAddress | None = None
 
 
 class PayloadSettings(_Section):

@@ -43,7 +43,7 @@ def set_up(level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for name in ("slack_bolt", "slack_sdk", "aiohttp.access", "httpx", "httpcore"):
+    for name in ("slack_bolt", "slack_sdk", "aiohttp.access", "httpx", "httpcore", "urllib3", "github", "jira"):
         logging.getLogger(name).setLevel(logging.WARNING)
     structlog.configure(
         processors=[*_SHARED[:-1], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

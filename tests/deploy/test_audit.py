@@ -61,6 +61,9 @@ def test_a_licence_is_allowed_by_name_or_not_at_all(told: dict[str, str], found:
 
 def test_an_accepted_package_has_a_reason_and_is_one_that_is_installed() -> None:
     assert audit.unwelcome([{"Name": "psycopg", "License-Expression": "LGPL-3.0-only"}], [], POLICY["accepted"]) == []
+    assert (
+        audit.unwelcome([{"Name": "Psy_Copg", "License-Expression": "LGPL-3.0-only"}], [], {"psy-copg": "used"}) == []
+    )
     locked = set(re.findall(r"^([a-z][\w.-]*)==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE))
     for name, why in POLICY["accepted"].items():
         assert name in locked

@@ -82,6 +82,6 @@ def test_a_port_is_given_out_once() -> None:
 def test_the_agents_process_is_told_no_secret_of_the_others() -> None:
     everything = dict.fromkeys((*environment.GATEWAY, *environment.CORE, *environment.AGENTS), "x")
     told = environment.pick(everything, environment.AGENTS)
-    assert not [name for name in told if name.startswith(("SLACK_", "GITHUB_"))]
+    assert not [name for name in told if name.startswith(("SLACK_", "GITHUB_", *environment.SERVICES))]
     assert "DATABASE_URL" not in told
     assert {"THREADLINE_AGENT_DATABASE_URL", "ANTHROPIC_API_KEY"} <= set(told)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import RateLimitError
 
-from threadline.agents.models.failures import RateLimited, retry_after, translate
+from threadline.agents.models.failures import RateLimited, translate
+from threadline.domain.pauses import retry_after
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 ANYTHING = st.text(st.characters(min_codepoint=32, max_codepoint=126))

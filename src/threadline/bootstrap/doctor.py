@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from threadline.bootstrap import queues, surroundings
+from threadline.bootstrap import queues, surroundings, toolsets
 from threadline.bootstrap.catch_up import check_catch_up
 from threadline.bootstrap.gateway import slack_client
 from threadline.bootstrap.temporal import missing_search_attributes, temporal_client
@@ -55,6 +55,7 @@ async def examine() -> list[Check]:
         "repositories": surroundings.repositories,
         "model": surroundings.model,
         "conversations' model": surroundings.conversation_model,
+        "tools": toolsets.examined,
         "history": surroundings.retention,
         "clocks": surroundings.clocks,
         "programs": surroundings.programs,

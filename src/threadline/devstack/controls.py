@@ -83,6 +83,26 @@ class ModelControl(_Control):
         await self.post("errors", count=count, broken_off=True)
 
 
+class ServicesControl(_Control):
+    """The stand-ins for Jira and GitHub Actions."""
+
+    async def tickets(self) -> list[Json]:
+        """Each with its `key`, `summary`, `status` and `comments`."""
+        return list((await self.get("state"))["tickets"])
+
+    async def runs(self) -> list[Json]:
+        """Each with its `id`, `title`, `attempt`, `status` and `conclusion`."""
+        return list((await self.get("state"))["runs"])
+
+    async def finish(self, run: int, conclusion: str = "success", log: str = "") -> None:
+        """End a run that is queued."""
+        await self.post(f"runs/{run}/finish", conclusion=conclusion, log=log)
+
+    async def fault(self, service: str, kind: str, **more: Any) -> None:
+        """Order a fault; see `threadline.devstack.services_sandbox.faults`."""
+        await self.post("faults", service=service, kind=kind, **more)
+
+
 async def until(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
     """Turns of a loop that looks for a condition; the loop ends by itself when the time is over."""
     deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""The two stand-ins as child processes, and the settings by which the product finds them."""
+"""The stand-ins as child processes, and the settings by which the product finds them."""
 
 import sys
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from threadline.devstack.slack_sandbox import identity
 SLACK = "slack-sandbox"
 MODEL = "model-sandbox"
 MODEL_KEY = "model-sandbox"
+SERVICES = "services-sandbox"
 
 
 async def start_slack(family: Family, ports: Ports, environment: Mapping[str, str]) -> dict[str, str]:
@@ -42,6 +43,13 @@ async def start_model(family: Family, ports: Ports, environment: Mapping[str, st
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": MODEL_KEY,
     }
+
+
+async def start_services(family: Family, ports: Ports, environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings by which the core worker finds a Jira and a GitHub."""
+    arguments = _module("services_sandbox", "--port", str(ports.take(8950)))
+    facts = await family.start(Command(SERVICES, arguments, environment, ready=logged("services_sandbox_ready")))
+    return {str(name): str(value) for name, value in facts["settings"].items()}
 
 
 def _module(name: str, *arguments: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from threadline.db import migrate
 from threadline.devstack import environment, postgres, sandboxes, temporal
-from threadline.devstack.controls import ModelControl, SlackControl
+from threadline.devstack.controls import ModelControl, ServicesControl, SlackControl
 from threadline.devstack.home import Home
 from threadline.devstack.ports import HOST, Ports
 from threadline.devstack.processes import Child, Command, Family, logged
@@ -51,6 +51,7 @@ class Stack:
     def __init__(self, home: Home, wishes: Wishes, tell: Tell) -> None:
         self.home = home
         self.ui_url = ""
+        self.services_url = ""
         self.settings: Settings = {}
         self._wishes, self._tell = wishes, tell
         self._given = {name: value for name, value in wishes.given.items() if value}
@@ -116,6 +117,12 @@ class Stack:
             raise Permanent("This stack talks to a real model: it has no sandbox.")
         return ModelControl(self.settings["ANTHROPIC_BASE_URL"])
 
+    @property
+    def services(self) -> ServicesControl:
+        if not self.services_url:
+            raise Permanent("This stack talks to a real Jira and a real GitHub: it has no sandbox of them.")
+        return ServicesControl(self.services_url)
+
     async def restart(self, name: str) -> None:
         """Stop one process as a deploy does, and start it again; it is ready when this returns."""
         await self._family.restart(name)
@@ -139,7 +146,13 @@ class Stack:
         self.settings = environment.pick(
             self._given, environment.GATEWAY, environment.CORE, environment.AGENTS, environment.PROXIES
         )
-        await self._together(self._start_temporal(), self._start_postgres(), self._start_slack(), self._start_model())
+        await self._together(
+            self._start_temporal(),
+            self._start_postgres(),
+            self._start_slack(),
+            self._start_model(),
+            self._start_services(),
+        )
         self._make_repository()
         self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._wishes.settings or {})
         self.home.publish(environment.pick(self.settings, environment.COMMANDS))
@@ -216,6 +229,18 @@ class Stack:
             found = await sandboxes.start_model(self._family, self._ports, self._machine, self._wishes.pace)
             self.settings |= {name: value for name, value in found.items() if name.startswith(scripted)}
             self._tell("The model sandbox is up")
+
+    async def _start_services(self) -> None:
+        """A service that is named in the caller's environment, be it in part, is the caller's own."""
+        wanted = [prefix for prefix in environment.SERVICES if not any(name.startswith(prefix) for name in self._given)]
+        if not wanted:
+            return
+        found = await sandboxes.start_services(self._family, self._ports, self._machine)
+        self.settings |= {name: value for name, value in found.items() if name.startswith(tuple(wanted))}
+        self.services_url = found["THREADLINE_JIRA_URL"].removesuffix("/jira")
+        for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
+            self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))
+        self._tell("The sandbox of Jira and GitHub is up")
 
     def _make_repository(self) -> None:
         if "THREADLINE_REPO" not in self._given:

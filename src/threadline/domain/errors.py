@@ -16,6 +16,10 @@ class Transient(Exception):
         self.retry_after = retry_after
 
 
+class Undone(Transient):
+    """The other side surely did nothing: it limits the rate of calls, say."""
+
+
 class CaseNotFound(Permanent):
     """No case has this `bug_id`, or no case belongs to this thread."""
 

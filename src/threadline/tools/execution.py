@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.domain.limits import RateExceeded
 from threadline.tools import arguments, policies
 from threadline.tools.access import Allowed
@@ -20,6 +20,8 @@ from threadline.tools.words import sentence
 
 MOST_CALLS = 20
 """Of one reply that are executed; the model is told that the others were not."""
+LONGEST_WAIT = 60.0
+"""Seconds that a service may ask to wait before the call is tried again; for longer, the model is told instead."""
 _SIDE_EFFECT_TIMEOUT = 10.0
 """Seconds for one side effect."""
 
@@ -55,7 +57,8 @@ def performing(registry: Registry) -> Run:
     """The tool itself; whatever it raises becomes a result.
 
     Raises:
-        Transient: as the tool did, if the caller will try again and nothing can come to be done twice by it.
+        Transient: as the tool did, if the caller will try again, need not wait long for it, and nothing can come to be
+            done twice by it.
     """
 
     async def perform(call: ToolCall, context: ToolContext) -> ToolResult:
@@ -66,7 +69,8 @@ def performing(registry: Registry) -> Run:
             given = arguments.read(tool.parameters, tool.schema, call.arguments)
             answer = await tool.call(context, given)
         except Transient as fault:
-            if context.retries_left > 0 and (not tool.mutating or tool.look_up):
+            soon = (fault.retry_after or 0.0) <= LONGEST_WAIT
+            if context.retries_left > 0 and soon and (not tool.mutating or tool.look_up):
                 raise
             return _unavailable(tool, fault)
         except RateExceeded as often:
@@ -130,7 +134,7 @@ def _changes_something(registry: Registry, call: ToolCall) -> bool:
 
 
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
-    if tool.mutating:
+    if tool.mutating and not isinstance(fault, Undone):
         return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
     wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
     return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)

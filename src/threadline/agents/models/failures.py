@@ -4,17 +4,16 @@ The words name the setting to mend, and repeat nothing that the other side wrote
 address or the conversation. Codes: https://developers.openai.com/api/docs/guides/error-codes.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, OpenAIError
 
 from threadline.domain.answers import TROUBLE
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.pauses import retry_after
 from threadline.tools.words import sentence
 
 MOST_DOUBLINGS = 10
@@ -196,28 +195,3 @@ def _is_model_unknown(error: APIStatusError) -> bool:
         return True
     said = isinstance(error.body, Mapping) and _NO_MODEL_WORDS.search(error.message)
     return error.status_code in (400, 404) and bool(said)
-
-
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds that a server asks to wait, by `Retry-After` (seconds or a date, RFC 9110) or `retry-after-ms`.
-
-    Returns:
-        None when it names none, or one that is no time to wait.
-    """
-    seconds = _number(headers.get("retry-after-ms", ""), 1000.0)
-    if seconds is None:
-        seconds = _number(headers.get("retry-after", ""))
-    if seconds is None:
-        try:
-            seconds = (parsedate_to_datetime(headers.get("retry-after", "")) - now).total_seconds()
-        except (TypeError, ValueError, OverflowError):
-            return None
-    return seconds if seconds > 0 else None
-
-
-def _number(text: str, divisor: float = 1.0) -> float | None:
-    try:
-        value = float(text) / divisor
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

@@ -1,0 +1,77 @@
+"""How the stand-ins misbehave when they are told to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Kind(StrEnum):
+    REFUSE = "refuse"
+    """Nothing is done; the answer has the `status`."""
+    LOSE = "lose"
+    """It is done, and answered with the `status` all the same."""
+    HANG = "hang"
+    """It is done, and no answer comes until the stand-ins end."""
+    PAGE = "page"
+    """Nothing is done; a login page comes as a success."""
+    GARBLE = "garble"
+    """It is done, and the answer breaks off amid its JSON."""
+
+
+class Fault(BaseModel):
+    """What happens to the next `count` requests to a service; `method` narrows them, and `retry_after` is a header."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    service: Literal["jira", "github", "logs"]
+    kind: Kind = Kind.REFUSE
+    status: int = Field(default=500, ge=400, le=599)
+    retry_after: int | None = None
+    headers: dict[str, str] = {}
+    words: str = "Out of order."
+    count: int = Field(default=1, ge=1)
+    method: str = ""
+
+    def meets(self, service: str, request: Request) -> bool:
+        return self.count > 0 and self.service == service and self.method in ("", request.method)
+
+
+class Faults:
+    def __init__(self) -> None:
+        self.orders: list[Fault] = []
+        self.over = asyncio.Event()
+        """Set when the stand-ins end, so that nobody keeps them waiting."""
+
+    def guarding(self, service: str, endpoint: Endpoint) -> Endpoint:
+        """The endpoint, with the next fault that was ordered for it."""
+
+        async def guarded(request: Request) -> Response:
+            order = next((each for each in self.orders if each.meets(service, request)), None)
+            if order is None:
+                return await endpoint(request)
+            order.count -= 1
+            return await self._misbehave(order, request, endpoint)
+
+        return guarded
+
+    async def _misbehave(self, order: Fault, request: Request, endpoint: Endpoint) -> Response:
+        if order.kind is Kind.PAGE:
+            return HTMLResponse("<!doctype html><title>Log in</title><form method=post><input name=password></form>")
+        if order.kind is not Kind.REFUSE:
+            done = await endpoint(request)
+            if order.kind is Kind.GARBLE:
+                return Response(b'{"broken', media_type="application/json", status_code=done.status_code)
+            if order.kind is Kind.HANG:
+                await self.over.wait()
+        headers = dict(order.headers)
+        if order.retry_after is not None:
+            headers["Retry-After"] = str(order.retry_after)
+        body = {"errorMessages": [order.words], "errors": {}, "message": order.words}  # Jira's form and GitHub's
+        return JSONResponse(body, order.status, headers)

@@ -1,0 +1,90 @@
+"""The stand-ins for Jira and GitHub as other processes see them."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+
+import pytest
+
+from threadline.devstack.controls import ServicesControl
+from threadline.devstack.services_sandbox import Services, github_api, jira_query
+from threadline.devstack.services_sandbox.jira_query import BadQuery
+from threadline.devstack.services_sandbox.jira_records import Site
+from threadline.domain.errors import Permanent
+
+
+@pytest.fixture
+async def services() -> AsyncIterator[Services]:
+    async with Services.running() as services:
+        yield services
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers and body of a GET that follows no redirect."""
+
+    def get() -> tuple[int, dict[str, str], str]:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+        try:
+            with opener.open(urllib.request.Request(url, headers=headers), timeout=10) as answer:  # noqa: S310
+                return answer.status, dict(answer.headers), answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, dict(refusal.headers), refusal.read().decode()
+
+    return await asyncio.to_thread(get)
+
+
+async def test_the_state_is_seen_and_faults_are_ordered_from_outside(services: Services) -> None:
+    control = ServicesControl(services.url)
+    assert {"SHOP-1", "OPS-1"} < {each["key"] for each in await control.tickets()}
+    failed = next(each for each in await control.runs() if each["conclusion"] == "failure")
+    services.github.repository.rerun(services.github.repository.runs[failed["id"]], failed_only=True)
+    await control.finish(failed["id"], "success")
+    again = next(each for each in await control.runs() if each["id"] == failed["id"])
+    assert (again["attempt"], again["conclusion"]) == (2, "success")
+    await control.fault("jira", "refuse", status=503)
+    assert (await fetch(f"{services.url}/jira/rest/api/2/myself"))[0] == 503
+    assert (await fetch(f"{services.url}/jira/rest/api/2/myself"))[0] == 401, "the fault was for one request"
+    with pytest.raises(Permanent, match="kind"):
+        await control.fault("jira", "sulk")
+
+
+async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services: Services) -> None:
+    run = next(each for each in services.github.repository.runs.values() if each.conclusion == "failure")
+    api = f"{services.url}/github/repos/acme/shop/actions/jobs/{run.jobs[0].id}/logs"
+    token = f"Bearer {github_api.TOKEN}"
+    status, headers, _ = await fetch(api, Authorization=token)
+    assert (status, headers["location"].startswith(services.url)) == (302, False)
+    assert (await fetch(headers["location"]))[0] == 200
+    assert (await fetch(headers["location"], Authorization=token))[0] == 400
+
+
+async def test_runs_come_in_pages(services: Services) -> None:
+    url = f"{services.url}/github/repos/acme/shop/actions/runs?per_page=3"
+    token = f"Bearer {github_api.TOKEN}"
+    _, headers, body = await fetch(url, Authorization=token)
+    assert (json.loads(body)["total_count"], len(json.loads(body)["workflow_runs"])) == (4, 3)
+    following = headers["link"].partition(">")[0].removeprefix("<")
+    _, headers, body = await fetch(following, Authorization=token)
+    assert len(json.loads(body)["workflow_runs"]) == 1
+    assert "link" not in headers
+
+
+async def test_what_a_person_follows_leads_somewhere(services: Services) -> None:
+    status, _, page = await fetch(f"{services.url}/jira/browse/SHOP-1")
+    assert (status, "bulk price" in page) == (200, True)
+    run = next(iter(services.github.repository.runs))
+    assert (await fetch(f"{services.url}/github/acme/shop/actions/runs/{run}"))[0] == 200
+
+
+@pytest.mark.parametrize("jql", ["", "ORDER BY key", "colour = red", "project =", 'project = "SHOP" status = "Done"'])
+def test_a_query_that_jira_would_refuse_is_refused(jql: str) -> None:
+    with pytest.raises(BadQuery):
+        jira_query.found(Site().issues.values(), jql)

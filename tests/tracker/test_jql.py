@@ -1,0 +1,48 @@
+"""A search in Jira's language: whatever people write stays inside its quotes."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.domain.tickets import TicketQuery
+from threadline.tracker import jql
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+CLAUSE = (
+    r"(?:(?:project|status|issuetype|assignee) = \?|text ~ \?|assignee is EMPTY|statusCategory != Done|"
+    r"updated >= -\d+d)"
+)
+QUERIES = st.builds(
+    TicketQuery,
+    words=st.text(max_size=40),
+    project=st.text(max_size=20),
+    status=st.text(max_size=20),
+    kind=st.text(max_size=20),
+    assignee=st.text(max_size=20),
+    open_only=st.booleans(),
+    updated_within_days=st.none() | st.integers(1, 3650),
+)
+
+
+def test_a_query_says_what_is_asked_for() -> None:
+    query = TicketQuery(words="cart AND code*", project="SHOP", assignee="nobody", open_only=True)
+    assert jql.of_query(query) == (
+        'project = "SHOP" AND text ~ "cart and code" AND assignee is EMPTY AND statusCategory != Done'
+        " ORDER BY updated DESC"
+    )
+
+
+def test_a_query_that_names_nothing_has_a_bound_all_the_same() -> None:
+    assert jql.of_query(TicketQuery()) == "updated >= -30d ORDER BY updated DESC"
+
+
+@given(QUERIES)
+def test_nothing_that_people_write_leaves_its_quotes(query: TicketQuery) -> None:
+    outside = _STRING.sub("?", jql.of_query(query))
+    assert re.fullmatch(rf"{CLAUSE}(?: AND {CLAUSE})* ORDER BY updated DESC", outside)
+
+
+@given(st.text())
+def test_a_quoted_text_is_one_string(text: str) -> None:
+    assert _STRING.fullmatch(jql.quoted(text))
