@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
+from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.bootstrap.conversations import TalkSettings, conversing, forget
 from threadline.bootstrap.surroundings import conversation_model
@@ -56,7 +57,8 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
     slack = talk.speaking._slack
     posts = Posts(slack, PostLedger(talk.database, Claim))
-    async with conversing(TalkSettings(), talk.database, slack, posts, ESCALATIONS) as made:
+    readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
+    async with conversing(TalkSettings(), talk.database, slack, posts, ESCALATIONS, readers) as made:
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)

@@ -3,11 +3,13 @@
 Everything is kept under its key, so a second attempt finds what the first one wrote and asks the same.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from threadline.activities.names import Names
 from threadline.activities.summaries import At, Summaries
+from threadline.activities.toolsets import bound_project
 from threadline.agents.copilot import briefing, context, references
 from threadline.agents.copilot.briefing import Briefing
 from threadline.agents.copilot.context import Budget, Past
@@ -22,9 +24,6 @@ from threadline.domain.dialogue import Message, Role
 from threadline.domain.estimates import ProjectNotFound
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, failure
-
-PROJECT = "project"
-"""The kind of record whose lock makes a thread read-only."""
 
 
 @dataclass(frozen=True)
@@ -205,14 +204,11 @@ def _lost(call_id: str, *, read_only: bool) -> Message:
 async def _about(work: Work, thread: Thread) -> About:
     bound = await work.bindings.of(thread)
     about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
-    if PROJECT not in bound:
-        return about
-    try:
-        project = await work.estimates.project(thread.team, bound[PROJECT])
-    except ProjectNotFound:
-        return about
-    because = f"the project {project.project_id} is locked"
-    return replace(about, read_only=True, because=because) if project.locked else about
+    with contextlib.suppress(ProjectNotFound):
+        project = await bound_project(work, thread)
+        if project and project.locked:
+            return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
+    return about
 
 
 def has_words(taken: TakenUp) -> bool:

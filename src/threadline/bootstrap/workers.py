@@ -16,6 +16,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
+from threadline.activities.case_cards import Readers
 from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
 from threadline.activities.fixes import LiveFixActivities
@@ -193,7 +194,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             sweep = live_sweep(database, client, dispatcher, case)
             speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
-            async with conversing(settings.talk, database, slack, posts, places.escalations) as talk:
+            readers = Readers((places.summaries, places.escalations), str(identity["url"]))
+            async with conversing(settings.talk, database, slack, posts, places.escalations, readers) as talk:
                 yield [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
