@@ -85,3 +85,9 @@ def test_the_agents_process_is_told_no_secret_of_the_others() -> None:
     assert not [name for name in told if name.startswith(("SLACK_", "GITHUB_", *environment.SERVICES))]
     assert "DATABASE_URL" not in told
     assert {"THREADLINE_AGENT_DATABASE_URL", "ANTHROPIC_API_KEY"} <= set(told)
+
+
+def test_a_service_that_is_named_in_part_is_the_callers_own() -> None:
+    assert environment.without_a_service({"GITHUB_TOKEN": "x", "THREADLINE_JIRA_URL": ""}) == environment.SERVICES
+    assert environment.without_a_service({"THREADLINE_JIRA_URL": "https://acme.example"}) == ("THREADLINE_GITHUB_",)
+    assert environment.without_a_service(dict.fromkeys(environment.CORE, "x")) == ()

@@ -8,9 +8,9 @@ import pytest
 
 from tests.tools.doubles import MemoryCache, MemoryLimit, MemoryLog, context
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.tools.access import allowed
-from threadline.tools.calls import Run
+from threadline.tools.calls import LONGEST_WAIT, Run
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Registry, tool
@@ -154,6 +154,26 @@ async def test_a_fault_after_the_change_is_found_out_by_the_next_try() -> None:
     assert office.accounts.tried == 1
 
 
+async def test_a_change_that_the_other_side_surely_did_not_make_is_said_so() -> None:
+    office = Office()
+    office.accounts.fault = Undone("The bank limits the rate.", retry_after=7)
+    result = await office.call("accounts.post", amount=5)
+    assert result.error
+    assert result.error.code is Code.SERVICE_UNAVAILABLE
+    assert "7 seconds" in result.text
+
+
+@pytest.mark.parametrize(("pause", "tried_again"), [(LONGEST_WAIT, True), (LONGEST_WAIT + 1, False)])
+async def test_nobody_waits_long_in_the_middle_of_a_turn(pause: float, tried_again: bool) -> None:
+    office = Office()
+    office.accounts.fault = Undone("The bank limits the rate.", retry_after=pause)
+    if tried_again:
+        with pytest.raises(Transient):
+            await office.call("accounts.postOnce", retries_left=2, amount=5)
+    else:
+        assert not (await office.call("accounts.postOnce", retries_left=2, amount=5)).success
+
+
 async def test_a_change_that_nobody_can_look_up_is_never_tried_again() -> None:
     office = Office()
     office.accounts.fault = Transient("The bank is closed.")
@@ -186,6 +206,17 @@ async def test_while_the_effect_cannot_be_looked_up_for_now_the_caller_tries_aga
         await office.call("accounts.postOnce", amount=5)
     office.accounts.unreachable = None
     assert (await office.call("accounts.postOnce", amount=5)).display_text == "found"
+
+
+async def test_an_effect_that_can_be_looked_up_in_an_hour_stays_unknown() -> None:
+    office = Office()
+    office.log.lost = LOST
+    with pytest.raises(Transient):
+        await office.call("accounts.postOnce", amount=5)
+    office.accounts.unreachable = Transient("The bank limits the rate.", retry_after=3600)
+    result = await office.call("accounts.postOnce", retries_left=2, amount=5)
+    assert result.error
+    assert result.error.code is Code.OUTCOME_UNKNOWN
 
 
 async def test_what_is_refused_before_it_runs_leaves_no_intent() -> None:

@@ -71,6 +71,11 @@ COMMANDS = tuple(dict.fromkeys((*GATEWAY, *CORE, *AGENTS)))
 """For the commands that look into a running stack: `cases`, `doctor`, `replay`."""
 
 
+def without_a_service(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Of `SERVICES`, those that the caller's environment does not name; one that it names in part is the caller's."""
+    return tuple(prefix for prefix in SERVICES if not any(name.startswith(prefix) for name in given if given[name]))
+
+
 def pick(source: Mapping[str, str], *names: Iterable[str]) -> dict[str, str]:
     """Those of the named variables that are set to something."""
     return {name: source[name] for group in names for name in group if source.get(name)}

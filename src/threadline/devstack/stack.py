@@ -231,12 +231,10 @@ class Stack:
             self._tell("The model sandbox is up")
 
     async def _start_services(self) -> None:
-        """A service that is named in the caller's environment, be it in part, is the caller's own."""
-        wanted = [prefix for prefix in environment.SERVICES if not any(name.startswith(prefix) for name in self._given)]
-        if not wanted:
+        if not (wanted := environment.without_a_service(self._given)):
             return
         found = await sandboxes.start_services(self._family, self._ports, self._machine)
-        self.settings |= {name: value for name, value in found.items() if name.startswith(tuple(wanted))}
+        self.settings |= {name: value for name, value in found.items() if name.startswith(wanted)}
         self.services_url = found["THREADLINE_JIRA_URL"].removesuffix("/jira")
         for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
             self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))

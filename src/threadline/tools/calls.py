@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from threadline.domain.dialogue import ToolCall
+from threadline.domain.errors import Transient
 from threadline.tools.context import ToolContext
 from threadline.tools.results import ToolResult
 
@@ -13,3 +14,11 @@ its arguments are meant to be JSON. What went wrong with the call is in the resu
 Raises:
     Transient: only where trying the whole call again is safe; Temporal does so.
 """
+
+LONGEST_WAIT = 60.0
+"""Seconds that a service may ask to wait before the call is tried again; of a longer wait the model is told instead."""
+
+
+def is_soon(fault: Transient) -> bool:
+    """Whether a person who waits for the answer can wait for another try as well."""
+    return (fault.retry_after or 0.0) <= LONGEST_WAIT

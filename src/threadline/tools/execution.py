@@ -11,7 +11,7 @@ from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.domain.limits import RateExceeded
 from threadline.tools import arguments, policies
 from threadline.tools.access import Allowed
-from threadline.tools.calls import Run
+from threadline.tools.calls import Run, is_soon
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import ExecutionLog, audited, intended
 from threadline.tools.registry import Registry, SideEffect, Success, Tool
@@ -20,8 +20,6 @@ from threadline.tools.words import sentence
 
 MOST_CALLS = 20
 """Of one reply that are executed; the model is told that the others were not."""
-LONGEST_WAIT = 60.0
-"""Seconds that a service may ask to wait before the call is tried again; for longer, the model is told instead."""
 _SIDE_EFFECT_TIMEOUT = 10.0
 """Seconds for one side effect."""
 
@@ -69,8 +67,7 @@ def performing(registry: Registry) -> Run:
             given = arguments.read(tool.parameters, tool.schema, call.arguments)
             answer = await tool.call(context, given)
         except Transient as fault:
-            soon = (fault.retry_after or 0.0) <= LONGEST_WAIT
-            if context.retries_left > 0 and soon and (not tool.mutating or tool.look_up):
+            if context.retries_left > 0 and is_soon(fault) and (not tool.mutating or tool.look_up):
                 raise
             return _unavailable(tool, fault)
         except RateExceeded as often:

@@ -9,7 +9,7 @@ import structlog
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.tools import arguments
-from threadline.tools.calls import Run
+from threadline.tools.calls import Run, is_soon
 from threadline.tools.context import ToolContext
 from threadline.tools.policies import CallKey, key_of
 from threadline.tools.registry import LONGEST_NAME, Registry, Tool
@@ -102,8 +102,10 @@ async def _looked_up(tool: Tool, call: ToolCall, context: ToolContext) -> ToolRe
     given = arguments.read(tool.parameters, tool.schema, call.arguments)
     try:
         return await tool.look_up(context, given)
-    except Transient:
-        raise
+    except Transient as fault:
+        if is_soon(fault):
+            raise
+        return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
     except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
         structlog.get_logger().exception("look_up_failed", tool=tool.name)
         return failure(Code.OUTCOME_UNKNOWN)
