@@ -57,7 +57,7 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
     slack = talk.speaking._slack
     posts = Posts(slack, PostLedger(talk.database, Claim))
-    readers = Readers({ESCALATIONS}, "https://example.slack.com/")
+    readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
     async with conversing(TalkSettings(), talk.database, slack, posts, ESCALATIONS, readers) as made:
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)

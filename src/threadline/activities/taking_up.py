@@ -3,6 +3,7 @@
 Everything is kept under its key, so a second attempt finds what the first one wrote and asks the same.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -203,13 +204,11 @@ def _lost(call_id: str, *, read_only: bool) -> Message:
 async def _about(work: Work, thread: Thread) -> About:
     bound = await work.bindings.of(thread)
     about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
-    try:
+    with contextlib.suppress(ProjectNotFound):
         project = await bound_project(work, thread)
-    except ProjectNotFound:
-        return about
-    if project is None or not project.locked:
-        return about
-    return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
+        if project and project.locked:
+            return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
+    return about
 
 
 def has_words(taken: TakenUp) -> bool:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
@@ -22,6 +22,7 @@ from threadline.agents.models.live import OpenAIConfig, OpenAIModel
 from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
+from threadline.db.work import Work
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.limits import Rate
@@ -63,20 +64,20 @@ async def conversing(
 
     Args:
         operators: the channel in which those who run the house are told of what keeps failing.
-        readers: who is told what of a case.
+        readers: who may be shown what of a case.
 
     Raises:
-        Permanent: a setting of a toolset is wrong.
+        Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
     rate = Rate(given.mutations_per_minute, 60.0)
-    async with AsyncExitStack() as opened:
-        opened.push_async_callback(_stop, asyncio.create_task(_forgetting(database, given)))
-        ports = await opened.enter_async_context(remote_ports(postgres_ports(database, readers, rate)))
-        if model := _model(settings.model):
-            opened.push_async_callback(model.close)
+    alerts = Alerts(posts, operators)
+    async with (
+        _model(settings.model) as model,
+        remote_ports(postgres_ports(database, readers, rate)) as ports,
+        _forgetting(database, given),
+    ):
         mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
-        alerts = Alerts(posts, operators)
         yield Conversing(
             LiveConversationActivities(
                 database,
@@ -88,18 +89,19 @@ async def conversing(
         )
 
 
-async def _stop(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-def _model(settings: OpenAISettings) -> OpenAIModel | None:
+@asynccontextmanager
+async def _model(settings: OpenAISettings) -> AsyncIterator[OpenAIModel | None]:
     key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
     if not key:
         _log.warning("conversations_without_model", advice="set OPENAI_API_KEY: until then mentions are not answered")
-        return None
+        yield None
+        return
     config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
-    return OpenAIModel(config)
+    model = OpenAIModel(config)
+    try:
+        yield model
+    finally:
+        await model.close()
 
 
 def _limits(settings: ConversationSettings) -> ConversationLimits:
@@ -118,43 +120,46 @@ def _guards(database: Database, rate: Rate) -> Guards:
     )
 
 
-async def _forgetting(database: Database, settings: ConversationSettings) -> None:
+@asynccontextmanager
+async def _forgetting(database: Database, settings: ConversationSettings) -> AsyncIterator[None]:
     """Forget, at the start and every hour, what is older than the settings say; every worker may do it."""
-    while True:
-        try:
-            await forget(database, settings, time.time())
-        except (Permanent, Transient) as error:
-            _log.warning("nothing_forgotten", reason=str(error))
-        await asyncio.sleep(SWEEP)
+
+    async def sweep() -> None:
+        while True:
+            try:
+                await forget(database, settings, time.time())
+            except (Permanent, Transient) as error:
+                _log.warning("nothing_forgotten", reason=str(error))
+            await asyncio.sleep(SWEEP)
+
+    sweeping = asyncio.create_task(sweep())
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
 
 
 async def forget(database: Database, settings: ConversationSettings, now: float) -> int:
     """One look, in small transactions; returns how many conversations were forgotten. `now`: seconds since 1970."""
-    forgotten = 0
-    while count := await _conversations_before(database, now - settings.conversation_retention_days * _DAY):
-        forgotten += count
-    logged = now - settings.tool_log_days * _DAY
-    while await _calls_before(database, logged):
-        pass
-    while await _verdicts_before(database, now - _DAY):
-        pass
+    kept, logged = now - settings.conversation_retention_days * _DAY, now - settings.tool_log_days * _DAY
+    forgotten = await _until_none(database, lambda work: work.conversations.prune(kept))
+    await _until_none(database, lambda work: work.tool_executions.prune(logged))
+    await _until_none(database, lambda work: work.operations.prune(logged))
+    await _until_none(database, lambda work: work.tool_results.prune(now))
+    # Guards look back two minutes; a day leaves room for a message that comes late.
+    await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:
         _log.info("conversations_forgotten", count=forgotten)
     return forgotten
 
 
-async def _conversations_before(database: Database, moment: float) -> int:
-    async with database.begin() as work:
-        return await work.conversations.prune(moment)
-
-
-async def _calls_before(database: Database, moment: float) -> int:
-    """Calls and what they did: a key that nobody can use any more needs no memory."""
-    async with database.begin() as work:
-        return await work.tool_executions.prune(moment) + await work.operations.prune(moment)
-
-
-async def _verdicts_before(database: Database, moment: float) -> int:
-    """Guards look back two minutes; a day leaves room for a message that comes late."""
-    async with database.begin() as work:
-        return await work.limits.prune(moment)
+async def _until_none(database: Database, prune: Callable[[Work], Awaitable[int]]) -> int:
+    """Repeat until nothing is left, each time in a transaction of its own; returns how many there were."""
+    count = 0
+    while True:
+        async with database.begin() as work:
+            gone = await prune(work)
+        if not gone:
+            return count
+        count += gone

@@ -1,4 +1,4 @@
-"""The toolsets: each module here has a list `TOOLS`, and whatever is here is known to the model's registry."""
+"""The toolsets: one file each, with what it needs as a port and its tools in a list `TOOLS`."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,3 +11,4 @@ TOOLS: Sequence[Tool] = tuple(
     for module in sorted(found.name for found in iter_modules(__path__))
     for each in getattr(import_module(f"{__name__}.{module}"), "TOOLS", ())
 )
+"""All of them, whether they are configured or not: whatever lies in this package is gathered."""
