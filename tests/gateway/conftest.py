@@ -85,7 +85,8 @@ def gate() -> Gate:
 class KnownThreads(ThreadLookup):
     """The cases of developers' threads by the thread's `ts`; can be told to fail or to take its time.
 
-    `talks` are the threads of conversations, by the `ts` of each message in them; the next `refusals` reads fail.
+    `talks` are the threads of conversations, by the `ts` of each message in them, `working` those at work, by channel;
+    the next `refusals` reads fail.
     """
 
     def __init__(self) -> None:
@@ -93,6 +94,7 @@ class KnownThreads(ThreadLookup):
         self.talks: dict[str, Thread] = {}
         self.fails = False
         self.hangs = False
+        self.working: dict[str, Thread] = {}
         self.refusals = 0
 
     async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
@@ -106,6 +108,10 @@ class KnownThreads(ThreadLookup):
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         await self._trouble()
         return self.talks.get(ts)
+
+    async def working_in(self, team: str, channel: str) -> Thread | None:
+        await self._trouble()
+        return self.working.get(channel)
 
     async def _trouble(self) -> None:
         if self.fails or self.refusals:

@@ -35,6 +35,7 @@ from threadline.gateway.events import (
     Overheard,
     Start,
     StopSign,
+    StopWord,
     route,
 )
 
@@ -75,7 +76,8 @@ TAKEN: list[tuple[str, Json, Kind, str]] = [
     ("a direct message", direct(), Addressed, "message"),
     ("a reply in a direct message", direct(ts=LATER, thread_ts=ROOT), Addressed, "message"),
     ("a reply that says stop in a direct message", direct("Stop!", ts=LATER, thread_ts=ROOT), Addressed, "stop"),
-    ("a root that says stop in a direct message", direct("stop"), Addressed, "message"),
+    ("a direct message to stop the build", direct("stop the build"), Addressed, "message"),
+    ("a root that tells somebody else to stop", direct("<@U9> stop"), Addressed, "message"),
     ("a reply", reply(), Overheard, "message"),
     ("a reply that is sent to the channel as well", reply(subtype="thread_broadcast"), Overheard, "message"),
     ("a reply in a group message", reply(channel_type="mpim"), Overheard, "message"),
@@ -154,6 +156,15 @@ def test_in_the_channels_of_cases_a_mention_changes_nothing(event: Json, kind: t
     if not isinstance(found, Ignored):
         assert message_of(found).text == event["text"]
         assert message_of(found).kind != "stop"
+
+
+@pytest.mark.parametrize("text", ["stop", f"{CALL} stop!", "please stop it", "🛑"])
+def test_a_word_to_stop_beside_the_threads_of_a_direct_channel_has_its_thread_looked_up(text: str) -> None:
+    found = routed(direct(text))
+
+    assert isinstance(found, StopWord)
+    assert found.thread == Thread(TEAM, DIRECT, ROOT)
+    assert (found.message.kind, found.message.addressed) == ("stop", True)
 
 
 @pytest.mark.parametrize("name", ["octagonal_sign", "stop_sign", "no_entry"])

@@ -17,7 +17,7 @@ from threadline.domain.messages import DELETION, MESSAGE, STOP, UNKNOWN, Incomin
 from threadline.domain.people import Person
 from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
-from threadline.gateway.events import Addressed, Overheard, StopSign
+from threadline.gateway.events import Addressed, Overheard, StopSign, StopWord
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -143,6 +143,32 @@ async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
     assert await accepted(handle) == [("incoming_message", stop.message)]
 
 
+@pytest.mark.promise("intake:talk:stop")
+async def test_a_direct_word_to_stop_reaches_the_conversation_at_work(temporal: Client, threads: KnownThreads) -> None:
+    busy, own = new_thread("D_1"), new_thread("D_1")
+    threads.working["D_1"] = busy
+    stop = said(own, own.ts, STOP)
+
+    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, stop)) == "stop"
+
+    handle = temporal.get_workflow_handle(conversation_workflow_id(busy))
+    assert await accepted(handle) == [("incoming_message", stop)]
+    assert not await exists(temporal, own)
+
+
+async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    own = new_thread("D_2")
+    stop = replace(said(own), kind=STOP)
+
+    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, stop)) == "talk"
+
+    [(_, kept)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(own)))
+    assert kept == replace(stop, kind=MESSAGE)
+    assert kept.addressed
+
+
 @pytest.mark.promise("intake:talk:database-away")
 @pytest.mark.parametrize("trouble", [failing, hanging])
 async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
@@ -152,7 +178,8 @@ async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
     threads.talks[thread.ts] = thread
     dispatcher = Dispatcher(temporal, threads)
     trouble(threads)
-    for route in (Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts)):
+    own = StopWord(thread, said(thread, "2.0", STOP))
+    for route in (Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts), own):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="did not say whether"):
                 await dispatcher.dispatch(route)

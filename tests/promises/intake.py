@@ -105,7 +105,7 @@ INTAKE = Area(
         Promise(
             "intake:talk:stop",
             "A word to stop in a conversation's thread, and a stop sign on any message of it, reach the conversation "
-            "as that.",
+            "as that; beside the threads of a direct channel, a word to stop reaches the one at work.",
             "`domain/phrases.py` for words that are the whole message, and the message's place in the database for "
             "signs (`gateway/events.py`, `gateway/dispatch.py`).",
             ("A stop sign that Slack gave up delivering is not found again: history does not say when it was put.",),

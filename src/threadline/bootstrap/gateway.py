@@ -38,6 +38,10 @@ class CaseThreads:
         async with self._database.begin() as work:
             return await work.conversations.thread_of_message(team, channel, ts)
 
+    async def working_in(self, team: str, channel: str) -> Thread | None:
+        async with self._database.begin() as work:
+            return await work.talked.working_in(team, channel)
+
 
 @asynccontextmanager
 async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]:

@@ -1,4 +1,4 @@
-"""What the catch-up asks of conversations: which may have missed something, and what is stored of each."""
+"""What is asked of conversations from outside: which may have missed something, what is stored, who is at work."""
 
 from collections.abc import Collection
 from decimal import Decimal
@@ -52,6 +52,14 @@ WHERE message_type = 'edit' AND redacted_at IS NULL
   AND NOT EXISTS (SELECT FROM said o WHERE o.message_id = e.correction_of)
 """)
 """A stop sign is stored and is no message; of some messages an edit may be all that was ever delivered."""
+_WORKING = text("""
+SELECT v.team, v.channel, v.thread_ts FROM conversations v
+WHERE v.team = :team AND v.channel = :channel AND v.stored > 0 AND v.last_at > now() - interval '1 day'
+  AND EXISTS (SELECT FROM conversation_messages m
+              WHERE m.conversation_id = v.id AND m.wakes AND (m.turn IS NULL OR m.turn > v.turn))
+ORDER BY v.last_at DESC LIMIT 1
+""")
+"""No turn takes a day."""
 
 
 class Talked:
@@ -77,6 +85,11 @@ class Talked:
         prefix = addressing.message_id(thread.team, thread.channel, "")
         given = {**_key(thread), "prefix": prefix, "oldest": oldest, "latest": latest}
         return [StoredMessage(**row) for row in (await self._connection.execute(_THERE, given)).mappings()]
+
+    async def working_in(self, team: str, channel: str) -> Thread | None:
+        """The conversation in a channel in which something waits for its answer, the last active; None without one."""
+        row = (await self._connection.execute(_WORKING, {"team": team, "channel": channel})).one_or_none()
+        return Thread(*row) if row else None
 
 
 def _key(thread: Thread) -> dict[str, str]:

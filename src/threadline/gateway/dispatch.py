@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
@@ -21,7 +22,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.bug import BugState
 from threadline.domain.conversation import Talk
 from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import STOP, IncomingMessage
+from threadline.domain.messages import MESSAGE, STOP, IncomingMessage
 from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import (
     Addressed,
@@ -35,6 +36,7 @@ from threadline.gateway.events import (
     Route,
     Start,
     StopSign,
+    StopWord,
 )
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
@@ -72,6 +74,10 @@ class ThreadLookup(Protocol):
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation that holds this message, a person's or the bot's; None when none does."""
+        ...
+
+    async def working_in(self, team: str, channel: str) -> Thread | None:
+        """The conversation in a channel in which something waits for its answer, the last active; None without one."""
         ...
 
 
@@ -123,7 +129,7 @@ class Dispatcher:
         """
         await self._accept(Message(thread, message), None)
 
-    async def _accept(self, route: Placed | StopSign, door: Doorkeeper | None) -> str:
+    async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):
                 placed = await self._place(route)  # first: who talks among people need not be asked about
@@ -149,19 +155,23 @@ class Dispatcher:
             search_attributes=_in_channel(thread),
         )
 
-    async def _place(self, route: Placed | StopSign) -> Placed | Ignored:
+    async def _place(self, route: Placed | StopSign | StopWord) -> Placed | Ignored:
         """The route, with the conversation that it belongs to, or ignored when it belongs to none.
 
         Raises:
             Transient: the database does not say.
         """
-        if isinstance(route, Overheard):
-            thread = route.thread if await self._is_followed(route.thread) else None
-        elif isinstance(route, StopSign):
-            thread = await self._conversation_at(route.place)
-        else:
-            return route
-        return Overheard(thread, route.message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
+        match route:
+            case StopWord(own, message):
+                thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
+                return Overheard(thread, message) if thread else Addressed(own, replace(message, kind=MESSAGE))
+            case Overheard(own, message):
+                thread = own if await self._is_followed(own) else None
+            case StopSign(place, message):
+                thread = await self._conversation_at(place)
+            case _:
+                return route
+        return Overheard(thread, message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
 
     async def _is_followed(self, thread: Thread) -> bool:
         known = self._threads.is_followed(thread.team, thread.channel, thread.ts)

@@ -115,6 +115,17 @@ class StopSign:
 
 
 @dataclass(frozen=True)
+class StopWord:
+    """A word to stop beside the threads of a direct channel: the conversation that is at work there is looked up.
+
+    `thread` is the word's own, in which it is answered when nothing is at work.
+    """
+
+    thread: Thread
+    message: IncomingMessage
+
+
+@dataclass(frozen=True)
 class Ignored:
     reason: IgnoreReason
 
@@ -122,7 +133,7 @@ class Ignored:
 Placed = Start | Message | Close | Lookup | Addressed | Overheard
 """A route whose thread is known."""
 
-Route = Placed | StopSign | Ignored
+Route = Placed | StopSign | StopWord | Ignored
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
@@ -171,13 +182,20 @@ def _overheard(post: Post, at: RoutingConfig) -> Route:
 def _talk(post: Post, at: RoutingConfig, *, addressed: bool) -> IncomingMessage:
     """A message of a conversation, without the bot's mention.
 
-    A root stops nothing, since nothing goes on in its thread: it is answered like any other. Nor does what is said to
-    somebody else.
+    A channel's root stops nothing, since nothing goes on in its thread: it is answered like any other.
     """
-    others = mentions.mentioned(post.words) - {at.bot_user_id}
-    stops = not post.is_root and not others and phrases.is_stop(post.words)
+    stops = _says_stop(post, at) and (post.is_direct or not post.is_root)
     kind = messages.STOP if stops else messages.MESSAGE
     return posts.envelope(post, kind, messages.UNKNOWN, unsaid=at.bot_user_id, addressed=addressed)
+
+
+def _says_stop(post: Post, at: RoutingConfig) -> bool:
+    """Whether the whole message is a word to stop, and said to nobody else."""
+    return phrases.is_stop(post.words) and mentions.mentioned(post.words) <= {at.bot_user_id}
+
+
+def _stop_word(post: Post, at: RoutingConfig) -> Route:
+    return StopWord(post.thread, _talk(post, at, addressed=True))
 
 
 def _stop_sign(post: Post, _: RoutingConfig) -> Route:
@@ -248,6 +266,7 @@ _RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
     (_in_case_channel, _ignore(IgnoreReason.NOT_A_CASE_THREAD)),
     # Everywhere else: conversations. A correction is addressed to nobody, and counts where its original did.
     (lambda post, _: bool(post.kind), _overheard),
+    (lambda post, at: post.is_direct and post.is_root and _says_stop(post, at), _stop_word),
     (_calls_bot, _addressed),
     (lambda post, _: post.is_root, _ignore(IgnoreReason.OTHER_CHANNEL)),
     (lambda *_: True, _overheard),

@@ -1,0 +1,56 @@
+"""Which conversation of a channel is at work."""
+
+from sqlalchemy import text
+
+from threadline.db.engine import Database
+from threadline.domain.addressing import Thread
+
+_OPEN = """
+INSERT INTO conversations (team, channel, thread_ts, stored, turn, last_at)
+VALUES (:team, :channel, :ts, 1, :turn, now() - make_interval(hours => :hours)) RETURNING id
+"""
+_SAY = """
+INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                                   channel, slack_ts, said_at, wakes, turn)
+VALUES (:conversation_id, 1, :id, 'unknown', 'U1', 'message', 'hi', :channel, '1.0', 1, :wakes, :used)
+"""
+
+
+async def talk(
+    database: Database,
+    ts: str,
+    *,
+    team: str = "T1",
+    channel: str = "D1",
+    turn: int = 1,
+    used: int | None = None,
+    wakes: bool = True,
+    hours: int = 0,
+) -> Thread:
+    """A conversation with one message, which the turn `used` has taken up; `turn` is the last settled one."""
+    async with database.begin() as work:
+        opening = {"team": team, "channel": channel, "ts": ts, "turn": turn, "hours": hours}
+        conversation_id = (await work.connection.execute(text(_OPEN), opening)).scalar_one()
+        said = {"conversation_id": conversation_id, "id": f"{team}:{channel}:{ts}", "channel": channel}
+        await work.connection.execute(text(_SAY), said | {"wakes": wakes, "used": used})
+    return Thread(team, channel, ts)
+
+
+async def at_work(database: Database) -> Thread | None:
+    async with database.begin() as work:
+        return await work.talked.working_in("T1", "D1")
+
+
+async def test_at_work_is_what_has_something_to_answer(database: Database) -> None:
+    await talk(database, "1.0", used=1)
+    await talk(database, "2.0", wakes=False)
+    await talk(database, "3.0", channel="D2")
+    await talk(database, "4.0", team="T2")
+    await talk(database, "5.0", hours=25)
+    assert await at_work(database) is None
+
+    waiting = await talk(database, "6.0", hours=2)
+    assert await at_work(database) == waiting
+
+    thinking = await talk(database, "7.0", turn=1, used=2, hours=1)
+    assert await at_work(database) == thinking
