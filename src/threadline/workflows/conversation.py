@@ -145,12 +145,16 @@ class ConversationWorkflow:
         return self._conversation.marks.turn_due and not self._dismissed
 
     def _acknowledge(self, batch: Sequence[messages.IncomingMessage], stored: Stored) -> None:
-        """Show each writer what became of the message; a burst is marked at once."""
-        refused = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
+        """Show each writer what became of the message; a burst is marked at once.
+
+        What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
+        """
+        marks = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
         for message in batch:
             if message.kind == messages.MESSAGE:
-                place = (message.channel, message.ts)
-                self._seen.setdefault(refused.get(place, TAKEN_IN), []).append(place)
+                marks.setdefault((message.channel, message.ts), TAKEN_IN)
+        for place, name in marks.items():
+            self._seen.setdefault(name, []).append(place)
         if not self._inbox:
             seen, self._seen = self._seen, {}
             for name, items in seen.items():

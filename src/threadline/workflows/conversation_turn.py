@@ -47,6 +47,8 @@ FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
 """Seconds between two tries of a model that is away; each wait is twice the one before."""
 LAST_WORD = 30.0
 """Seconds that a call of the model has left once somebody has said to stop: it may be about to answer."""
+LOST_THINKS = 2
+"""Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
 AT_ONCE = 10
 """Calls of one reply that run side by side, when all of them only read."""
 _SHOWN = 60
@@ -100,24 +102,20 @@ class Conversation:
 
     async def take_turn(self) -> None:
         """Answer what is unanswered."""
-        try:
-            await Turn(self).take()
-        finally:
-            self.does("")
+        await Turn(self).take()
+        self.does("")
 
     async def say(self, turn: int) -> None:
         """Post a settled turn's answer."""
         self.does(f"posting the answer of turn {turn}")
-        try:
-            asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
-            trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
-            if trouble:
-                self.unsayable = max(self.unsayable, turn)
-                self.line.show("")
-            else:
-                self.line.posted()
-        finally:
-            self.does("")
+        asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
+        trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
+        if trouble:
+            self.unsayable = max(self.unsayable, turn)
+            self.line.show("")
+        else:
+            self.line.posted()
+        self.does("")
 
 
 class Turn:
@@ -133,6 +131,7 @@ class Turn:
         self._executions: list[Execution] = []
         self._away_since: float | None = None
         self._waits = 0
+        self._lost = 0
         self._told: asyncio.Task[str] | None = None
 
     async def take(self) -> None:
@@ -224,7 +223,8 @@ class Turn:
             BrokenOff: somebody said to stop.
         """
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
-        if fault.kind is FaultKind.PERMANENT:
+        self._lost += fault.kind is FaultKind.LOST
+        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS:
             raise StepFailed(sentence_of(error)) from error
         since = self._away_since = self._away_since or now
         until = since + conversation.state.limits.model_patience
