@@ -7,12 +7,12 @@ from temporalio import workflow
 
 from threadline.domain import addressing
 from threadline.domain.bug import BugState
-from threadline.workflows import bug_investigation, inbox
+from threadline.workflows import inbox, thread_run
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 
 # Here, so that it is done in the sandbox as well, which imports this module and what it names anew.
 inbox.MAX_MESSAGES = 1
-bug_investigation.GATHERS = 1000
+thread_run.GATHERS = 1000
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)

@@ -10,6 +10,7 @@ from threadline.contracts.bug import (
     SlackActivities,
 )
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
+from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.contracts.fixes import FixActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
@@ -23,6 +24,8 @@ CONTRACTS = (
     SlackActivities,
     CatchUpActivities,
     SweepActivities,
+    ConversationActivities,
+    SpeakingActivities,
 )
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
@@ -43,7 +46,8 @@ def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: 
 @pytest.mark.promise("operation:contract:timeouts")
 def test_whatever_writes_about_a_case_never_gives_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
-    assert kept == options.NEVER_GIVE_UP
+    of_a_conversation = ConversationActivities.__abstractmethods__ - {"think", "act"}
+    assert kept | of_a_conversation == options.NEVER_GIVE_UP
 
 
 @pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")

@@ -157,13 +157,13 @@ INTAKE = Area(
             "intake:storing:never-gives-up",
             "Storing is tried again until it succeeds, also after an error that looks permanent, and a message leaves "
             "the workflow's inbox only when its flush has returned.",
-            "`NEVER_GIVE_UP` in `contracts/options.py`, and the order of steps in `workflows/bug_investigation.py`.",
+            "`NEVER_GIVE_UP` in `contracts/options.py`, and the order of steps in `workflows/thread_run.py`.",
         ),
         Promise(
             "intake:storing:fault-suspends",
             "A fault that nobody foresaw fails the workflow's task, and never its run: what was accepted stays in its "
             "history for a mended worker.",
-            "`run` in `workflows/bug_investigation.py`, which lets no failure out that would end the run.",
+            "`to_its_end` in `workflows/thread_run.py`, which lets no failure out that would end the run.",
         ),
         Promise(
             "intake:storing:quarantine",
@@ -186,7 +186,7 @@ INTAKE = Area(
         Promise(
             "intake:cancel:stored-then-closed",
             "Cancelling a workflow in Temporal's UI stores what has arrived and closes the case.",
-            "`workflows/bug_investigation.py`, which takes a cancellation for a wish and not for an end.",
+            "`workflows/thread_run.py`, which takes a cancellation for a wish and not for an end.",
         ),
         Promise(
             "intake:terminate:carries-on",

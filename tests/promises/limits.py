@@ -11,7 +11,7 @@ LIMITS = Area(
         Promise(
             "limits:signal:during-completion",
             "A message that comes while a run completes is stored once.",
-            "no wait between the last look at the inbox and the end (`workflows/bug_investigation.py`); the server "
+            "no wait between the last look at the inbox and the end (`workflows/thread_run.py`); the server "
             "hands the task back when a signal came amid it, and the test goes on until that has happened.",
         ),
         Promise(
@@ -49,7 +49,7 @@ LIMITS = Area(
         Promise(
             "limits:flood:drained-first",
             "A run that is due to continue as new stores what is pending, and begins nothing else before it does.",
-            "`_proceed` in `workflows/bug_investigation.py`, behind the gate `DRAIN_FIRST` of `workflows/patches.py`.",
+            "`_proceed` in `workflows/thread_run.py`, behind the gate `DRAIN_FIRST` of `workflows/patches.py`.",
         ),
         Promise(
             "limits:flood:wall",

@@ -53,7 +53,7 @@ ORDER = Area(
             "order:batch:while-a-turn-runs",
             "What comes while a turn runs is stored at once, can be read by the agent's tool, and is the next turn's "
             "unless the agent has read it.",
-            "a main coroutine that stores beside the step that runs (`workflows/bug_investigation.py`).",
+            "a main coroutine that stores beside the step that runs (`workflows/thread_run.py`).",
         ),
         Promise(
             "order:batch:read-by-tool",

@@ -10,7 +10,7 @@ SPEED = Area(
         Promise(
             "speed:burst:one-turn",
             "What is said while the first messages of a burst are being stored is in the same turn.",
-            "a turn that starts when the inbox is empty, or after five batches (`workflows/bug_investigation.py`).",
+            "a turn that starts when the inbox is empty, or after five batches (`workflows/thread_run.py`).",
         ),
         Promise(
             "speed:turn:few-activities",

@@ -40,7 +40,9 @@ def played(
     replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int, silence: bool
 ) -> tuple[Script, Outcome]:
     script, left = Script(replies, results), list(stops)
-    outcome = script.play(max_turns=max_turns, stopping=lambda: left.pop(0) if left else False, may_be_silent=silence)
+    outcome = script.play(
+        max_turns=max_turns, stopping=lambda: left.pop(0) if left else False, may_be_silent=lambda: silence
+    )
     return script, outcome
 
 

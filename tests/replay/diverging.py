@@ -24,8 +24,8 @@ class OneActivityMore(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def _open(self) -> None:
-        await super()._open()
+    async def open(self) -> None:
+        await super().open()
         await call(IntakeActivities.fetch_report, self._case.state.thread)
 
 
@@ -39,11 +39,11 @@ class AnotherOrder(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def _take_in(self) -> None:
+    async def open(self) -> None:
         """Store first, and only then look up what is known of the thread."""
-        if self._case.inbox and not self._opened:
-            await self._flush()
-        await super()._take_in()
+        if self.inbox:
+            await self.flush()
+        await super().open()
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -59,11 +59,11 @@ class OneActivityMoreLater(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         self._flushes += 1
         if self._flushes > 1:
             await call(IntakeActivities.fetch_report, self._case.state.thread)
-        await super()._flush()
+        await super().flush()
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -89,7 +89,7 @@ class Raises(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         raise ValueError("the marks are of another house")
 
 
@@ -108,7 +108,7 @@ class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def _open(self) -> None:
-        await super()._open()
+    async def open(self) -> None:
+        await super().open()
         if LOOK_TWICE.passed():
             await call(IntakeActivities.fetch_report, self._case.state.thread)

@@ -19,7 +19,7 @@ _COMMANDS = {
     *("start_child_workflow", "execute_child_workflow", "signal", "get_external_workflow_handle"),
     *("sleep", "cancel", "continue_as_new", "upsert_memo", "upsert_search_attributes", "patched", "deprecate_patch"),
 }
-_ALIASES = {"_entered": "_enter"}
+_ALIASES = {"_entered": "_enter", "_drains": "passed", "_interrupt": "interrupt_turn"}
 """Functions that are handed over under another name."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -3,19 +3,22 @@
 import asyncio
 import sys
 import warnings
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from threadline.activities.faults import FaultInterceptor
 from threadline.bootstrap.temporal import workflow_runner
 from threadline.domain.addressing import CORE_QUEUE
+from threadline.domain.messages import IncomingMessage
 
 GRACE = timedelta(seconds=2)
 """For what is under way when a worker stops, as in the product, where it is longer: a post that is broken off waits out
@@ -95,3 +98,34 @@ async def running(worker: Worker) -> AsyncIterator[None]:
             warnings.warn("a worker was left to itself: it did not end when it was stopped", stacklevel=2)
             leaving.cancel()
             await asyncio.wait({leaving}, timeout=LEAVES)
+
+
+async def deliver(
+    client: Client, workflow: str, state: object, workflow_id: str, signal: str, message: IncomingMessage
+) -> None:
+    """As the gateway does, and again, as Slack does, where the test server refuses while a run continues as new."""
+    for refusals_left in (2, 1, 0):
+        try:
+            await client.start_workflow(
+                workflow,
+                state,
+                id=workflow_id,
+                task_queue=CORE_QUEUE,
+                start_signal=signal,
+                start_signal_args=[message],
+            )
+        except WorkflowAlreadyStartedError:
+            if not refusals_left:
+                raise
+        else:
+            return
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
+    """Wait for a condition, in real time."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await condition():  # noqa: ASYNC110 - the other side is other processes
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"it did not happen: {what}") from None

@@ -1,6 +1,5 @@
 """A case's workflow on its real parts: Temporal, its clock skipped, Postgres, the Slack sandbox; a scripted agent."""
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,10 +13,9 @@ from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.testing import WorkflowEnvironment
 
-from tests.workflows.environment import activities_of, skipping_time, worker
+from tests.workflows.environment import activities_of, deliver, skipping_time, until, worker
 from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.catch_up import LiveCatchUpActivities
 from threadline.activities.fixes import LiveFixActivities
@@ -121,23 +119,9 @@ class House:
         return self.environment.client.get_workflow_handle(addressing.bug_workflow_id(self.thread))
 
     async def send(self, message: IncomingMessage) -> None:
-        """As the gateway does, and again, as Slack does, where the test server refuses while a run continues as new."""
         signal = addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE
-        for refusals_left in (2, 1, 0):
-            try:
-                await self.environment.client.start_workflow(
-                    addressing.BUG_WORKFLOW,
-                    BugState(thread=self.thread),
-                    id=addressing.bug_workflow_id(self.thread),
-                    task_queue=addressing.CORE_QUEUE,
-                    start_signal=signal,
-                    start_signal_args=[message],
-                )
-            except WorkflowAlreadyStartedError:
-                if not refusals_left:
-                    raise
-            else:
-                return
+        state, workflow_id = BugState(thread=self.thread), addressing.bug_workflow_id(self.thread)
+        await deliver(self.environment.client, addressing.BUG_WORKFLOW, state, workflow_id, signal, message)
 
     async def report(self, text: str = "The cart total is wrong") -> None:
         await self.send(self.message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))
@@ -177,12 +161,7 @@ class House:
 
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
         """Wait for a condition, in real time."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not await condition():  # noqa: ASYNC110 - the other side is other processes
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"it did not happen: {what}") from None
+        await until(condition, what, seconds)
 
     async def until_status(self, *statuses: str) -> None:
         """Wait until the case's life ends with these statuses."""

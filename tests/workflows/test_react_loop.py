@@ -204,20 +204,20 @@ def test_an_answer_that_comes_with_the_stop_is_given() -> None:
 
 
 def test_silence_is_a_result_where_it_is_allowed() -> None:
-    outcome = Script([ModelReply(silent=True)]).play(may_be_silent=True)
+    outcome = Script([ModelReply(silent=True)]).play(may_be_silent=lambda: True)
     assert (outcome.kind, outcome.text) == (OutcomeKind.SILENT, "")
 
 
 def test_a_look_around_does_not_forbid_silence() -> None:
     script = Script([asks(LOOK), ModelReply(silent=True)])
-    assert script.play(may_be_silent=True).kind is OutcomeKind.SILENT
+    assert script.play(may_be_silent=lambda: True).kind is OutcomeKind.SILENT
 
 
 @pytest.mark.parametrize("status", [ExecutionStatus.OK, ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN])
 def test_who_has_changed_something_may_not_be_silent(status: ExecutionStatus) -> None:
     changed = Execution(CREATE.id, CREATE.name, status)
     script = Script([asks(CREATE), ModelReply(silent=True), ModelReply(silent=True)], [[changed]])
-    outcome = script.play(may_be_silent=True)
+    outcome = script.play(may_be_silent=lambda: True)
     assert (outcome.kind, outcome.text) == (OutcomeKind.SUMMARISED, answers.summary([changed]))
 
 
@@ -229,7 +229,7 @@ def test_silence_where_it_is_not_allowed_is_an_empty_reply() -> None:
 
 def test_a_model_without_words_is_silent_where_it_may_be() -> None:
     script = Script([])
-    assert script.play(may_be_silent=True).kind is OutcomeKind.SILENT
+    assert script.play(may_be_silent=lambda: True).kind is OutcomeKind.SILENT
     assert script.asked == [AUTO, NONE]
 
 

@@ -20,12 +20,14 @@ from threadline.payloads import encryption
 from threadline.settings import PayloadSettings
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.catch_up import CatchUpTickWorkflow, CatchUpWorkflow
+from threadline.workflows.conversation import ConversationWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
 from threadline.workflows.sweep import SweepWorkflow
 
 WORKFLOWS = (
     BugInvestigationWorkflow,
+    ConversationWorkflow,
     RouteReplyWorkflow,
     SLATrackingWorkflow,
     CatchUpWorkflow,

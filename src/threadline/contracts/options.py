@@ -126,7 +126,7 @@ FOR: dict[str, Options] = {
     "act": ACT,
     "settle_turn": STORE,
     "post_answer": Options(start_to_close=120, retry=_retry(1, 60)),
-    "post_word": POST,
+    "post_word": Options(start_to_close=30, retry=_retry(1, 60), schedule_to_close=600),
     "add_reactions": COSMETIC,
     "mark_messages": COSMETIC,
     "show_status": Options(start_to_close=10, retry=_retry(1, 1, attempts=1), schedule_to_close=20),

@@ -5,9 +5,8 @@ wanted is looked up after each await, in the marks that both share.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
@@ -30,10 +29,8 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.bug import Action, BugState, CaseStatus, Marks, Reason
 
 from threadline.workflows import bug_fix, bug_turn, sla_tracking
-from threadline.workflows.calls import attempt, call, fault_of
+from threadline.workflows.calls import Asides, attempt, call, fault_of
 from threadline.workflows.inbox import Inbox
-
-Argument = TypeVar("Argument")
 
 
 class BugCase:
@@ -48,7 +45,8 @@ class BugCase:
         """Why the last attempt at the present turn failed, in words."""
         self.attempt: workflow.ActivityHandle[TurnEnded] | None = None
         """The attempt at a turn that runs now."""
-        self._asides: list[asyncio.Task[Any]] = []
+        self._asides = Asides()
+        self.aside = self._asides.start
         self._telling: asyncio.Task[None] | None = None
 
     @property
@@ -81,20 +79,9 @@ class BugCase:
         self.trouble = words
         self._entered()
 
-    def aside(
-        self,
-        method: Callable[[Any, Argument], Awaitable[None]],
-        argument: Argument,
-        summary: str,
-        chosen: options.Options | None = None,
-    ) -> None:
-        """Start something that nobody waits for."""
-        self._asides = [task for task in self._asides if not task.done()]
-        self._asides.append(asyncio.create_task(attempt(method, argument, summary=summary, chosen=chosen)))
-
     @property
     def idle(self) -> bool:
-        return all(task.done() for task in self._asides)
+        return self._asides.idle
 
     @property
     def telling(self) -> bool:
@@ -217,7 +204,7 @@ class BugCase:
             self.state.acknowledged = self._clock
             told = sla_tracking.tell_clock(self.marks.bug_id, self._clock, "acknowledged")
             self._telling = asyncio.create_task(told)
-            self._asides.append(self._telling)
+            self._asides.add(self._telling)
 
     # -- their parts -------------------------------------------------------------------------------------------------
 

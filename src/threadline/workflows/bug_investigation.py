@@ -1,10 +1,6 @@
-"""The workflow of one bug report's thread: it stores what arrives, and lets one supervised step at a time act on it.
+"""The workflow of one bug report's thread: what is due in its case, in the run that `thread_run` leads."""
 
-Why it has this shape, and what other shapes lost, is told in docs/adr/0002.
-"""
-
-import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -19,14 +15,12 @@ with workflow.unsafe.imports_passed_through():
 from threadline.workflows import display, patches, signals
 from threadline.workflows.bug_case import BugCase
 from threadline.workflows.calls import call
+from threadline.workflows.inbox import Inbox
+from threadline.workflows.thread_run import Step, ThreadRun
 
 CASE_STATE = SearchAttributeKey.for_keyword("CaseState")
 CASE_SEVERITY = SearchAttributeKey.for_keyword("CaseSeverity")
 
-Step = Coroutine[Any, Any, None]
-
-GATHERS = 5
-"""Batches that are stored one after the other before a turn starts on them."""
 OVERTAKEN = 900.0
 """Seconds for which a report may be on its way while what was said after it is here: Slack tries for six minutes."""
 
@@ -38,12 +32,13 @@ class BugInvestigationWorkflow:
     @workflow.init
     def __init__(self, state: BugState) -> None:
         self._case = BugCase(state, self._enter)
-        self._opened = False
-        self._cancelled = False
-        self._step: asyncio.Task[None] | None = None
-        self._timer: asyncio.Task[None] | None = None
+        self._run = ThreadRun(
+            self,
+            drains=patches.DRAIN_FIRST.passed,
+            unwanted=lambda: self._case.turn_is_unwanted,
+            interrupt=self._case.interrupt_turn,
+        )
         self._shown: tuple[Any, ...] = ()
-        self._gathered = 0
         self._seen: list[tuple[str, str]] = []
         self._end_unsaid = False
 
@@ -71,66 +66,49 @@ class BugInvestigationWorkflow:
 
     @workflow.run
     async def run(self, state: BugState) -> str:
-        """Store messages and own the run's life; everything else is one step whose result is always looked at."""
-        while True:
-            try:
-                await self._take_in()
-                if (outcome := self._proceed()) is not None:
-                    return outcome
-                await workflow.wait_condition(self._awake)
-            except (asyncio.CancelledError, FailureError) as error:
-                if not is_cancelled_exception(error) or self._cancelled:
-                    # Failing the run would take accepted messages with it; a failed task waits for a mended worker.
-                    raise RuntimeError("a step failed in a way it has no answer for") from error
-                # Of this run alone: one that continues a run which was cancelled may be cancelled once more.
-                self._cancelled = state.stopped = True
+        """Store messages, let one step at a time act on them, and end with the case's status, or with "ignored"."""
+        return await self._run.to_its_end()
 
-    async def _take_in(self) -> None:
-        """Know the case, hear how the step ended, and store what has arrived."""
-        if not self._opened:
-            await self._open()
-            self._opened = True
-        if self._step and self._step.done():
-            finished, self._step = self._step, None
-            finished.result()
-        if self._case.inbox:
-            await self._flush()
+    # -- what the run of a case is about: see `thread_run.Duties` ----------------------------------------------------
 
-    def _proceed(self) -> str | None:
-        """Start what is due, continue as new, or end with the outcome.
+    @property
+    def inbox(self) -> Inbox:
+        return self._case.inbox
 
-        Nothing in here awaits: a signal between the last look at the inbox and the end would be lost.
-        """
+    @property
+    def history_events(self) -> int:
+        return self._case.state.limits.history_events
+
+    @property
+    def gathers(self) -> bool:
+        """A history from before bursts were gathered has no marks that say `begun`, and is not touched by it."""
+        return self._case.begun
+
+    @property
+    def ended(self) -> bool:
+        marks = self._case.marks
+        return not marks.bug_id or (marks.status is CaseStatus.RESOLVED and not marks.message_due)
+
+    @property
+    def idle(self) -> bool:
+        return self._case.idle
+
+    @property
+    def must_wait(self) -> bool:
+        return self._case.telling
+
+    def outcome(self) -> str:
+        marks = self._case.marks
+        return marks.status.value if marks.bug_id else "ignored"
+
+    def cancelled(self) -> None:
+        self._case.state.stopped = True
+
+    def continue_as_new(self) -> None:
         state = self._case.state
-        if self._step:
-            self._case.interrupt_turn()
-            return None
-        if self._must_continue_as_new():
-            inbox = self._case.inbox
-            draining = not inbox.fits_one_batch() and patches.DRAIN_FIRST.passed()
-            if inbox.fits_one_batch() or (draining and inbox.fits_next_run()):
-                workflow.continue_as_new(state, memo=display.memo(state.marks))
-            if draining:
-                return None  # in a flood, step after step would keep the run until the server refuses its signals
-        if self._gathers():
-            return None
-        if due := self._due():
-            self._disarm()
-            self._step = asyncio.create_task(due)
-        elif self._ended() and not self._case.inbox and self._case.idle:
-            return state.marks.status.value if state.marks.bug_id else "ignored"
-        return None
+        workflow.continue_as_new(state, memo=display.memo(state.marks))
 
-    def _gathers(self) -> bool:
-        """Whether to store what has come meanwhile before a turn starts: a burst is one turn of the agent, not two.
-
-        A few times, and then the turn starts in any case: in a storm there is always something more. A history from
-        before this rule has no marks that say `begun`, and is not touched by it.
-        """
-        self._gathered = self._gathered + 1 if self._case.inbox and self._case.begun else 0
-        return 0 < self._gathered <= GATHERS
-
-    async def _open(self) -> None:
+    async def open(self) -> None:
         state = self._case.state
         opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
         state.limits = opened.limits
@@ -156,10 +134,10 @@ class BugInvestigationWorkflow:
             workflow.logger.warning("report_not_fetched", extra={"slack_thread": self._case.state.thread.key})
             return None
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         case = self._case
         batch = case.inbox.batch()
-        request = FlushRequest(case.state.thread, batch, begin=self._step is None and not case.closing)
+        request = FlushRequest(case.state.thread, batch, begin=not self._run.at_work and not case.closing)
         case.merge(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
         case.begun = case.begun or case.marks.begun
         case.inbox.stored(len(batch))
@@ -171,7 +149,7 @@ class BugInvestigationWorkflow:
         more_of_a_burst = case.inbox and case.begun
         if self._seen and not more_of_a_burst:
             seen, self._seen = self._seen, []
-            name = "+1" if self._ended() else "eyes"
+            name = "+1" if self.ended else "eyes"
             case.aside(SlackActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
 
     def _is_accepted(self, message: messages.IncomingMessage) -> bool:
@@ -180,11 +158,11 @@ class BugInvestigationWorkflow:
         said = message.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
         return said and not stranger and message.sender_type != messages.OPERATOR
 
-    def _due(self) -> Step | None:
+    def due(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
         case, marks, state = self._case, self._case.marks, self._case.state
         unsaid, self._end_unsaid = self._end_unsaid, False
-        if self._ended():
+        if self.ended:
             state.stopped = False  # cancelled when there was nothing left to close
             return case.farewell() if unsaid else None
         if marks.close_due or state.stopped:
@@ -200,9 +178,9 @@ class BugInvestigationWorkflow:
     def _due_by_time(self) -> Step | None:
         if self._case.inbox:
             return None  # silence is none while something is unread
-        if self._timer is None:
+        if not self._run.alarm.is_set:
             self._arm()
-        elif self._timer.done():
+        elif self._run.alarm.rang:
             if 0 < self._case.marks.wait_until <= workflow.now().timestamp():
                 return self._case.silence()
             return self._case.look_up_fix()
@@ -217,27 +195,6 @@ class BugInvestigationWorkflow:
             return marks.message_due or asked or self._case.state.unanswered
         return marks.message_due
 
-    def _ended(self) -> bool:
-        marks = self._case.marks
-        return not marks.bug_id or (marks.status is CaseStatus.RESOLVED and not marks.message_due)
-
-    def _must_continue_as_new(self) -> bool:
-        allowed = self._case.state.limits.history_events
-        info = workflow.info()
-        due = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
-        # What is cosmetic would be dropped with the run; at the end of a case that is the workspace's removal.
-        leaving = self._ended() and not self._case.idle
-        return due and not (leaving or self._case.telling)
-
-    def _awake(self) -> bool:
-        if self._case.inbox:
-            return True
-        if self._step:
-            return self._step.done() or self._case.turn_is_unwanted
-        return self._timer_done() or (self._ended() and self._case.idle)
-
-    # -- the one timer of a wait: absolute, so that continue-as-new keeps it -----------------------------------------
-
     def _arm(self) -> None:
         marks, now = self._case.marks, workflow.now().timestamp()
         at = marks.wait_until
@@ -245,16 +202,7 @@ class BugInvestigationWorkflow:
             poll = now + self._case.state.limits.pull_request_poll
             at = min(at, poll) if at else poll
         if at:
-            pause = workflow.sleep(max(0.0, at - now), summary=f"until {display.clock(at)}")
-            self._timer = asyncio.create_task(pause)
-
-    def _disarm(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
-
-    def _timer_done(self) -> bool:
-        return self._timer is not None and self._timer.done()
+            self._run.alarm.set(at, f"until {display.clock(at)}")
 
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.bug import BugState, Marks
     from threadline.domain.retrying import Attempts
 
-from threadline.workflows.calls import attempt, fault_of
+from threadline.workflows.calls import attempt, fault_of, pause
 
 
 class Case(Protocol):
@@ -68,7 +68,7 @@ async def settle(case: Case, number: int, then: Callable[[], StatusChange | None
         if delay is None or settled.action or case.closing:
             case.state.unanswered = False
             return settled
-        await _pause(delay, lambda: case.closing)
+        await pause(delay, lambda: case.closing, "before the next attempt")
 
 
 async def _run(case: Case, number: int) -> None:
@@ -82,11 +82,3 @@ async def _run(case: Case, number: int) -> None:
         await case.attempt
     finally:
         case.attempt = None
-
-
-async def _pause(seconds: float, until: Callable[[], bool]) -> None:
-    """Wait, but no longer than until something is true."""
-    try:
-        await workflow.wait_condition(until, timeout=seconds, timeout_summary="before the next attempt")
-    except TimeoutError:
-        return

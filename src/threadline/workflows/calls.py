@@ -1,5 +1,6 @@
 """How a workflow calls an activity: by its signature, with the options that the table has for it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -64,6 +65,39 @@ async def attempt(
     return ""
 
 
+class Asides:
+    """What was started and nobody waits for."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def start(
+        self,
+        method: Callable[[Any, Argument], Awaitable[None]],
+        argument: Argument,
+        summary: str,
+        chosen: Options | None = None,
+    ) -> None:
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self.add(asyncio.create_task(attempt(method, argument, summary=summary, chosen=chosen)))
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Count something as an aside that was started elsewhere."""
+        self._tasks.append(task)
+
+    @property
+    def idle(self) -> bool:
+        return all(task.done() for task in self._tasks)
+
+
+async def pause(seconds: float, until: Callable[[], bool], summary: str) -> None:
+    """Wait, but no longer than until something is true."""
+    try:
+        await workflow.wait_condition(until, timeout=seconds, timeout_summary=summary)
+    except TimeoutError:
+        return
+
+
 def fault_of(error: FailureError) -> Fault:
     """The class of what ended an attempt at a turn."""
     cause = error.cause if isinstance(error, ActivityError) else error
@@ -82,3 +116,9 @@ def fault_of(error: FailureError) -> Fault:
             return Fault(FaultKind.TRANSIENT, cause.cause.message)
         return Fault(FaultKind.PERMANENT, cause.message)
     return Fault(FaultKind.LOST, "It was cancelled.")
+
+
+def sentence_of(error: FailureError) -> str:
+    """What ended an activity, where it was said for people; empty where the words are for whoever runs the house."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    return cause.message if isinstance(cause, ApplicationError) and cause.type == "Permanent" else ""

@@ -42,7 +42,7 @@ async def react(
     *,
     max_turns: int = MAX_TURNS,
     stopping: Callable[[], bool] = lambda: False,
-    may_be_silent: bool = False,
+    may_be_silent: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Answer what the transcript ends with.
 
@@ -53,8 +53,8 @@ async def react(
     Args:
         max_turns: the model is called at most once more often than this.
         stopping: asked before every step; once true, no step is begun any more.
-        may_be_silent: whether the model may leave the message to others. It may not once a call has changed something,
-            or may have.
+        may_be_silent: asked when the model has nothing to say: whether it may leave the message to others. It may not
+            once a call has changed something, or may have.
 
     Returns:
         Its text is not blank, unless its kind is `SILENT`.
@@ -71,7 +71,7 @@ class _Turn:
     think: Think
     act: Act
     stopping: Callable[[], bool]
-    may_be_silent: bool
+    may_be_silent: Callable[[], bool]
     model_calls: int = 0
     executions: list[Execution] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class _Turn:
             return answer
         if self.executions:
             return self.ended(OutcomeKind.SUMMARISED, answers.summary(self.executions))
-        if self.may_be_silent:
+        if self.may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
         return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
 
@@ -125,7 +125,7 @@ class _Turn:
 
     def _answer(self, reply: ModelReply) -> Outcome | None:
         """The end that a reply is, whatever calls are in it; None when it says nothing."""
-        if reply.silent and self.may_be_silent and not self._touched():
+        if reply.silent and self.may_be_silent() and not self._touched():
             return self.ended(OutcomeKind.SILENT, "")
         if answers.is_blank(reply.text):
             return None

@@ -1,0 +1,200 @@
+"""The workflow of a thread in which the bot was spoken to: what is due in it, in the run that `thread_run` leads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts.conversation import (
+        ConversationActivities,
+        Marker,
+        Refusal,
+        SpeakingActivities,
+        Stored,
+        StoreRequest,
+        Word,
+        WordKind,
+    )
+    from threadline.domain import addressing, messages
+    from threadline.domain.conversation import ConversationState, Talk
+
+from threadline.workflows import display, signals
+from threadline.workflows.calls import Asides, call
+from threadline.workflows.conversation_turn import Conversation
+from threadline.workflows.inbox import Inbox
+from threadline.workflows.thread_run import Step, ThreadRun
+
+TAKEN_IN = "eyes"
+REFUSED = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
+"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:."""
+
+
+@workflow.defn(name=addressing.CONVERSATION_WORKFLOW)
+class ConversationWorkflow:
+    """One run of a conversation; it ends after a long silence, and the next message starts another, which goes on."""
+
+    @workflow.init
+    def __init__(self, state: Talk) -> None:
+        self._inbox = Inbox(state.pending, state.seen)
+        self._conversation = Conversation(state, self._enter)
+        self._run = ThreadRun(self)
+        self._told = Asides()
+        self._seen: dict[str, list[tuple[str, str]]] = {}
+        self._dismissed = False
+
+    @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in the thread, or said to stop.")
+    def take(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well."""
+        self._inbox.accept(signals.read(name, args))
+
+    @workflow.query(description="State, what it does, what is pending, the last turn, an open question, cost.")
+    def state(self) -> dict[str, Any]:
+        marks = self._conversation.marks
+        return {
+            "thread": self._conversation.state.thread.key,
+            "state": self._state.value,
+            "doing": self._conversation.doing,
+            "pending": len(self._inbox),
+            "turn": marks.turn,
+            "question": marks.question,
+            "cost_usd": marks.cost_usd,
+            "ends": display.clock(self._silence_ends),
+        }
+
+    @workflow.run
+    async def run(self, state: Talk) -> str:
+        """Store messages, let one step at a time act on them, and end: "quiet", "ignored" or "cancelled"."""
+        return await self._run.to_its_end()
+
+    # -- what the run of a conversation is about: see `thread_run.Duties` --------------------------------------------
+
+    @property
+    def inbox(self) -> Inbox:
+        return self._inbox
+
+    @property
+    def history_events(self) -> int:
+        return self._conversation.state.limits.history_events
+
+    @property
+    def gathers(self) -> bool:
+        return True
+
+    @property
+    def ended(self) -> bool:
+        if self._unsaid or self._turn_due:
+            return False
+        silent = self._silence_ends <= workflow.now().timestamp()
+        return self._conversation.state.stopped or not self._conversation.marks.opened or silent
+
+    @property
+    def idle(self) -> bool:
+        return self._conversation.asides.idle and self._conversation.line.idle and self._told.idle
+
+    @property
+    def must_wait(self) -> bool:
+        return not self._told.idle
+
+    def outcome(self) -> str:
+        if self._conversation.state.stopped:
+            return "cancelled"
+        return "quiet" if self._conversation.marks.opened else "ignored"
+
+    def cancelled(self) -> None:
+        self._conversation.state.stopped = True
+
+    def continue_as_new(self) -> None:
+        workflow.continue_as_new(self._conversation.state)
+
+    async def open(self) -> None:
+        state = self._conversation.state
+        opened = await call(ConversationActivities.open_conversation, state.thread, summary="what is known of this?")
+        state.limits = opened.limits
+        self._conversation.merge(opened.marks)
+
+    async def flush(self) -> None:
+        batch = self._inbox.batch()
+        request = StoreRequest(self._conversation.state.thread, batch)
+        stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
+        self._inbox.stored(len(batch))
+        self._conversation.merge(stored.marks)
+        if stored.marks.opened:
+            self._acknowledge(batch, stored)
+
+    def due(self) -> Step | None:
+        """What is to be done now; decided from the marks alone, so that a new run decides the same."""
+        if turn := self._unsaid:
+            return self._conversation.say(turn)
+        if self._turn_due:
+            self._dismissed = self._conversation.state.stopped
+            return self._conversation.take_turn()
+        self._count_silence()
+        return None
+
+    @property
+    def _unsaid(self) -> int:
+        """The turn whose answer is still to be posted; 0 for none, also when Slack has refused it for good."""
+        unsaid = self._conversation.marks.unsaid
+        return unsaid if unsaid > self._conversation.unsayable else 0
+
+    @property
+    def _turn_due(self) -> bool:
+        """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
+        return self._conversation.marks.turn_due and not self._dismissed
+
+    def _acknowledge(self, batch: Sequence[messages.IncomingMessage], stored: Stored) -> None:
+        """Show each writer what became of the message; a burst is marked at once.
+
+        What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
+        """
+        marks = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
+        for message in batch:
+            if message.kind == messages.MESSAGE:
+                marks.setdefault((message.channel, message.ts), TAKEN_IN)
+        for place, name in marks.items():
+            self._seen.setdefault(name, []).append(place)
+        if not self._inbox:
+            seen, self._seen = self._seen, {}
+            for name, items in seen.items():
+                marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
+                self._conversation.asides.start(SpeakingActivities.mark_messages, marker, summary)
+        for each in stored.refused:
+            if each.why is Refusal.THROTTLED_FIRST:
+                word = Word(self._conversation.state.thread, WordKind.THROTTLED, about=each.ts)
+                self._told.start(SpeakingActivities.post_word, word, "say that it is too much at once")
+
+    # -- the end by silence ------------------------------------------------------------------------------------------
+
+    @property
+    def _silence_ends(self) -> float:
+        return self._conversation.heard + self._conversation.state.limits.quiet
+
+    def _count_silence(self) -> None:
+        """Keep the alarm set. What is heard and wants no turn does not move it: once it rang, it is set anew."""
+        alarm = self._run.alarm
+        if alarm.rang:
+            alarm.clear()
+        if not (alarm.is_set or self._inbox or self.ended):
+            alarm.set(self._silence_ends, f"quiet until {display.clock(self._silence_ends)}")
+
+    # -- what Temporal's UI shows ------------------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> ConversationState:
+        if self._conversation.doing:
+            return ConversationState.WORKING
+        return ConversationState.AWAITING_PERSON if self._conversation.marks.question else ConversationState.IDLE
+
+    def _enter(self) -> None:
+        """The one place that says where the workflow is: the sentence in the UI."""
+        conversation = self._conversation
+        since, until = display.clock(conversation.heard), display.clock(self._silence_ends)
+        workflow.set_current_details(
+            {
+                ConversationState.WORKING: f"Working: {conversation.doing}",
+                ConversationState.AWAITING_PERSON: f"Waiting for a person: {conversation.marks.question}",
+                ConversationState.IDLE: f"Idle since {since}; ends at {until}",
+            }[self._state]
+        )

@@ -1,0 +1,276 @@
+"""The steps of a conversation: one turn until it is settled and said, and saying what an earlier run left unsaid.
+
+A step runs supervised beside the workflow's main coroutine, which goes on storing what arrives. Whoever says to stop is
+seen in the marks that both share.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts.conversation import (
+        ActRequest,
+        ConversationActivities,
+        SettleRequest,
+        SpeakingActivities,
+        TalkTurn,
+        ThinkRequest,
+        Thought,
+        Word,
+        WordKind,
+    )
+    from threadline.domain import answers
+    from threadline.domain.conversation import ConversationMarks, Talk
+    from threadline.domain.dialogue import (
+        Execution,
+        ExecutionStatus,
+        ModelReply,
+        Outcome,
+        OutcomeKind,
+        StepFailed,
+        ToolCall,
+        ToolChoice,
+    )
+    from threadline.domain.retrying import Fault, FaultKind
+
+from threadline.workflows import display
+from threadline.workflows.calls import Asides, attempt, call, fault_of, pause, sentence_of
+from threadline.workflows.react_loop import react
+from threadline.workflows.status_line import StatusLine, in_words
+
+FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
+"""Seconds between two tries of a model that is away; each wait is twice the one before."""
+LAST_WORD = 30.0
+"""Seconds that a call of the model has left once somebody has said to stop: it may be about to answer."""
+LOST_THINKS = 2
+"""Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
+AT_ONCE = 10
+"""Calls of one reply that run side by side, when all of them only read."""
+_SHOWN = 60
+"""Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
+
+AWAY = (
+    "The language model that I think with does not answer, and I have given up waiting for it. "
+    "Please ask me again later."
+)
+_BROKE_OFF = "It broke off before it could say how it ended."
+
+
+class BrokenOff(Exception):
+    """Somebody said to stop while the model was being asked, or waited for."""
+
+
+class Conversation:
+    """A conversation as its workflow sees it: the state that survives, and what the steps show of themselves."""
+
+    def __init__(self, state: Talk, entered: Callable[[], None]) -> None:
+        self.state = state
+        self.doing = ""
+        """What the step under way does, in words."""
+        self.heard = workflow.now().timestamp()
+        """When the database last answered: silence counts from then."""
+        self.unsayable = 0
+        """The last turn whose answer Slack does not take; only another run tries again."""
+        self.asides = Asides()
+        self.line = StatusLine(state.thread)
+        self._entered = entered
+
+    @property
+    def marks(self) -> ConversationMarks:
+        return self.state.marks
+
+    def merge(self, marks: ConversationMarks) -> None:
+        """Take over what the database says, unless newer is known: results arrive in another order than commits."""
+        self.heard = workflow.now().timestamp()
+        if marks.rev >= self.marks.rev:
+            self.state.marks = marks
+        self._entered()
+
+    def does(self, what: str) -> None:
+        self.doing = what
+        self._entered()
+
+    @property
+    def stopping(self) -> bool:
+        """The turn under way is to end: a person said so, or whoever runs the house."""
+        return self.marks.stop_due or self.state.stopped
+
+    async def take_turn(self) -> None:
+        """Answer what is unanswered."""
+        await Turn(self).take()
+        self.does("")
+
+    async def say(self, turn: int) -> None:
+        """Post a settled turn's answer."""
+        self.does(f"posting the answer of turn {turn}")
+        asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
+        trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
+        if trouble:
+            self.unsayable = max(self.unsayable, turn)
+            self.line.show("")
+        else:
+            self.line.posted()
+        self.does("")
+
+
+class Turn:
+    """One turn, from what is unanswered to what is said about it. A new run begins it anew and finds what was done."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._thread = conversation.state.thread
+        self._number = conversation.marks.turn + 1
+        self._step = 0
+        self._addressed = False
+        self._asked_again = False
+        self._executions: list[Execution] = []
+        self._away_since: float | None = None
+        self._waits = 0
+        self._lost = 0
+        self._told: asyncio.Task[str] | None = None
+
+    async def take(self) -> None:
+        outcome = await self._work()
+        answered = outcome.kind is OutcomeKind.ANSWERED
+        request = SettleRequest(
+            self._thread,
+            self._number,
+            outcome.kind,
+            text="" if answered else outcome.text,
+            answered_at=self._step if answered else 0,
+            model_calls=self._step,
+        )
+        summary = f"settle turn {self._number}: {outcome.kind}"
+        self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
+        if self._told:
+            await self._told  # that the model is away is said before what came after that
+        if outcome.kind is OutcomeKind.SILENT:
+            self._conversation.line.show("")
+        else:
+            await self._conversation.say(self._number)
+
+    async def _work(self) -> Outcome:
+        limits = self._conversation.state.limits
+        try:
+            return await react(
+                self._think,
+                self._act,
+                max_turns=limits.max_turns,
+                stopping=lambda: self._conversation.stopping,
+                may_be_silent=lambda: not self._addressed,
+            )
+        except BrokenOff:
+            return Outcome(OutcomeKind.STOPPED, answers.stopped(self._executions), model_calls=self._step)
+
+    def _hear(self) -> None:
+        """Once anything that the turn took up was addressed to the bot, it may not be silent any more."""
+        self._addressed = self._addressed or self._conversation.marks.addressed_due
+
+    # -- think ---------------------------------------------------------------------------------------------------
+
+    async def _think(self, choice: ToolChoice) -> ModelReply:
+        """The model's next reply. Silence where it is not allowed is no reply: it is asked once more, the same way.
+
+        It may have been asked before the message that was addressed to it came in.
+        """
+        reply = await self._reply(choice)
+        if reply.silent and not reply.calls and self._addressed and not self._asked_again:
+            self._asked_again = True
+            reply = await self._reply(choice)
+        return replace(reply, text="") if reply.silent else reply
+
+    async def _reply(self, choice: ToolChoice) -> ModelReply:
+        self._step += 1
+        request = ThinkRequest(self._thread, self._number, self._step, choice)
+        while True:
+            self._conversation.does(f"thinking (step {self._step})")
+            self._conversation.line.show("thinking")
+            self._hear()
+            try:
+                thought = await self._ask(request)
+            except FailureError as error:
+                await self._bear(error)
+            else:
+                self._waits = 0
+                self._conversation.merge(thought.marks)
+                self._hear()
+                return thought.reply
+
+    async def _ask(self, request: ThinkRequest) -> Thought:
+        """Ask the model; a stop breaks it off, at once when it is away already, or an operator wants the run to end."""
+        conversation = self._conversation
+        asking = asyncio.create_task(call(ConversationActivities.think, request, summary=f"think {request.step}"))
+        await workflow.wait_condition(lambda: asking.done() or conversation.stopping)
+        if not (asking.done() or self._waits):
+            await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "for the model's last word")
+        if asking.done():
+            return asking.result()
+        asking.cancel()
+        with suppress(FailureError, asyncio.CancelledError):
+            await asking
+        raise BrokenOff
+
+    async def _bear(self, error: FailureError) -> None:
+        """Wait for a model that is away, until it may be asked again.
+
+        Raises:
+            StepFailed: it cannot be asked, or the patience is at its end.
+            BrokenOff: somebody said to stop.
+        """
+        conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
+        self._lost += fault.kind is FaultKind.LOST
+        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS:
+            raise StepFailed(sentence_of(error)) from error
+        since = self._away_since = self._away_since or now
+        until = since + conversation.state.limits.model_patience
+        if now >= until:
+            raise StepFailed(AWAY) from error
+        self._tell(until)
+        conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
+        delay = min(self._delay(fault), until - now)
+        await pause(delay, lambda: conversation.stopping, "before the model is asked again")
+        if conversation.stopping:
+            raise BrokenOff from error
+
+    def _delay(self, fault: Fault) -> float:
+        self._waits += 1
+        return max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
+
+    def _tell(self, until: float) -> None:
+        """Say once that the model is away; nobody waits for Slack before the model is asked again."""
+        if self._told is None and not self._conversation.stopping:
+            word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
+            telling = attempt(SpeakingActivities.post_word, word, summary="say that the model is away")
+            self._told = asyncio.create_task(telling)
+
+    # -- act -----------------------------------------------------------------------------------------------------
+
+    async def _act(self, calls: list[ToolCall]) -> list[Execution]:
+        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
+        width = AT_ONCE if all(each.read_only for each in calls) else 1
+        done: list[Execution] = []
+        for start in range(0, len(calls), width):
+            if start and self._conversation.stopping:
+                break
+            group = calls[start : start + width]
+            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+            self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
+            self._conversation.line.show(f"using {in_words(group[0].name)}{more}")
+            done += await asyncio.gather(*(self._execute(each) for each in group))
+        self._executions += done
+        return done
+
+    async def _execute(self, asked: ToolCall) -> Execution:
+        """What became of one call. Of one whose worker was lost on its last try, nobody knows what it changed."""
+        request = ActRequest(self._thread, self._number, self._step, asked.reference())
+        try:
+            return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
+        except FailureError as error:
+            status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
+            note = sentence_of(error) or _BROKE_OFF
+            return Execution(asked.id, asked.name, status, note, read_only=asked.read_only)

@@ -1,0 +1,234 @@
+"""A conversation in memory, with the keys and the rules of the database's; a scripted model, tools and a Slack."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from threadline.contracts.conversation import (
+    ActRequest,
+    ConversationActivities,
+    ConversationOpened,
+    Marker,
+    Refusal,
+    Refused,
+    SettleRequest,
+    SpeakingActivities,
+    Status,
+    Stored,
+    StoreRequest,
+    TalkTurn,
+    ThinkRequest,
+    Thought,
+    Word,
+)
+from threadline.domain import messages
+from threadline.domain.addressing import Thread
+from threadline.domain.conversation import ConversationLimits, ConversationMarks
+from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolCall
+from threadline.domain.messages import IncomingMessage
+
+Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
+Tool = Exception | Callable[[ActRequest], Awaitable[str]]
+Hook = Callable[[], Awaitable[None]]
+
+AWAY = ApplicationError("The model is overloaded.", 0.0, type="Transient", non_retryable=True)
+"""What is left of the last attempt at a model that does not answer."""
+_SHOWN = 200
+"""Characters of a reply's text that travel."""
+
+
+def calls(*names: str, read_only: bool = False, text: str = "") -> ModelReply:
+    """A reply that asks for tools; each call's id is made of its name and what follows a colon: `create:1`."""
+    wanted = (ToolCall(name, name.partition(":")[0], '{"much": "text"}', read_only=read_only) for name in names)
+    return ModelReply(text, tuple(wanted))
+
+
+@dataclass
+class Row:
+    message: IncomingMessage
+    wakes: bool
+    turn: int = 0
+
+
+@dataclass
+class Desk(ConversationActivities, SpeakingActivities):
+    """One conversation in memory: what is stored, thought, done and said, each once under its key."""
+
+    replies: list[Reply] = field(default_factory=list)
+    tools: dict[str, Tool] = field(default_factory=dict)
+    limits: ConversationLimits = field(default_factory=ConversationLimits)
+    judge: Callable[[IncomingMessage], Refusal | None] = lambda _: None
+    hooks: dict[str, list[Hook]] = field(default_factory=dict)
+    """By the name of an activity: what happens, once each, after it has written and before it answers."""
+
+    opened: bool = False
+    rows: dict[str, Row] = field(default_factory=dict)
+    quarantined: list[str] = field(default_factory=list)
+    transcript: dict[str, ModelReply] = field(default_factory=dict)
+    results: dict[str, Execution] = field(default_factory=dict)
+    settled: dict[int, SettleRequest] = field(default_factory=dict)
+    said: dict[int, str] = field(default_factory=dict)
+    """What Slack shows, by turn."""
+    rev: int = 0
+    turn: int = 0
+
+    asked: list[ThinkRequest] = field(default_factory=list)
+    """Each time the model itself was asked."""
+    prompts: list[tuple[int, str]] = field(default_factory=list)
+    """What the model was shown of people, with the turn that took it up."""
+    ran: list[str] = field(default_factory=list)
+    """Ids of calls, each time a tool itself ran."""
+    under_way: int = 0
+    most_under_way: int = 0
+    words: list[Word] = field(default_factory=list)
+    markers: list[Marker] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
+
+    # -- what the database would know --------------------------------------------------------------------------------
+
+    def marks(self) -> ConversationMarks:
+        due = self._due()
+        people = {row.message.sender_id for row in self.rows.values()}
+        unsaid = [turn for turn in self.settled if turn not in self.said and self._answer(turn)]
+        question = self._answer(self.turn) if not due else ""
+        return ConversationMarks(
+            rev=self.rev,
+            opened=self.opened,
+            stored=len(self.rows),
+            turn=self.turn,
+            turn_due=bool(due),
+            addressed_due=bool(due) and (len(people) == 1 or any(row.message.addressed for row in due)),
+            stop_due=bool(self._stops()),
+            unsaid=min(unsaid, default=0),
+            question=question if question.endswith("?") else "",
+        )
+
+    def _due(self) -> list[Row]:
+        return [row for row in self.rows.values() if row.wakes and not 0 < row.turn <= self.turn]
+
+    def _stops(self) -> list[Row]:
+        """Unused words to stop that were said after something that is due."""
+        oldest = min((row.message.ts for row in self._due()), default="")
+        stops = [row for row in self.rows.values() if row.message.kind == messages.STOP and not row.turn]
+        return [row for row in stops if oldest and oldest < row.message.ts]
+
+    def _answer(self, turn: int) -> str:
+        request = self.settled.get(turn)
+        if request is None:
+            return ""
+        return self.transcript[f"a:{turn}:{request.answered_at}"].text if request.answered_at else request.text
+
+    async def _answered(self, name: str) -> None:
+        """Every change raises `rev`, and its answer may be lost on the way."""
+        self.rev += 1
+        if hooks := self.hooks.get(name):
+            await hooks.pop(0)()
+
+    # -- activities --------------------------------------------------------------------------------------------------
+
+    @activity.defn
+    async def open_conversation(self, thread: Thread) -> ConversationOpened:
+        return ConversationOpened(self.marks(), self.limits)
+
+    @activity.defn
+    async def store_messages(self, request: StoreRequest) -> Stored:
+        self.opened = self.opened or any(message.addressed for message in request.messages)
+        refused = [self._store(message) for message in request.messages] if self.opened else []
+        for row in self.rows.values():
+            if row.message.kind == messages.STOP and not row.turn and row not in self._stops():
+                row.turn = self.turn or -1
+        marks = self.marks()
+        await self._answered("store_messages")
+        return Stored(replace(marks, rev=self.rev), tuple(each for each in refused if each))
+
+    def _store(self, message: IncomingMessage) -> Refused | None:
+        if message.kind == messages.QUARANTINED:
+            self.quarantined.append(message.text)
+            return None
+        why = self.judge(message) if message.kind == messages.MESSAGE else None
+        wakes = message.kind == messages.MESSAGE and why is None
+        self.rows.setdefault(message.id, Row(message, wakes))
+        return Refused(message.channel, message.ts, message.sender_id, why) if why else None
+
+    @activity.defn
+    async def think(self, request: ThinkRequest) -> Thought:
+        key = f"a:{request.turn}:{request.step}"
+        if key not in self.transcript:
+            for row in self._due():
+                if not row.turn:
+                    row.turn = request.turn
+                    self.prompts.append((request.turn, row.message.text))
+            self.asked.append(request)
+            reply = await self._play(self.replies.pop(0) if self.replies else ModelReply("Done."), request)
+            self.transcript.setdefault(key, reply)
+            await self._answered("think")
+        reply = self.transcript[key]
+        travels = replace(reply, text=reply.text[:_SHOWN], calls=tuple(each.reference() for each in reply.calls))
+        return Thought(travels, self.marks())
+
+    async def _play(self, reply: Reply, request: ThinkRequest) -> ModelReply:
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, ModelReply) else await reply(request)
+
+    @activity.defn
+    async def act(self, request: ActRequest) -> Execution:
+        key = f"t:{request.turn}:{request.step}:{request.call.id}"
+        assert request.call.arguments == "", "they stay in the transcript"
+        asked = {call.id: call for call in self.transcript[f"a:{request.turn}:{request.step}"].calls}
+        call = asked[request.call.id]
+        assert call.arguments
+        if key not in self.results:
+            self.ran.append(call.id)
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+            try:
+                note = await self._use(self.tools.get(call.name), request)
+            finally:
+                self.under_way -= 1
+            self.results[key] = Execution(call.id, call.name, ExecutionStatus.OK, note[:_SHOWN], call.read_only)
+            await self._answered("act")
+        return self.results[key]
+
+    async def _use(self, tool: Tool | None, request: ActRequest) -> str:
+        if isinstance(tool, Exception):
+            raise tool
+        return await tool(request) if tool else "done"
+
+    @activity.defn
+    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
+        if request.turn not in self.settled:
+            self.settled[request.turn] = request
+            stops = self._stops()
+            last = max((row.message.ts for row in stops), default="")
+            if not any(row.turn == request.turn for row in self.rows.values()):
+                for row in self._due():
+                    if not last or request.kind is not OutcomeKind.STOPPED or row.message.ts < last:
+                        row.turn = request.turn
+            for row in stops:
+                row.turn = request.turn
+            self.turn = max(self.turn, request.turn)
+        await self._answered("settle_turn")
+        return self.marks()
+
+    @activity.defn
+    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+        if turn.turn not in self.said:
+            self.said[turn.turn] = self._answer(turn.turn)
+        await self._answered("post_answer")
+        return self.marks()
+
+    @activity.defn
+    async def post_word(self, word: Word) -> None:
+        if word not in self.words:
+            self.words.append(word)
+
+    @activity.defn
+    async def mark_messages(self, marker: Marker) -> None:
+        self.markers.append(marker)
+
+    @activity.defn
+    async def show_status(self, status: Status) -> None:
+        self.statuses.append(status.words)

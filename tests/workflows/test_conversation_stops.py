@@ -1,0 +1,201 @@
+"""What ends a turn before its time: a word to stop, a Cancel, a model that is away or will never answer."""
+
+import asyncio
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationError
+
+from tests.workflows.desk import AWAY, calls
+from tests.workflows.environment import real_time, until
+from tests.workflows.talking import Talking, talking
+from threadline.contracts.conversation import ThinkRequest, WordKind
+from threadline.domain import answers
+from threadline.domain.conversation import ConversationLimits
+from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind
+from threadline.domain.errors import Permanent, Transient
+from threadline.workflows.conversation_turn import AWAY as GIVEN_UP
+
+NOTHING_DONE = answers.stopped([])
+ONE_DONE = answers.stopped([Execution("create:1", "create", ExecutionStatus.OK, "done")])
+
+
+async def _stop(talk: Talking) -> None:
+    """Say it, and wait until the workflow has heard it."""
+    stored = len(talk.desk.rows)
+    await talk.stop()
+
+    async def heard() -> bool:
+        return (await talk.handle.query("state"))["pending"] == 0
+
+    await talk.until_stored(stored + 1)
+    await until(heard, "the stop is stored")
+
+
+async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins() -> None:
+    async def stop() -> None:
+        await talk.stop()
+
+    async with talking() as talk:
+        talk.desk.hooks["store_messages"] = [stop]
+        await talk.say("create one")
+        assert await talk.until_said(1) == NOTHING_DONE
+        assert talk.desk.asked == []
+        assert talk.desk.settled[1].kind is OutcomeKind.STOPPED
+        await talk.say("now create one")
+        assert await talk.until_said(2) == "Done."
+
+
+async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its_calls() -> None:
+    async def think(_: ThinkRequest) -> ModelReply:
+        await _stop(talk)
+        return calls("create:1")
+
+    async with talking(think) as talk:
+        await talk.say("create one")
+        assert await talk.until_said(1) == NOTHING_DONE
+        assert talk.desk.ran == []
+
+
+async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account() -> None:
+    async def create(_: object) -> str:
+        await _stop(talk)
+        return "done"
+
+    async with talking(calls("create:1", "create:2"), tools={"create": create}) as talk:
+        await talk.say("create two")
+        assert await talk.until_said(1) == ONE_DONE
+        assert talk.desk.ran == ["create:1"], "the second was not begun any more"
+        assert len(talk.desk.asked) == 1
+
+
+async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop() -> None:
+    thinking = asyncio.Event()
+
+    async def hang(_: ThinkRequest) -> ModelReply:
+        thinking.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with talking(calls("create:1"), *[hang] * 5) as talk:
+        await talk.say("create one")
+        await thinking.wait()
+        await _stop(talk)
+        assert 1 not in talk.desk.said
+        await talk.later(seconds=31)
+        assert await talk.until_said(1) == ONE_DONE
+
+
+async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once() -> None:
+    async with talking(*[AWAY] * 50) as talk:
+        await talk.say("create one")
+        await talk.until_known("Working: waiting for the model since ")
+        await talk.stop()
+        assert await talk.until_said(1) == NOTHING_DONE
+        assert len(talk.desk.asked) == 1
+
+
+async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once() -> None:
+    async with talking(*[AWAY] * 8, ModelReply("There I am.")) as talk:
+        await talk.say("hello")
+        await talk.until(lambda: talk.desk.words, "the person is told")
+        await talk.later(minutes=50)
+        assert await talk.until_said(1) == "There I am."
+        assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.MODEL_AWAY, "1")]
+        assert {(request.turn, request.step) for request in talk.desk.asked} == {(1, 1)}
+        timers = [
+            event.timer_started_event_attributes.start_to_fire_timeout.ToSeconds()
+            for event in (await talk.handle.fetch_history()).events
+            if event.HasField("timer_started_event_attributes")
+        ]
+        assert timers[:8] == [30, 60, 120, 240, 300, 300, 300, 300]
+
+
+async def test_what_is_said_while_the_model_is_away_is_in_the_call_that_it_answers() -> None:
+    async with talking(AWAY, ModelReply("Both.")) as talk:
+        await talk.say("one")
+        await talk.until_known("waiting for the model")
+        await talk.say("two")
+        await talk.until_stored(2)
+        await talk.later(minutes=1)
+        assert await talk.until_said(1) == "Both."
+        assert talk.desk.prompts == [(1, "one"), (1, "two")]
+
+
+async def test_a_model_that_stays_away_is_given_up_with_an_account_and_asked_again_for_the_next_message() -> None:
+    limits = ConversationLimits(model_patience=600)
+    async with talking(calls("create:1"), *[AWAY] * 6, ModelReply("Now.")) as talk:
+        talk.desk.limits = limits
+        await talk.say("create one")
+        await talk.later(minutes=11)
+        answer = await talk.until_said(1)
+        assert answer == answers.failed(GIVEN_UP, [Execution("create:1", "create", ExecutionStatus.OK, "done")])
+        assert talk.desk.settled[1].kind is OutcomeKind.FAILED
+        assert len(talk.desk.asked) == 7, "the last try is when the patience ends"
+        await talk.say("and now?")
+        assert await talk.until_said(2) == "Now."
+
+
+async def test_a_fault_that_is_over_soon_is_nobodys_business() -> None:
+    """The activity's own attempts get over it."""
+    async with talking(Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")) as talk:
+        await talk.say("hello")
+        await talk.later(seconds=20)
+        assert await talk.until_said(1) == "There."
+        assert talk.desk.words == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Permanent("My key for the language model is not accepted. Please tell the operators."), None),
+        (KeyError("/var/lib/threadline/sk-123"), answers.TROUBLE),
+    ],
+)
+async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(fault: Exception, told: str | None) -> None:
+    async with talking(*[fault] * 10) as talk:
+        await talk.say("hello")
+        await talk.later(minutes=1)
+        assert await talk.until_said(1) == (told or str(fault))
+        assert talk.desk.settled[1].kind is OutcomeKind.FAILED
+        assert talk.desk.words == []
+        await talk.until_known("Idle since ")
+
+
+async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon() -> None:
+    lost = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)
+    async with talking(*[lost] * 20) as talk:
+        await talk.say("hello")
+        await talk.later(minutes=10)
+        assert await talk.until_said(1) == answers.TROUBLE
+        assert len(talk.desk.asked) == 3
+
+
+async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends() -> None:
+    thinking = asyncio.Event()
+
+    async def hang(_: ThinkRequest) -> ModelReply:
+        thinking.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with talking(calls("create:1"), hang, ModelReply("Here I am."), server=real_time) as talk:
+        await talk.say("create one")
+        await thinking.wait()
+        await talk.say("and another")
+        await talk.handle.cancel()
+        assert await talk.handle.result() == "cancelled"
+        assert talk.desk.said == {1: ONE_DONE, 2: NOTHING_DONE}, "who was not heard yet is told, too"
+        assert (await talk.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+        await talk.say("are you there?")
+        assert await talk.until_said(3) == "Here I am."
+
+
+async def test_a_cancel_when_nothing_is_under_way_ends_without_a_word() -> None:
+    async with talking(server=real_time) as talk:
+        await talk.say("hello")
+        await talk.until_said(1)
+        await talk.until_known("Idle since ")
+        await talk.handle.cancel()
+        assert await talk.handle.result() == "cancelled"
+        assert list(talk.desk.said) == [1]
