@@ -20,7 +20,7 @@ _THANKS = re.compile(
 )
 _STOP = re.compile(
     r"(?:(?:ok(?:ay)?|no|hey|wait|sorry|ah|oh|actually|please|pls|just)\s+)*"
-    r"(?:(?:stop|halt|abort)(?:\s+(?:it|this|that|everything|here|there|working))?(?:\s+(?:stop|halt))*|cancel(?:\s+that)?)"
+    r"(?:stop|halt|abort)(?:\s+(?:it|this|that|everything|here|there|working))?(?:\s+(?:stop|halt))*"
     r"(?:\s+(?:right|now|already|at\s+once|immediately|please|pls|thanks|thank\s+you|sorry))*"
 )
 STOP_SIGNS = frozenset({"octagonal_sign", "stop_sign", "no_entry"})
@@ -41,7 +41,10 @@ def is_thanks(text: str) -> bool:
 
 
 def is_stop(text: str) -> bool:
-    """Whether the whole message tells the bot to leave what it is doing. "Stop the build" is about a build."""
+    """Whether the whole message tells the bot to leave what it is doing.
+
+    "Stop the build" is about a build, and who says "cancel that" behind an answer may mean what was booked.
+    """
     words = _words(text)
     return _STOP.fullmatch(words) is not None if words else _STOP_SIGN.fullmatch(_MENTION.sub(" ", text)) is not None
 
