@@ -81,7 +81,7 @@ class Talking:
 
     async def details(self) -> str:
         answer = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-        return answer.current_details
+        return str(answer.current_details)
 
     async def later(self, **duration: float) -> None:
         await self.environment.sleep(timedelta(**duration))
