@@ -44,8 +44,9 @@ class Conversation:
     input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
     requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
     folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
-    or `chat`; `descriptions` what each tool says of itself, `head` the constant beginning that a provider would cache
-    (OpenAI's two wires alone), and `cached` the tokens that an earlier request would have paid for.
+    or `chat`. Over OpenAI's two wires alone: `descriptions` what each tool says of itself, `notes` what the caller put
+    amid the dialogue in its own name, `head` the constant beginning that a provider would cache, and `cached` the tokens
+    that an earlier request would have paid for.
     """
 
     model: str
@@ -61,6 +62,7 @@ class Conversation:
     api: str = "messages"
     tool_choice: str = "auto"
     descriptions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     head: str = ""
     cached: int = 0
 

@@ -3,6 +3,7 @@
 It decides by the words and by what the tools return, never by a clock or by chance: two runs of a test meet the same.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from threadline.devstack.model_sandbox.turn import Turn
 
 QUOTE = 300
 """Characters of a result, or of what people wrote, that a sentence repeats."""
+_READ_ONLY = re.compile(r"Read-only: (.+?)\. What would change")
+"""As the turn's context says it."""
 OFFERED = 8
 """Tools that are named to somebody who asked for nothing that they do."""
 
@@ -70,9 +73,12 @@ def _facts(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _offer(turn: Turn) -> str:
+    """What could be done; in a read-only thread also why what was asked for is not among it."""
+    barred = _READ_ONLY.findall("\n".join(turn.notes))
+    sorry = f"I can change nothing here: {barred[-1]}. " if barred else ""
     offered = [turn.descriptions.get(name, "").partition("\n")[0] or spoken(name) for name in turn.tools]
     named = "; ".join(about.rstrip(".") for about in offered[:OFFERED])
-    return f"I can help with this: {named}. Say what you would like, and about which record."
+    return f"{sorry}I can help with this: {named}. Say what you would like, and about which record."
 
 
 def _without_tools(turn: Turn) -> str:

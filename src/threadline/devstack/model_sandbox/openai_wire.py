@@ -57,6 +57,9 @@ def event_stream(events: Iterable[str]) -> Response:
     return Response("".join(events), media_type="text/event-stream", headers={"cache-control": "no-cache"})
 
 
+_NOTES = ("system", "developer")
+
+
 def broken_off(events: Iterable[str]) -> Response:
     """The beginning of a stream, and then a closed connection."""
     return BrokenOff("".join(beginning(events)))
@@ -108,13 +111,14 @@ def conversation(
         api=api,
         tool_choice=str(body.get("tool_choice") or "auto"),
         descriptions={each["name"]: str(each.get("description") or "") for each in functions},
+        notes=tuple(text(each.get("content")) for each in wire if each.get("role") in _NOTES),
         head=json.dumps([body["model"], body.get("instructions"), body.get("tools")]),
     )
 
 
 def said(role: str, text: str) -> dict[str, Any]:
     """A message in Anthropic's form. Notes of the system are reminders there, which no script takes for a prompt."""
-    if role in ("system", "developer"):
+    if role in _NOTES:
         return {"role": "user", "content": f"<system-reminder>{text}</system-reminder>"}
     return {"role": role, "content": text}
 

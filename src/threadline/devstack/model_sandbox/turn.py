@@ -70,6 +70,7 @@ class Turn:
         self.prompts = conversation.prompts
         self.history = conversation.history
         self.system = conversation.system
+        self.notes = conversation.notes
         self.tools = conversation.tools
         self.descriptions = conversation.descriptions
         self.tool_choice = conversation.tool_choice
