@@ -45,7 +45,7 @@ class Conversation:
     requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
     folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
     or `chat`. Over OpenAI's two wires alone: `descriptions` what each tool says of itself, `notes` what the caller put
-    amid the dialogue in its own name, `head` the constant beginning that a provider would cache, and `cached` the tokens
+    amid the dialogue in its own name, `head` the constant beginning that a provider would cache, `cached` the tokens
     that an earlier request would have paid for.
     """
 
