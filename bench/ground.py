@@ -162,6 +162,7 @@ def slack_settings(api_url: str) -> dict[str, str]:
         "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
         "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
         "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
+        "THREADLINE_CATCH_UP_INTERVAL": "365d",  # it would find that this Slack has kept nothing
     }
 
 
