@@ -80,7 +80,7 @@ class Talking:
         await until(shown, f"the UI says {words!r}")
 
     async def details(self) -> str:
-        answer = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        answer: WorkflowMetadata = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
         return answer.current_details
 
     async def later(self, **duration: float) -> None:
