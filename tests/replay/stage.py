@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from temporalio.client import WorkflowHistory
+from temporalio.client import Client, WorkflowHistory
 
 from tests.workflows.house import House, outcome
 from threadline.db.agent_turns import TurnOutcome
@@ -22,14 +22,7 @@ class Stage:
 
     async def record(self, workflow_id: str = "") -> None:
         """Wait for the end of a workflow (the case's own without an id), and keep that run with those it continues."""
-        handle = self.home.environment.client.get_workflow_handle(workflow_id or self.home.handle.id)
-        await handle.result()
-        run, chain = (await handle.describe()).run_id, list[WorkflowHistory]()
-        while run:
-            history = await self.home.environment.client.get_workflow_handle(handle.id, run_id=run).fetch_history()
-            chain.insert(0, history)
-            run = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
-        self.runs += chain
+        self.runs += await chain(self.home.environment.client, workflow_id or self.home.handle.id)
 
     def fix(self, path: str) -> TurnOutcome:
         """What an agent hands over that has added a file."""
@@ -47,6 +40,18 @@ class Stage:
             ["git", "-C", str(self.repository), *arguments], check=True, capture_output=True, text=True
         )
         return done.stdout.strip()
+
+
+async def chain(client: Client, workflow_id: str) -> list[WorkflowHistory]:
+    """Wait for the end of a workflow: its last run, after those that it continues."""
+    handle = client.get_workflow_handle(workflow_id)
+    await handle.result()
+    run, found = (await handle.describe()).run_id, list[WorkflowHistory]()
+    while run:
+        history = await client.get_workflow_handle(handle.id, run_id=run).fetch_history()
+        found.insert(0, history)
+        run = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    return found
 
 
 def shop(folder: Path) -> Path:

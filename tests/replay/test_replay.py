@@ -19,10 +19,12 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories, later_paths  # noqa: F401 - its paths list themselves
+from tests.replay.conversation_paths import TALKS, TalkPath, TalkStage
 from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
 from tests.replay.stage import SHOP, Stage, shop
 from tests.workflows.house import house
+from tests.workflows.talking import talking
 from threadline.bootstrap import replayer
 from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
 from threadline.db.engine import Database
@@ -32,13 +34,15 @@ MAX_BYTES = 100_000
 _OF_A_MACHINE = re.compile(r"(?<![\w:/.])/(?:[\w.-]+/)+|\d+@\w")
 """An absolute path, or a process on a host."""
 
-every_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-
-
-@pytest.mark.skipif(
+EVERY: list[PlayedPath | TalkPath] = [*PATHS, *TALKS]
+every_path = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+on_demand = pytest.mark.skipif(
     os.environ.get("THREADLINE_RECORD_HISTORIES") != "1", reason="histories are recorded on demand alone"
 )
-@every_path
+
+
+@on_demand
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_a_path_is_recorded_to_its_end(
     path: PlayedPath, database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
@@ -49,9 +53,18 @@ async def test_a_path_is_recorded_to_its_end(
         histories.write(path.name, stage.runs)
 
 
+@on_demand
+@pytest.mark.parametrize("path", TALKS, ids=lambda path: path.name)
+async def test_a_conversation_is_recorded_to_its_end(path: TalkPath) -> None:
+    async with talking(limits=path.limits, server=path.server) as talk:
+        stage = TalkStage(talk)
+        await path.play(stage)
+        histories.write(path.name, stage.runs)
+
+
 @pytest.mark.promise("replay:history:decided-again")
 @every_path
-async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath) -> None:
+async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath | TalkPath) -> None:
     runs = histories.files(path.name)
     assert runs, f"nothing is recorded of {path.name}; the top of this file says how that is done"
     for run in runs:
@@ -60,14 +73,14 @@ async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath) -
 
 @pytest.mark.promise("replay:history:decided-again")
 @every_path
-def test_a_recording_holds_what_its_path_is_about(path: PlayedPath) -> None:
+def test_a_recording_holds_what_its_path_is_about(path: PlayedPath | TalkPath) -> None:
     told = {fact for run in histories.files(path.name) for fact in histories.facts(run)}
     missing = set(path.holds) - told
     assert not missing
 
 
 @every_path
-def test_a_recording_is_small_and_tells_nothing_of_the_machine(path: PlayedPath) -> None:
+def test_a_recording_is_small_and_tells_nothing_of_the_machine(path: PlayedPath | TalkPath) -> None:
     for run in histories.files(path.name):
         raw = run.read_text(encoding="utf-8")
         assert len(raw) < MAX_BYTES, run.name
@@ -76,7 +89,7 @@ def test_a_recording_is_small_and_tells_nothing_of_the_machine(path: PlayedPath)
 
 
 def test_there_is_no_recording_without_its_path() -> None:
-    known = {file for path in PATHS for file in histories.files(path.name)}
+    known = {file for path in EVERY for file in histories.files(path.name)}
     assert set(histories.FOLDER.iterdir()) == known
 
 

@@ -80,8 +80,8 @@ class Talking:
         await until(shown, f"the UI says {words!r}")
 
     async def details(self) -> str:
-        answer = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-        return str(answer.current_details)
+        answer: WorkflowMetadata = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        return answer.current_details
 
     async def later(self, **duration: float) -> None:
         await self.environment.sleep(timedelta(**duration))

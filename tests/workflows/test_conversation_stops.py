@@ -26,7 +26,7 @@ async def _stop(talk: Talking) -> None:
     await talk.stop()
 
     async def heard() -> bool:
-        return bool((await talk.handle.query("state"))["pending"] == 0)
+        return int((await talk.handle.query("state"))["pending"]) == 0
 
     await talk.until_stored(stored + 1)
     await until(heard, "the stop is stored")
