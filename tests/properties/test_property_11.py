@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from openai import RateLimitError
 
 from threadline.agents.models.failures import RateLimited, translate
+from threadline.contracts import options
 from threadline.domain.pauses import retry_after
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -26,7 +27,7 @@ def limited(headers: dict[str, str], body: object) -> RateLimitError:
 
 @settings(max_examples=300)
 @given(attempt=st.integers(1, 3), headers=HEADERS, body=BODIES)
-def test_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
+def test_property_11_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
     attempt: int, headers: dict[str, str], body: dict[str, str | None] | None
 ) -> None:
     failure = translate(limited(headers, body), attempt)
@@ -35,6 +36,10 @@ def test_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
     assert failure.retry_after >= 2**attempt
     if not headers.get("retry-after", "").endswith("GMT"):  # a date is counted from the moment of the call
         assert failure.retry_after >= (retry_after(headers, NOW) or 0)
+
+
+def test_property_11_a_call_is_tried_again_three_times_at_most() -> None:
+    assert options.FOR["think"].retry.maximum_attempts == 1 + 3
 
 
 @settings(max_examples=200)
