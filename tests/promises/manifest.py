@@ -62,7 +62,7 @@ This page is written by `make guarantees` from `tests/promises/`, and a test fai
 promise has no test, or when a test names no promise: change the promise there, and not here.
 
 More about some of it: [chaos, by the figures](chaos.md), [what it costs](performance.md), [which secrets are
-recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md), [conversations and the input that
+recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md), [conversations, and input that
 nobody hopes for](conversations.md), [the tools](tools.md).
 """
 
