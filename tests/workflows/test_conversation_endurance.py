@@ -175,6 +175,8 @@ async def test_what_comes_while_a_run_completes_is_answered() -> None:
             runs.add((await talk.handle.describe()).run_id)
             await talk.until(lambda sent=number + 1: len(talk.desk.prompts) == sent, "it is read")  # type: ignore[misc]
             await talk.until(lambda: not talk.desk.marks().unsaid, "it is answered, and the run about to end")
+            if number % 5 == 0:
+                assert await talk.handle.result() == "quiet", "on a busy machine the others may all come before the end"
         assert await talk.handle.result() == "quiet"
         assert _answers(talk.desk) == Counter(str(number) for number in range(25))
         assert sorted(talk.desk.said) == list(range(1, talk.desk.turn + 1))
