@@ -11,7 +11,7 @@ GUARD = Area(
             "guard:duplicate:two-minutes",
             "The same words of the same person in the same thread within 120 s are answered once, counted from when "
             "they were last said.",
-            "a single upsert in Postgres (`db/limits.py`).",
+            "one statement, behind a lock of what was said, by whom and where (`db/limits.py`).",
         ),
         Promise(
             "guard:duplicate:answer-exempt",
@@ -22,7 +22,7 @@ GUARD = Area(
             "guard:user:ten-a-minute",
             "Of more than ten messages of one person within 60 s the first is told that it is too much, and the rest "
             "of the window gets no answer; the window slides.",
-            "one row for each person and team, in one statement (`db/limits.py`).",
+            "one statement, behind a lock of the person (`db/limits.py`).",
         ),
         Promise(
             "guard:verdict:stands",

@@ -9,7 +9,7 @@ MEMORY = Area(
     (
         Promise(
             "memory:transcript:exact",
-            "What is stored of a conversation comes back equal and in order: any character, any nesting, any length.",
+            "What is stored of a conversation comes back equal and in order: any character, any nesting.",
             "JSON in ASCII (`db/transcripts.py`, `db/message_body.py`).",
         ),
         Promise(

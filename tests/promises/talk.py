@@ -9,8 +9,8 @@ TALK = Area(
     (
         Promise(
             "talk:mention:anywhere",
-            "A mention in any channel and any thread, and a direct message, begin their thread's conversation or go on "
-            "with it, as one message, however often Slack tells it.",
+            "A mention in any channel that the bot is in, in a thread or not, and a direct message, begin their "
+            "thread's conversation or go on with it, as one message, however often Slack tells it.",
             "the rules of `gateway/events.py`, and one signal-with-start under an id made of the thread "
             "(`gateway/dispatch.py`).",
             (
