@@ -184,12 +184,14 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
     ):
         root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
 
-        def make(*, with_model: bool = True, budget: Budget | None = None, key: str = KEY) -> Talking:
+        def make(
+            *, with_model: bool = True, budget: Budget | None = None, key: str = KEY, registry: Registry = REGISTRY
+        ) -> Talking:
             config = OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")
             made.append(OpenAIModel(config))
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             posts = Posts(client, PostLedger(database, Claim))
-            mind = Mind(made[-1] if with_model else None, REGISTRY, Ports(), budget or Budget())
+            mind = Mind(made[-1] if with_model else None, registry, Ports(), budget or Budget())
             alerts = Alerts(posts, ESCALATIONS)
             guards = Guards(
                 PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)

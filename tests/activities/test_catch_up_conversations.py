@@ -246,6 +246,7 @@ async def test_no_mention_from_before_the_setting_is_answered(house: House) -> N
     assert await house.look(talk=[GENERAL]) == []
 
 
+@pytest.mark.promise("catch-up:talk:missed")
 async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
@@ -255,6 +256,7 @@ async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> 
     assert await house.memory.said(house.thread(root)) == ["for the shop"]
 
 
+@pytest.mark.promise("catch-up:talk:missed")
 async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     for bot in (identity.BOT_ID, "B0OTHER"):
@@ -263,6 +265,7 @@ async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> N
     assert await house.look() == []
 
 
+@pytest.mark.promise("catch-up:trouble:others-go-on")
 async def test_a_channel_that_the_bot_was_taken_out_of_is_no_trouble(house: House) -> None:
     root, other = await house.say(f"{CALL} hi"), house.workspace.create_channel("random", [BOT, REPORTER])
     still = await house.say_in(other.id, f"{CALL} hi")

@@ -24,6 +24,7 @@ def test_a_reply_is_kept_whole_with_the_tools_own_names() -> None:
     assert kept.calls[0].arguments == '{"words": "a"}'
 
 
+@pytest.mark.promise("talk:run:small")
 def test_what_travels_is_the_beginning_and_no_arguments() -> None:
     calls = tuple(ToolCall(str(number), "x" * 5_000, "y" * 100_000) for number in range(50))
     told = replies.told(replies.message(ModelReply("z" * 100_000, calls), REGISTRY))
@@ -46,6 +47,7 @@ def test_what_travels_can_travel_and_is_blank_when_the_whole_is(text: str, name:
     assert is_blank(told.text) == is_blank(kept.content)
 
 
+@pytest.mark.promise("talk:answer:silent")
 @pytest.mark.parametrize("text", ["NO_REPLY", " NO_REPLY\n", "`NO_REPLY`", "**NO_REPLY**", '"NO_REPLY".'])
 def test_silence_is_the_word_alone_and_its_text_goes_nowhere(text: str) -> None:
     told = replies.told(replies.message(ModelReply(text), REGISTRY))

@@ -66,6 +66,7 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     assert (limits.max_turns, limits.quiet, limits.model_patience) == (7, 7200, 600)
 
 
+@pytest.mark.promise("operation:doctor:names-what-is-missing")
 async def test_doctor_names_the_key_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
@@ -74,6 +75,7 @@ async def test_doctor_names_the_key_that_is_missing(monkeypatch: pytest.MonkeyPa
     assert "sk-proj" not in await conversation_model()
 
 
+@pytest.mark.promise("memory:retention:forgotten")
 async def test_what_is_too_old_is_forgotten_and_what_is_not_stays(talk: Talking) -> None:
     settings = ConversationSettings.read()
     await talk.said("List the lamps.")
@@ -95,6 +97,7 @@ async def test_what_is_too_old_is_forgotten_and_what_is_not_stays(talk: Talking)
         assert await work.tool_executions.of_turn(old, 1) == []
 
 
+@pytest.mark.promise("memory:retention:forgotten")
 async def test_of_a_forgotten_thread_nothing_is_remembered_and_it_can_begin_again(talk: Talking) -> None:
     await talk.said("hello there")
     await talk.answer()

@@ -25,6 +25,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.promise("tool:port:offered-when-set-up")
 async def test_without_settings_both_are_off_and_it_is_said_what_to_set() -> None:
     told = await toolsets.examined()
     assert told.startswith("on: none; ci is off: ")

@@ -2,11 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from tests.db.tooling import THREAD
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 
 
+@pytest.mark.promise("record:binding:first-stands")
 async def test_what_was_opened_first_stays_until_somebody_names_another(database: Database) -> None:
     async with database.begin() as work:
         assert await work.bindings.of(THREAD) == {}
@@ -18,6 +21,7 @@ async def test_what_was_opened_first_stays_until_somebody_names_another(database
         assert await work.bindings.of(THREAD) == {"project": "PRJ-3"}
 
 
+@pytest.mark.promise("record:binding:first-stands")
 async def test_a_thread_is_about_one_record_of_each_kind(database: Database) -> None:
     async with database.begin() as work:
         await work.bindings.bind(THREAD, "project", "PRJ-1", "U1")
@@ -25,6 +29,7 @@ async def test_a_thread_is_about_one_record_of_each_kind(database: Database) -> 
         assert await work.bindings.of(THREAD) == {"project": "PRJ-1", "ticket": "SHOP-7"}
 
 
+@pytest.mark.promise("record:binding:first-stands")
 async def test_threads_are_told_apart_by_team_channel_and_root(database: Database) -> None:
     others = [
         Thread("T2", THREAD.channel, THREAD.ts),
@@ -38,6 +43,7 @@ async def test_threads_are_told_apart_by_team_channel_and_root(database: Databas
             assert await work.bindings.of(thread) == {"project": f"PRJ-{number}"}
 
 
+@pytest.mark.promise("record:binding:first-stands")
 async def test_of_many_that_open_at_once_all_hear_of_the_same(database: Database) -> None:
     async def open_one(number: int) -> str:
         async with database.begin() as work:

@@ -22,6 +22,7 @@ async def test_a_document_replaces_what_was_known_from_its_source(database: Data
         assert len(await work.knowledge.documents("T2")) == 1
 
 
+@pytest.mark.promise("record:knowledge:with-its-source")
 async def test_of_several_passages_the_likest_comes_first_and_no_more_than_wanted(database: Database) -> None:
     body = "\n\n".join(
         ["The invoice is sent by mail.", "An invoice with a wrong tax is corrected.", "Tax, tax, invoice."]

@@ -31,6 +31,7 @@ async def finish(database: Database, made: Call, result: object, now: float = NO
         return await work.tool_executions.finish(made, more.pop("status", "ok"), result, 12, now)
 
 
+@pytest.mark.promise("tool:change:once")
 async def test_a_call_that_changes_something_is_made_once_and_then_its_result_is_read(database: Database) -> None:
     assert await intend(database, call()) is None
     done = await finish(database, call(), {"created": [1]})
@@ -42,6 +43,7 @@ async def test_a_call_that_changes_something_is_made_once_and_then_its_result_is
     assert (done.created_at.timestamp(), done.finished_at and done.finished_at.timestamp()) == (NOW, NOW + 1)
 
 
+@pytest.mark.promise("tool:change:once")
 async def test_an_intent_without_a_result_is_an_unknown_outcome(database: Database) -> None:
     assert await intend(database, call()) is None
     again = await intend(database, call())
@@ -53,12 +55,14 @@ async def test_an_intent_without_a_result_is_an_unknown_outcome(database: Databa
         assert await work.tool_executions.recorded(operation("another")) is None
 
 
+@pytest.mark.promise("tool:change:once")
 async def test_of_many_that_intend_the_same_call_one_makes_it(database: Database) -> None:
     answers = await asyncio.gather(*(intend(database, call()) for _ in range(20)))
     assert [answer for answer in answers if answer is None] == [None]
     assert all(answer.outcome_unknown for answer in answers if answer)
 
 
+@pytest.mark.promise("tool:change:once")
 async def test_an_intent_that_was_not_committed_is_none(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as work:
@@ -70,11 +74,13 @@ async def test_an_intent_that_was_not_committed_is_none(database: Database) -> N
     assert await intend(database, call()) is None
 
 
+@pytest.mark.promise("tool:call:on-record")
 async def test_the_first_word_about_a_call_stands(database: Database) -> None:
     first = await finish(database, call(), "first")
     assert await finish(database, call(), "second", status="error") == first
 
 
+@pytest.mark.promise("tool:call:on-record")
 async def test_a_call_id_means_one_call(database: Database) -> None:
     await intend(database, call())
     other = call(fingerprint="of others")
@@ -88,6 +94,7 @@ async def test_a_call_id_means_one_call(database: Database) -> None:
     assert still.outcome_unknown
 
 
+@pytest.mark.promise("tool:call:on-record")
 async def test_the_same_call_id_in_another_step_turn_or_thread_is_another_call(database: Database) -> None:
     others = [
         operation(step=2),
@@ -98,6 +105,7 @@ async def test_the_same_call_id_in_another_step_turn_or_thread_is_another_call(d
         assert await intend(database, call(operation=each)) is None
 
 
+@pytest.mark.promise("tool:call:on-record")
 async def test_every_status_is_kept_and_success_follows_from_it(database: Database) -> None:
     await intend(database, call("intent"))
     for status in ("ok", "error", "blocked", "cached"):
@@ -113,6 +121,7 @@ async def test_every_status_is_kept_and_success_follows_from_it(database: Databa
         }
 
 
+@pytest.mark.promise("tool:call:on-record")
 @pytest.mark.parametrize(
     ("result", "kept"),
     [
@@ -155,6 +164,7 @@ async def test_a_turns_calls_are_listed_in_the_order_in_which_they_were_begun(da
     assert [(each.step, each.call_id) for each in ordered] == [(1, "z"), (1, "a"), (2, "b")]
 
 
+@pytest.mark.promise("memory:retention:forgotten")
 async def test_old_calls_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
     for number in range(5):
         await intend(database, call(f"call_{number}"), NOW + number)

@@ -7,6 +7,7 @@ import pytest
 from threadline.domain.appointments import Slot, clock_of
 
 
+@pytest.mark.promise("record:appointments:clocks")
 @pytest.mark.parametrize(
     ("starts_at", "local", "minutes"),
     [

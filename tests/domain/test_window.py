@@ -84,6 +84,7 @@ def test_a_note_behind_anything_else_is_a_turn_of_its_own() -> None:
     assert window(messages, turns=3, room=0) == messages[2:]
 
 
+@pytest.mark.promise("memory:context:prefix")
 def test_the_window_does_not_move_while_an_answer_is_worked_on() -> None:
     messages = [*talk(30), user("now")]
     first = window(messages)
@@ -147,6 +148,7 @@ def test_a_window_without_room_for_the_question_is_refused(turns: int, room: int
         window([user("q")], turns, room)
 
 
+@pytest.mark.promise("memory:context:in-order")
 @given(ANYTHING, SIZES)
 def test_whatever_there_is_results_follow_their_calls_and_each_id_is_there_once(
     messages: list[Message], sizes: tuple[int, int]
@@ -157,6 +159,7 @@ def test_whatever_there_is_results_follow_their_calls_and_each_id_is_there_once(
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.promise("memory:context:in-order")
 @given(ANYTHING, SIZES)
 def test_whatever_there_is_the_newest_message_of_a_person_is_sent(
     messages: list[Message], sizes: tuple[int, int]
@@ -166,6 +169,7 @@ def test_whatever_there_is_the_newest_message_of_a_person_is_sent(
     assert sent[-1:] == asked[-1:]
 
 
+@pytest.mark.promise("memory:context:bounded")
 @given(ANYTHING, SIZES)
 def test_whatever_there_is_the_number_of_turns_is_bounded(messages: list[Message], sizes: tuple[int, int]) -> None:
     sent = window(messages, *sizes)

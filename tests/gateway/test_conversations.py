@@ -97,6 +97,7 @@ TAKEN: list[tuple[str, Json, Kind, str]] = [
 ]
 
 
+@pytest.mark.promise("talk:mention:anywhere")
 @pytest.mark.parametrize(("event", "kind", "message_kind"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
 def test_what_people_say_to_the_bot_or_beside_it_has_a_route(event: Json, kind: Kind, message_kind: str) -> None:
     found = routed(event)
@@ -148,6 +149,7 @@ CASES: list[tuple[str, Json, type]] = [
 ]
 
 
+@pytest.mark.promise("talk:mention:anywhere")
 @pytest.mark.parametrize(("event", "kind"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
 def test_in_the_channels_of_cases_a_mention_changes_nothing(event: Json, kind: type) -> None:
     found = routed(event)
@@ -158,6 +160,7 @@ def test_in_the_channels_of_cases_a_mention_changes_nothing(event: Json, kind: t
         assert message_of(found).kind != "stop"
 
 
+@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("text", ["stop", f"{CALL} stop!", "please stop it", "🛑"])
 def test_a_word_to_stop_beside_the_threads_of_a_direct_channel_has_its_thread_looked_up(text: str) -> None:
     found = routed(direct(text))
@@ -167,6 +170,7 @@ def test_a_word_to_stop_beside_the_threads_of_a_direct_channel_has_its_thread_lo
     assert (found.message.kind, found.message.addressed) == ("stop", True)
 
 
+@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("name", ["octagonal_sign", "stop_sign", "no_entry"])
 def test_a_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
     found = routed(sign(name))
@@ -177,12 +181,14 @@ def test_a_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
     )
 
 
+@pytest.mark.promise("intake:talk:stop")
 def test_each_persons_stop_sign_is_one_of_its_own() -> None:
     ids = {message_of(routed(sign(user=user))).id for user in (OTHER, REPORTER, OTHER)}
 
     assert len(ids) == 2
 
 
+@pytest.mark.promise("talk:mention:anywhere")
 @pytest.mark.parametrize(
     ("text", "read"),
     [

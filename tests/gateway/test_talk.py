@@ -43,6 +43,7 @@ async def exists(temporal: Client, thread: Thread) -> bool:
     return True
 
 
+@pytest.mark.promise("talk:mention:anywhere")
 async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     call = said(thread)
@@ -73,6 +74,7 @@ async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
     assert await accepted(handle) == [("incoming_message", word) for word in words]
 
 
+@pytest.mark.promise("talk:run:goes-on")
 async def test_a_message_after_the_end_starts_a_new_run_of_the_same_conversation(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -90,6 +92,7 @@ async def test_a_message_after_the_end_starts_a_new_run_of_the_same_conversation
     assert await accepted(handle) == [("incoming_message", late)]
 
 
+@pytest.mark.promise("talk:storing:nobody-addressed")
 async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     dispatcher = Dispatcher(temporal, threads)

@@ -56,6 +56,7 @@ async def floor(
         yield Floor(sandbox, temporal, process.port)
 
 
+@pytest.mark.promise("talk:mention:anywhere")
 async def test_a_mention_is_one_message_of_a_conversation_however_often_it_is_told(floor: Floor) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     await floor.say(identity.GENERAL, identity.REPORTER, "for the shop", thread.ts)
@@ -65,6 +66,7 @@ async def test_a_mention_is_one_message_of_a_conversation_however_often_it_is_to
     assert await floor.counts() == {"mention": 1, "talk": 1, "talk_reply": 1, "other_channel": 1}
 
 
+@pytest.mark.promise("talk:mention:anywhere")
 async def test_a_direct_message_needs_no_mention(floor: Floor) -> None:
     place = floor.sandbox.workspace.open_im(identity.REPORTER)
     thread = await floor.say(place.id, identity.REPORTER, "what is open?")

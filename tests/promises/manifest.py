@@ -6,17 +6,22 @@ from tests.promises.catch_up import CATCH_UP, SWEEP
 from tests.promises.deploy import DEPLOY
 from tests.promises.devstack import DEVSTACK
 from tests.promises.fix import FIX
+from tests.promises.guard import GUARD
 from tests.promises.intake import INTAKE
 from tests.promises.limits import LIMITS
+from tests.promises.memory import MEMORY
 from tests.promises.operation import OPERATION
 from tests.promises.order import ORDER
 from tests.promises.post import POST
 from tests.promises.privacy import PRIVACY
 from tests.promises.privilege import PRIVILEGE
 from tests.promises.promise import Promise
+from tests.promises.record import RECORD
 from tests.promises.replay import REPLAY
 from tests.promises.silence import SILENCE
 from tests.promises.speed import SPEED
+from tests.promises.talk import TALK
+from tests.promises.tool import TOOL
 from tests.promises.turn import TURN
 
 AREAS = (
@@ -33,6 +38,11 @@ AREAS = (
     PRIVACY,
     SILENCE,
     CASE,
+    TALK,
+    MEMORY,
+    GUARD,
+    TOOL,
+    RECORD,
     SPEED,
     REPLAY,
     DEPLOY,
@@ -52,7 +62,8 @@ This page is written by `make guarantees` from `tests/promises/`, and a test fai
 promise has no test, or when a test names no promise: change the promise there, and not here.
 
 More about some of it: [chaos, by the figures](chaos.md), [what it costs](performance.md), [which secrets are
-recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md).
+recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md), [conversations, and input that
+nobody hopes for](conversations.md), [the tools](tools.md).
 """
 
 APPENDIX = """

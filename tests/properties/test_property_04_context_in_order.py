@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import count
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,12 +34,14 @@ def dialogues(draw: st.DrawFn, most: int) -> Dialogue:
     return Dialogue([*messages, Message(Role.USER, "newest")], len(shapes) + 2)
 
 
+@pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=200, deadline=None)
 @given(dialogues(most=TURNS - ROOM))
 def test_property_4_all_earlier_messages_are_sent_in_chronological_order(dialogue: Dialogue) -> None:
     assert window(dialogue.messages) == dialogue.messages
 
 
+@pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=200, deadline=None)
 @given(dialogues(most=4 * TURNS))
 def test_property_4_of_a_long_history_the_latest_are_sent_without_a_gap(dialogue: Dialogue) -> None:

@@ -3,6 +3,7 @@
 And property 4 for the whole prompt: what is sent of the past is in order and without a gap, whatever else is added.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def prompt(past: Past, current: list[Message]) -> Prompt:
     return context.prompt_of(THREAD, past, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
 
 
+@pytest.mark.promise("memory:context:bounded")
 @settings(max_examples=150, deadline=None)
 @given(transcripts(), st.lists(st.text(max_size=50_000), min_size=1, max_size=5), BUDGETS, st.text(max_size=30_000))
 def test_property_5_more_than_20_messages_become_20_within_the_budget(
@@ -42,6 +44,7 @@ def test_property_5_more_than_20_messages_become_20_within_the_budget(
     assert sum(context.tokens(each) for each in sent.messages) <= budget.tokens
 
 
+@pytest.mark.promise("memory:summary:extended")
 @settings(max_examples=100, deadline=None)
 @given(transcripts(least=1), st.text(min_size=1, max_size=2_000), BUDGETS)
 def test_property_5_a_summary_is_extended_and_what_is_left_goes_on_from_it(
@@ -54,6 +57,7 @@ def test_property_5_a_summary_is_extended_and_what_is_left_goes_on_from_it(
     assert f"Summary so far: {summary}" in context.summary_prompt(past, cut.older).messages[0].content
 
 
+@pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=150, deadline=None)
 @given(transcripts(), BUDGETS)
 def test_property_4_what_is_sent_of_the_past_is_its_end_in_order(earlier: list[Message], budget: Budget) -> None:
@@ -69,6 +73,7 @@ def says_something(message: Message) -> bool:
     return message.role is not Role.ASSISTANT or bool(message.calls) or not is_blank(message.content)
 
 
+@pytest.mark.promise("memory:context:prefix")
 @settings(max_examples=100, deadline=None)
 @given(transcripts(least=1), st.integers(1, 5), st.lists(st.text(max_size=300), max_size=3))
 def test_the_calls_of_a_turn_begin_byte_for_byte_like_the_one_before(

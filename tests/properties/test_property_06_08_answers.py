@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx2
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import APIConnectionError, APIError, APIStatusError
@@ -91,6 +92,7 @@ def advises(text: str) -> bool:
     return any(word in text.lower() for word in ADVICE)
 
 
+@pytest.mark.promise("talk:answer:no-insides")
 @settings(max_examples=300, deadline=None)
 @given(ERRORS, st.sampled_from(CONDITIONS), st.booleans())
 def test_property_6_the_answer_tells_of_a_failed_tool_without_its_insides(
@@ -122,6 +124,7 @@ def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[BaseEx
     return (error, *known, *(translate(each, 1) for each in known))
 
 
+@pytest.mark.promise("talk:answer:no-insides")
 @settings(max_examples=200, deadline=None)
 @given(ERRORS, st.integers(400, 599))
 def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is_friendly(
@@ -136,6 +139,7 @@ def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is_frien
         assert advises(text) or (failed is error and isinstance(error, Permanent))
 
 
+@pytest.mark.promise("talk:answer:no-insides")
 @settings(max_examples=200, deadline=None)
 @given(ERRORS, st.sampled_from(Code), st.sampled_from(ExecutionStatus))
 def test_property_8_a_text_of_our_own_is_clean_whatever_came_into_it(

@@ -4,11 +4,13 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx2
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import RateLimitError
 
 from threadline.agents.models.failures import RateLimited, translate
+from threadline.contracts import options
 from threadline.domain.pauses import retry_after
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -24,9 +26,10 @@ def limited(headers: dict[str, str], body: object) -> RateLimitError:
     return RateLimitError("Slow down.", response=httpx2.Response(429, headers=headers, request=request), body=body)
 
 
+@pytest.mark.promise("talk:model:rate-limit")
 @settings(max_examples=300)
 @given(attempt=st.integers(1, 3), headers=HEADERS, body=BODIES)
-def test_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
+def test_property_11_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
     attempt: int, headers: dict[str, str], body: dict[str, str | None] | None
 ) -> None:
     failure = translate(limited(headers, body), attempt)
@@ -35,6 +38,10 @@ def test_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
     assert failure.retry_after >= 2**attempt
     if not headers.get("retry-after", "").endswith("GMT"):  # a date is counted from the moment of the call
         assert failure.retry_after >= (retry_after(headers, NOW) or 0)
+
+
+def test_property_11_a_call_is_tried_again_three_times_at_most() -> None:
+    assert options.FOR["think"].retry.maximum_attempts == 1 + 3
 
 
 @settings(max_examples=200)
@@ -50,6 +57,7 @@ def test_a_date_is_waited_for(away: int) -> None:
     assert retry_after({"retry-after": format_datetime(NOW + timedelta(seconds=away), usegmt=True)}, NOW) == away
 
 
+@pytest.mark.promise("talk:model:rate-limit")
 @settings(max_examples=100)
 @given(attempt=st.integers())
 def test_no_number_of_attempts_is_too_large_for_a_wait(attempt: int) -> None:

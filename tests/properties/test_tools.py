@@ -5,6 +5,7 @@ import json
 import string
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
@@ -45,6 +46,7 @@ def _is_clean(result: ToolResult, inside: str) -> None:
     assert shown["suggestion"]
 
 
+@pytest.mark.promise("tool:error:in-words")
 @settings(max_examples=200, deadline=None)
 @given(ERRORS, st.booleans(), st.booleans())
 def test_property_6_a_failing_tool_is_reported_without_its_insides(
@@ -69,6 +71,7 @@ def test_property_6_a_failing_tool_is_reported_without_its_insides(
 CONDITIONS = ("error", "unknown", "not json", "invalid", "blocked", "throttled", "repeated", "side effect")
 
 
+@pytest.mark.promise("tool:error:in-words")
 @settings(max_examples=300, deadline=None)
 @given(ERRORS, st.sampled_from(CONDITIONS), st.sampled_from(Code))
 def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: str, code: Code) -> None:
@@ -103,6 +106,7 @@ def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: 
 VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 
 
+@pytest.mark.promise("tool:cache:within-its-time")
 @settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abc"), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
@@ -166,6 +170,7 @@ def _tool(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], descri
     return tool(name, description)(thing)
 
 
+@pytest.mark.promise("tool:registry:complete")
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(NAMES, st.tuples(st.text(min_size=1).filter(str.strip), SHAPES), min_size=1, max_size=4))
 def test_property_14_a_registered_tool_is_found_listed_and_defined(given: dict[str, tuple[str, Any]]) -> None:
@@ -195,6 +200,7 @@ def _fits(kind: Any, value: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
+@pytest.mark.promise("tool:arguments:refused-first")
 @settings(max_examples=120, deadline=None)
 @given(SHAPES, st.data(), st.sampled_from(["missing", "type", "unknown"]))
 def test_property_15_arguments_that_do_not_fit_are_refused_before_anything_runs(
@@ -232,6 +238,7 @@ IDENTITY = ("team", "channel", "thread_ts", "user_id", "request_id", "correlatio
 ID = st.text(min_size=1, max_size=200).filter(str.strip)
 
 
+@pytest.mark.promise("tool:context:identity")
 @settings(max_examples=150, deadline=None)
 @given(
     st.fixed_dictionaries(dict.fromkeys(IDENTITY, ID)), st.sampled_from(IDENTITY), st.sampled_from([None, "", " \n"])

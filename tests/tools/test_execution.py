@@ -103,11 +103,13 @@ def call(call_id: str, tool_name: str, /, **given: Any) -> ToolCall:
     return ToolCall(call_id, tool_name, json.dumps(given))
 
 
+@pytest.mark.promise("tool:calls:in-order")
 async def test_calls_that_only_read_run_at_the_same_time() -> None:
     results = await Theatre().execute(call("1", "stage.meet", name="a"), call("2", "stage_meet", name="b"))
     assert [each.data for each in results] == ["a", "b"]
 
 
+@pytest.mark.promise("tool:calls:in-order")
 async def test_calls_run_in_order_when_one_changes_something() -> None:
     results = await Theatre().execute(
         call("1", "stage.look"),
@@ -123,6 +125,7 @@ async def test_calls_run_in_order_when_one_changes_something() -> None:
     ]
 
 
+@pytest.mark.promise("tool:calls:in-order")
 async def test_an_error_does_not_keep_the_other_calls_from_running() -> None:
     results = await Theatre().execute(
         call("1", "stage.play", name="a", well=False), call("2", "no.such"), call("3", "stage.play", name="b")
@@ -130,6 +133,7 @@ async def test_an_error_does_not_keep_the_other_calls_from_running() -> None:
     assert [each.success for each in results] == [False, False, True]
 
 
+@pytest.mark.promise("tool:calls:in-order")
 async def test_the_same_id_runs_once_in_a_reply() -> None:
     theatre = Theatre()
     results = await theatre.execute(call("1", "stage.play", name="a"), call("1", "stage.play", name="b"))
@@ -138,6 +142,7 @@ async def test_the_same_id_runs_once_in_a_reply() -> None:
     assert "b" not in theatre.stage.played
 
 
+@pytest.mark.promise("tool:calls:in-order")
 async def test_too_many_calls_are_told_and_the_first_are_made() -> None:
     results = await Theatre().execute(*(call(str(n), "stage.look") for n in range(MOST_CALLS + 5)))
     assert [each.success for each in results] == [True] * MOST_CALLS + [False] * 5
@@ -147,6 +152,7 @@ async def test_no_calls_have_no_results() -> None:
     assert await Theatre().execute() == []
 
 
+@pytest.mark.promise("tool:side-effect:once")
 async def test_side_effects_run_once_after_a_success_and_their_faults_are_noted() -> None:
     theatre = Theatre()
     (result,) = await theatre.execute(call("1", "stage.play", name="a"))
@@ -160,6 +166,7 @@ async def test_side_effects_run_once_after_a_success_and_their_faults_are_noted(
     assert theatre.stage.played == ["a", "applause", "silence"]
 
 
+@pytest.mark.promise("tool:side-effect:once")
 async def test_no_side_effect_follows_from_a_failure_or_from_an_answer_that_is_given_again() -> None:
     theatre = Theatre()
     await theatre.execute(call("1", "stage.play", name="a", well=False))
@@ -169,6 +176,7 @@ async def test_no_side_effect_follows_from_a_failure_or_from_an_answer_that_is_g
     assert theatre.stage.played == ["silence"]
 
 
+@pytest.mark.promise("tool:error:in-words")
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [

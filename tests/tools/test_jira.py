@@ -93,6 +93,7 @@ async def test_a_created_ticket_says_who_asked_and_shows_no_mark(office: Office)
     assert "T1" not in str(issue.properties), "the mark does not tell the thread"
 
 
+@pytest.mark.promise("record:jira:once")
 @of_each_change
 async def test_a_change_whose_answer_was_lost_is_found_and_not_made_twice(
     office: Office, name: str, given: dict[str, Any]
@@ -103,6 +104,7 @@ async def test_a_change_whose_answer_was_lost_is_found_and_not_made_twice(
     assert times_done(office, name) == 1
 
 
+@pytest.mark.promise("record:jira:once")
 @of_each_change
 async def test_a_change_whose_record_was_lost_is_found_and_not_made_twice(
     office: Office, name: str, given: dict[str, Any]
@@ -113,6 +115,7 @@ async def test_a_change_whose_record_was_lost_is_found_and_not_made_twice(
     assert times_done(office, name) == 1
 
 
+@pytest.mark.promise("record:jira:once")
 @of_each_change
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_change_that_was_not_made_is_made_by_the_next_try(
@@ -123,6 +126,7 @@ async def test_a_change_that_was_not_made_is_made_by_the_next_try(
     assert times_done(office, name) == 1
 
 
+@pytest.mark.promise("record:jira:once")
 async def test_a_ticket_that_the_search_does_not_know_yet_is_found_all_the_same(office: Office) -> None:
     office.services.jira.site.lagging = True
     for number in range(3):  # others create tickets in the same moment
@@ -133,12 +137,14 @@ async def test_a_ticket_that_the_search_does_not_know_yet_is_found_all_the_same(
     assert (result.data["key"], times_done(office, "jira.create")) == ("SHOP-8", 1)
 
 
+@pytest.mark.promise("record:jira:once")
 async def test_two_calls_with_the_same_words_are_two_changes(office: Office) -> None:
     for call_id in ("c1", "c2"):
         await office.call("jira.comment", call_id=call_id, **COMMENT)
     assert times_done(office, "jira.comment") == 2
 
 
+@pytest.mark.promise("record:jira:once")
 async def test_a_change_that_nobody_can_vouch_for_is_said_to_be_unknown(office: Office) -> None:
     office.services.order("jira", Kind.LOSE, method="POST", status=502)
     result = await office.call("jira.create", retries_left=0, **NEW)

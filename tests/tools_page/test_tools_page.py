@@ -21,6 +21,7 @@ from threadline.tools.registry import Cache, Registry, Tool, tool
 from threadline.tools.results import Status, ToolResult
 
 
+@pytest.mark.promise("tool:page:true")
 def test_the_page_shows_the_tools_and_the_example_as_they_are() -> None:
     text = page.PAGE.read_text("utf-8")
     assert text == page.renewed(text), "run: make tools-page"

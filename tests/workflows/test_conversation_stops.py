@@ -32,6 +32,7 @@ async def _stop(talk: Talking) -> None:
     await until(heard, "the stop is stored")
 
 
+@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins() -> None:
     async def stop() -> None:
         await talk.stop()
@@ -46,6 +47,7 @@ async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins
         assert await talk.until_said(2) == "Done."
 
 
+@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its_calls() -> None:
     async def think(_: ThinkRequest) -> ModelReply:
         await _stop(talk)
@@ -57,6 +59,7 @@ async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its
         assert talk.desk.ran == []
 
 
+@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account() -> None:
     async def create(_: object) -> str:
         await _stop(talk)
@@ -69,6 +72,7 @@ async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account()
         assert len(talk.desk.asked) == 1
 
 
+@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop() -> None:
     thinking = asyncio.Event()
 
@@ -86,6 +90,7 @@ async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop() ->
         assert await talk.until_said(1) == ONE_DONE
 
 
+@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once() -> None:
     async with talking(*[AWAY] * 50) as talk:
         await talk.say("create one")
@@ -95,6 +100,7 @@ async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once() -> None:
         assert len(talk.desk.asked) == 1
 
 
+@pytest.mark.promise("talk:model:away", "talk:input:unhoped-for")
 async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once() -> None:
     async with talking(*[AWAY] * 8, ModelReply("There I am.")) as talk:
         await talk.say("hello")
@@ -111,6 +117,7 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         assert timers[:8] == [30, 60, 120, 240, 300, 300, 300, 300]
 
 
+@pytest.mark.promise("talk:model:away")
 async def test_what_is_said_while_the_model_is_away_is_in_the_call_that_it_answers() -> None:
     async with talking(AWAY, ModelReply("Both.")) as talk:
         await talk.say("one")
@@ -122,6 +129,7 @@ async def test_what_is_said_while_the_model_is_away_is_in_the_call_that_it_answe
         assert talk.desk.prompts == [(1, "one"), (1, "two")]
 
 
+@pytest.mark.promise("talk:model:away", "talk:input:unhoped-for")
 async def test_a_model_that_stays_away_is_given_up_with_an_account_and_asked_again_for_the_next_message() -> None:
     limits = ConversationLimits(model_patience=600)
     async with talking(calls("create:1"), *[AWAY] * 6, ModelReply("Now.")) as talk:
@@ -136,6 +144,7 @@ async def test_a_model_that_stays_away_is_given_up_with_an_account_and_asked_aga
         assert await talk.until_said(2) == "Now."
 
 
+@pytest.mark.promise("talk:model:away")
 async def test_a_fault_that_is_over_soon_is_nobodys_business() -> None:
     """The activity's own attempts get over it."""
     async with talking(Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")) as talk:
@@ -145,6 +154,7 @@ async def test_a_fault_that_is_over_soon_is_nobodys_business() -> None:
         assert talk.desk.words == []
 
 
+@pytest.mark.promise("talk:model:refused")
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
@@ -162,6 +172,7 @@ async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(fault: Excep
         await talk.until_known("Idle since ")
 
 
+@pytest.mark.promise("talk:model:refused")
 async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon() -> None:
     lost = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)
     async with talking(*[lost] * 20) as talk:
@@ -171,6 +182,7 @@ async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon() ->
         assert len(talk.desk.asked) == 3
 
 
+@pytest.mark.promise("talk:cancel:told")
 async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends() -> None:
     thinking = asyncio.Event()
 
@@ -191,6 +203,7 @@ async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends()
         assert await talk.until_said(3) == "Here I am."
 
 
+@pytest.mark.promise("talk:cancel:told")
 async def test_a_cancel_when_nothing_is_under_way_ends_without_a_word() -> None:
     async with talking(server=real_time) as talk:
         await talk.say("hello")
