@@ -82,17 +82,20 @@ _WEIGHTS = {
     Line.STOPS: 6,
     Line.STOP_SIGN: 3,
 }
+_ASKING = frozenset({Line.ASKS, Line.SAYS, Line.ORDERS, Line.ASIDE, Line.JOINS})
+"""Of a talk with a colleague in it more than its person's own, who may be one and the same."""
 _DIRECT, _AWAY = 0.2, 0.25
-_GAPS = (0.0, 0.0, 0.4, 1.5, 2.5, 4.0)
+_GAPS = (0.0, 0.0, 0.4, 1.0, 2.0, 4.0)
 """The longest outlasts the silence after which a run of a conversation ends."""
 
 
 def talk_of(number: int, dice: Random) -> Talk:
-    lines = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=dice.randint(2, 7))
+    lines = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=dice.randint(3, 10))
     cues, said = [], 1
     for at, line in enumerate(lines):
-        said += BURST if line is Line.BURSTS else 1
-        if said <= MOST:
+        more = BURST if line is Line.BURSTS else line in _ASKING
+        if said + more <= MOST:
+            said += more
             cues.append(Cue(dice.choice(_GAPS) * dice.uniform(0.5, 1.0), line, f"t{number:02d}m{at:02d}"))
     return Talk(number, dice.uniform(0.0, 4.0), dice.random() < _DIRECT, dice.random() < 0.5, tuple(cues))
 
