@@ -210,6 +210,16 @@ async def test_a_direct_message_is_found_as_one(house: House) -> None:
 
 
 @pytest.mark.promise("catch-up:talk:missed")
+async def test_of_direct_messages_what_was_said_before_the_first_that_was_delivered_is_found(house: House) -> None:
+    direct = house.workspace.open_im(REPORTER).id
+    root = await house.say_in(direct, "add three items", kept=False)
+    await house.say_in(direct, "for the shop", root)
+
+    assert await house.look() == ["message"]
+    assert await house.memory.said(house.thread(root)) == ["add three items", "for the shop"]
+
+
+@pytest.mark.promise("catch-up:talk:missed")
 async def test_what_people_said_before_they_spoke_to_the_bot_stays_theirs(house: House) -> None:
     root = await house.say("lunch?", kept=False)
     await house.say("pizza", root, user=BYSTANDER, kept=False)

@@ -96,7 +96,8 @@ def _line(record: Record) -> str:
     verdict = "[green]clean[/]" if record.clean else f"[red]{len(record.faults)} faults[/]"
     return (
         f"{record.seed:5} {verdict:14} {record.agent:8} {record.way:6} {record.messages:4} messages "
-        f"{record.turns:3} turns {record.restarts:2} restarts {record.seconds:5.0f} s  {', '.join(record.kinds)}"
+        f"{record.turns:3} turns {record.talk_turns:3} in talks {record.restarts:2} restarts {record.seconds:5.0f} s  "
+        f"{', '.join(record.kinds)}"
     )
 
 

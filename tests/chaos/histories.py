@@ -3,13 +3,14 @@
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, WorkflowHistory
 
+from tests.chaos.people import Written
 from tests.chaos.stage import Stage
 from tests.chaos.trouble import Terminated
 from threadline.bootstrap import replayer
@@ -72,6 +73,12 @@ def _failed_tasks(history: WorkflowHistory) -> Iterator[str]:
         failed = event.workflow_task_failed_event_attributes
         if failed.cause not in _EXPECTED_TASK_FAILURES:
             yield f"{WorkflowTaskFailedCause.Name(failed.cause)}: {failed.failure.message}"
+
+
+def given_up(stage: Stage, written: Mapping[str, Written]) -> set[str]:
+    """The ids of what Slack will never deliver."""
+    dropped = {(each.channel, each.event_ts) for each in stage.slack.deliveries.log if each.outcome == "dropped"}
+    return {each.id for each in written.values() if each.event in dropped}
 
 
 async def signalled(stage: Stage, run: Terminated) -> set[str]:

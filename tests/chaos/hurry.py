@@ -11,6 +11,7 @@ from threadline.contracts import options
 from threadline.domain import retrying
 from threadline.slack import history, posts
 from threadline.slack.client import make_client
+from threadline.workflows import conversation_turn
 
 CALL, ATTEMPT, LEASE = 3.0, 5.0, 6.0
 """One call to Slack ends within the first, an activity's attempt within the second, a claim of a post outlives both."""
@@ -32,6 +33,10 @@ def hurry() -> None:
     for name in _LOOKS:  # else they would wait a minute after the last fault
         retry = replace(options.FOR[name].retry, maximum_interval=timedelta(seconds=2))
         options.FOR[name] = replace(options.FOR[name], retry=retry)
+    think = options.FOR["think"]  # a model that is away for seconds is away for long: the workflow waits for it, too
+    retry = replace(think.retry, initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
+    options.FOR["think"] = replace(think, retry=retry)
+    vars(conversation_turn).update(FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     options.HEARTBEAT = 4.0
     vars(posts).update(HTTP_TOTAL=CALL, LEASE=LEASE, GRACE=GRACE, ROOT_GRACE=GRACE)
     vars(gateway).update(make_client=partial(make_client, timeout=CALL))

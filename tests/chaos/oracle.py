@@ -95,7 +95,7 @@ async def gather(
 ) -> Evidence:
     """Look everything up, once nothing moves any more."""
     channel = stage.settings["THREADLINE_REPORTS_CHANNEL"]
-    evidence = Evidence(written, _posts_of_the_bot(stage), attached=attached or {})
+    evidence = Evidence(written, posts_of_the_bot(stage), attached=attached or {})
     async with stage.database.begin() as work:
         found = await work.connection.execute(_CASES, {"channel": channel, "roots": list(roots)})
         evidence.cases = list(found)
@@ -108,15 +108,14 @@ async def gather(
     for run in terminated:
         evidence.unheard |= await histories.signalled(stage, run)
         evidence.cut |= {row.bug_id for row in evidence.cases if run.workflow_id.endswith(row.thread_ts)}
-    dropped = {(each.channel, each.event_ts) for each in stage.slack.deliveries.log if each.outcome == "dropped"}
-    evidence.unheard |= {each.id for each in written.values() if each.event in dropped}
+    evidence.unheard |= histories.given_up(stage, written)
     evidence.effects = await effects.gather(stage, list(evidence.bug_ids.values()))
     return evidence
 
 
 def judge(evidence: Evidence) -> list[Fault]:
     """Everything that is not as it must be in the database and in Slack. Pure."""
-    found = [*_storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
+    found = [*storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
     found += effects.judge(evidence.effects, list(evidence.bug_ids.values()), evidence.attached)
     return found + list(_held(evidence))
 
@@ -128,7 +127,7 @@ def _held(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(row.bug_id, row.what)
 
 
-def _posts_of_the_bot(stage: Stage) -> list[Message]:
+def posts_of_the_bot(stage: Stage) -> list[Message]:
     places = stage.slack.workspace.channels.values()
     return [message for place in places for message in place.messages.values() if message.metadata]
 
@@ -137,7 +136,7 @@ def key_of(post: Message) -> str:
     return str((post.metadata or {})["event_payload"]["key"])
 
 
-def _storage(evidence: Evidence) -> Iterator[Fault]:
+def storage(evidence: Evidence) -> Iterator[Fault]:
     """Each message once, in the case of its thread, as it reads now and when it was said."""
     rows = defaultdict(list)
     for row in evidence.stored:

@@ -121,7 +121,7 @@ class People:
         text = f"{original.text} (that is, {act.word})"
         edited = self._workspace.edit(original.channel, original.ts, text, by=original.user)
         identity_ = addressing.edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
-        first = self.written[_id(edited)]
+        first = self.written[id_of(edited)]
         event = (edited.channel, edited.edited_ts)
         self.written[identity_] = Written(identity_, messages.EDIT, tale.root.ts, text, event, first.id)
         self.written[first.id] = replace(first, text=text)
@@ -134,10 +134,10 @@ class People:
         tale.told.remove(gone)
         self.attached |= dict.fromkeys((file.id for file in gone.files), False)
         self._workspace.delete(gone.channel, gone.ts, by=gone.user)
-        for each in [each for each in self.written.values() if _id(gone) in (each.id, each.original)]:
+        for each in [each for each in self.written.values() if id_of(gone) in (each.id, each.original)]:
             self.written[each.id] = replace(each, text="", gone=True)
         identity_ = addressing.deletion_id(identity.TEAM, gone.channel, gone.ts)
-        self.written[identity_] = Written(identity_, messages.DELETION, tale.root.ts, "", original=_id(gone))
+        self.written[identity_] = Written(identity_, messages.DELETION, tale.root.ts, "", original=id_of(gone))
 
     async def _answer(self, tale: Tale, text: str, patience: float) -> None:
         async for _ in until(patience, every=0.2):
@@ -161,10 +161,10 @@ class People:
 
     def _remember(self, tale: Tale, message: Message, kind: str) -> None:
         event = (message.channel, message.ts)
-        self.written[_id(message)] = Written(_id(message), kind, tale.root.ts, message.text, event)
+        self.written[id_of(message)] = Written(id_of(message), kind, tale.root.ts, message.text, event)
 
 
-def _id(message: Message) -> str:
+def id_of(message: Message) -> str:
     return addressing.message_id(identity.TEAM, message.channel, message.ts)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
+from tests.chaos.talk_plan import Away, Talk, away_of, talk_of
+
 
 class Deed(StrEnum):
     """What a person does; the reporter unless it says otherwise."""
@@ -71,6 +73,8 @@ class Plan:
     kinds: tuple[str, ...]
     stories: tuple[Story, ...]
     blows: tuple[Blow, ...]
+    talks: tuple[Talk, ...] = ()
+    away: Away | None = None
 
 
 PROCESSES = (
@@ -101,6 +105,8 @@ EITHER = frozenset(
 REAL_EVERY = 10
 """One seed of so many runs the real CLI in any case."""
 THREADS, MESSAGES, REAL_MESSAGES = 20, 8, 3
+TALK_EVERY = 4
+"""Beside so many threads with a report there is one in which people speak to the bot."""
 _WEIGHTS = {
     Deed.SAYS: 26,
     Deed.BURSTS: 8,
@@ -137,7 +143,11 @@ def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Pla
     chosen = tuple(kinds) or ((alone,) if seed % 2 == 0 else _several(real, dice))
     stories = tuple(_story(number, real, dice_of(f"story:{seed}:{number}")) for number in range(threads))
     blows = (blow for kind in chosen if kind not in LASTING for blow in _blows(kind, dice))
-    return Plan(seed, real, dice.random() < 0.3, chosen, stories, tuple(sorted(blows, key=lambda blow: blow.at)))
+    http, fallen = dice.random() < 0.3, tuple(sorted(blows, key=lambda blow: blow.at))
+    # With dice of their own: what a seed meant before there were conversations it means still.
+    talks = tuple(talk_of(number, dice_of(f"talk:{seed}:{number}")) for number in range(threads // TALK_EVERY))
+    away = away_of(dice_of(f"away:{seed}")) if talks else None
+    return Plan(seed, real, http, chosen, stories, fallen, talks, away)
 
 
 def _needs_real(alone: str, seed: int) -> bool:

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from temporalio import activity
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, WorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from tests.chaos.hurry import hurry
 from tests.chaos.plan import dice_of
 from tests.chaos.scripted import scripted_activities
+from tests.chaos.scripted_chat import scripted_chat
 from threadline.activities.faults import FaultInterceptor
-from threadline.bootstrap import workers
+from threadline.bootstrap import conversations, temporal, workers
 from threadline.cli import stopping
 from threadline.cli.main import leave
 from threadline.contracts import options
@@ -31,6 +33,8 @@ FILE = "chaos.json"
 
 EVENTS = 40
 """Continue as new comes every other turn."""
+LOSSY = options.NEVER_GIVE_UP | {"think", "act", "post_answer"}
+"""Activities whose results are late and lost: those that may not give up, and those that must not do a thing twice."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class _LossyFaults(FaultInterceptor):
 class _LateAndLost(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         result = await super().execute_activity(input)
-        if activity.info().activity_type in options.NEVER_GIVE_UP:
+        if activity.info().activity_type in LOSSY:
             suffering, dice = Suffering.now(), dice_of(activity.info().activity_id + str(time.time()))
             await asyncio.sleep(dice.uniform(0, suffering.late))
             if dice.random() < suffering.lost:
@@ -64,12 +68,25 @@ class _LateAndLost(ActivityInboundInterceptor):
         return result
 
 
+def _runner() -> WorkflowRunner:
+    """As the product's, but that a conversation waits as `hurry` says: each workflow would load the module anew."""
+    usual = temporal.workflow_runner()
+    assert isinstance(usual, SandboxedWorkflowRunner)
+    waits = usual.restrictions.with_passthrough_modules("threadline.workflows.conversation_turn")
+    return SandboxedWorkflowRunner(restrictions=waits)
+
+
 def main(part: str) -> None:
     hurry()
-    limits = workers._limits
+    limits, talk_limits = workers._limits, conversations._limits
     vars(workers).update(
         FaultInterceptor=_LossyFaults,
         _limits=lambda case: replace(limits(case), history_events=EVENTS),
+        workflow_runner=_runner,
+    )
+    vars(conversations).update(
+        _model=scripted_chat,
+        _limits=lambda talk: replace(talk_limits(talk), history_events=EVENTS),
     )
     if part == "scripted":
         vars(workers).update(agent_activities=scripted_activities)

@@ -20,7 +20,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "chaos.md"
 class Record:
     """One seed. `code` is the `code_digest` of what was run; `faults` are sentences of the oracle.
 
-    `missed`: kinds that were planned and hit nothing, as when there was no run to terminate.
+    `missed`: kinds that were planned and hit nothing, as when there was no run to terminate. `talks`, `talked`,
+    `talk_turns`: conversations, beside the `threads`, with what was written in them and their turns; `items`: what
+    their tools added.
     """
 
     seed: int
@@ -35,6 +37,11 @@ class Record:
     code: str
     caught_up: int = 0
     fixes: int = 0
+    talks: int = 0
+    talked: int = 0
+    talk_turns: int = 0
+    items: int = 0
+    model_away: bool = False
     missed: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
@@ -68,6 +75,11 @@ def record_of(outcome: Outcome, code: str) -> Record:
         code=code,
         caught_up=outcome.happened["caught_up"],
         fixes=outcome.happened["fixed"],
+        talks=outcome.happened["talks"],
+        talked=outcome.happened["talked"],
+        talk_turns=outcome.happened["talk_turns"],
+        items=outcome.happened["items"],
+        model_away=plan.away is not None,
         missed=outcome.missed,
         faults=tuple(map(str, outcome.faults)),
     )
@@ -112,6 +124,11 @@ def page(records: Sequence[Record]) -> str:
         "turns of the agent": sum(record.turns for record in records),
         "messages that the catch-up signalled": sum(record.caught_up for record in records),
         "turns whose fix was pushed": sum(record.fixes for record in records),
+        "conversations": sum(record.talks for record in records),
+        "messages that people wrote in them": sum(record.talked for record in records),
+        "turns of conversations": sum(record.talk_turns for record in records),
+        "work items that their tools added": sum(record.items for record in records),
+        "runs in which their model was away for a while": sum(record.model_away for record in records),
         "processes killed or stopped, and started again": sum(record.restarts for record in records),
     }
     return "\n".join(

@@ -1,7 +1,6 @@
 """One run: people write, things go wrong, calm returns, the oracle judges; and what came of it, in one record."""
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,14 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
-from tests.chaos import histories, oracle, timeline
+from tests.chaos import histories, oracle, talk_oracle, timeline
 from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence
 from tests.chaos.people import People, Written
 from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stage import CORES, Stage
+from tests.chaos.talk_oracle import TalkEvidence
+from tests.chaos.talkers import Talkers
 from tests.chaos.trouble import Trouble, agents_of
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.devstack.slack_sandbox import identity
@@ -60,6 +61,7 @@ class Outcome:
 
     plan: Plan
     evidence: Evidence
+    talk: TalkEvidence
     messages: int
     turns: int
     restarts: int
@@ -77,34 +79,36 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     since, began, restarts = datetime.now(UTC) - timedelta(seconds=1), time.monotonic(), stage.restarts
     stage.log.clear()
     await stage.set_for(real=plan.real, http=plan.http)
-    people = People(plan, stage.slack)
+    people, talkers = People(plan, stage.slack), Talkers(plan, stage)
     trouble = Trouble(stage, plan, people)
     try:
         async with asyncio.TaskGroup() as together:
             together.create_task(people.play())
+            together.create_task(talkers.play())
             together.create_task(trouble.rage())
     finally:
         trouble.end()
-    calm = _Calm(stage, people, since)
+    calm = _Calm(stage, people, talkers, since)
     faults = await calm.come(longest * (2 if plan.real else 1))
-    roots = [tale.root.ts for tale in people.tales]
-    written = {**people.written, **calm.operators}
+    written, roots = {**people.written, **calm.operators}, [tale.root.ts for tale in people.tales]
     evidence = await oracle.gather(stage, written, roots, trouble.terminated, people.attached)
+    talk = await talk_oracle.gather(stage, talkers, since)
     runs = await histories.runs_of(stage, since)
-    faults += oracle.judge(evidence) + _healed(stage, evidence, since)
+    faults += oracle.judge(evidence) + talk_oracle.judge(talk) + _healed(stage, evidence, since)
     faults += await histories.judge_runs(stage, runs, trouble.terminated)
     faults += await _left_behind(stage, list(evidence.bug_ids.values()))
     story = await timeline.told(stage, evidence, runs, faults) if faults else ""
     return Outcome(
         plan,
         evidence,
+        talk,
         messages=len(people.written),
         turns=len(evidence.turns),
         restarts=stage.restarts - restarts,
         seconds=round(time.monotonic() - began, 1),
         faults=tuple(faults),
         missed=tuple(kind for kind in plan.kinds if kind not in LASTING and kind not in trouble.struck),
-        happened={**await _happened(stage, runs, since), "fixed": len(evidence.effects.fixes)},
+        happened={**await _happened(stage, runs, since), "fixed": len(evidence.effects.fixes), **talk.happened},
         story=story,
     )
 
@@ -119,8 +123,8 @@ async def _happened(stage: Stage, runs: Sequence[WorkflowExecution], since: date
 class _Calm:
     """Waits for the end of everything, and resolves what silence never resolves as an operator would."""
 
-    def __init__(self, stage: Stage, people: People, since: datetime) -> None:
-        self._stage, self._people, self._since = stage, people, since
+    def __init__(self, stage: Stage, people: People, talkers: Talkers, since: datetime) -> None:
+        self._stage, self._people, self._talkers, self._since = stage, people, talkers, since
         self._dispatcher = Dispatcher(stage.client, CaseThreads(stage.database))
         self.operators: dict[str, Written] = {}
         """What operators said, which is stored like everything else."""
@@ -176,7 +180,7 @@ class _Calm:
         for row in rows:
             if row.escalated and row.status in ("escalated", "pending_verification"):
                 await self._resolve(row.bug_id, row.thread_ts)
-        return len(rows) + len(roots) - known + unsaid
+        return len(rows) + len(roots) - known + unsaid + await talk_oracle.unfinished(self._stage, self._talkers)
 
     async def _resolve(self, bug_id: str, root: str) -> None:
         now = f"{time.time():.6f}"
@@ -191,6 +195,8 @@ class _Calm:
         return [*told, *([Fault("", f"{on_the_way} events were never acknowledged")] if on_the_way else [])]
 
     def _case_of(self, workflow_id: str) -> str:
+        if workflow_id.startswith("talk:"):
+            return workflow_id.removeprefix("talk:")
         roots = (tale.root for tale in self._people.tales if workflow_id.endswith(tale.root.ts))
         return next((self._people.bug_id(root) for root in roots), "")
 
@@ -206,13 +212,12 @@ class _Calm:
 
 def _healed(stage: Stage, evidence: Evidence, since: datetime) -> list[Fault]:
     """What the sweep had to mend where nobody had terminated a run: it would hide what went wrong before."""
-    mine, found = set(evidence.bug_ids.values()) - evidence.cut, []
+    mine, found = set(evidence.bug_ids.values()) - evidence.cut, list[Fault]()
     for name in CORES:
-        for line in (stage.home.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines():
-            if '"case_revived"' in line or '"answer_missing"' in line:
-                told = json.loads(line)
-                if told["case"] in mine and datetime.fromisoformat(told["timestamp"]) >= since:
-                    found.append(Fault(told["case"], f"the sweep had to mend it: {told['event']}"))
+        told = stage.told(name, since, "case_revived", "answer_missing")
+        found += [
+            Fault(each["case"], f"the sweep had to mend it: {each['event']}") for each in told if each["case"] in mine
+        ]
     return found
 
 

@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,6 +46,9 @@ LIMITS = {
     "THREADLINE_ONCALL": identity.ON_CALL,
     "THREADLINE_LOG_LEVEL": "INFO",
     "THREADLINE_CATCH_UP_INTERVAL": INTERVAL,
+    "THREADLINE_CONVERSATION_QUIET": "2s",
+    "THREADLINE_CONVERSATION_CHANNELS": identity.GENERAL,
+    "THREADLINE_MUTATIONS_PER_MINUTE": "1000",
 }
 """Silence ends waits, and the cases themselves, amid the run."""
 
@@ -130,6 +134,14 @@ class Stage:
 
     def say(self, words: str) -> None:
         self.log.append((time.time(), words))
+
+    def told(self, name: str, since: datetime, *events: str) -> Iterator[dict[str, Any]]:
+        """What a process has logged since then under one of these names."""
+        for line in (self.home.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines():
+            if any(f'"{event}"' in line for event in events):
+                told = json.loads(line)
+                if datetime.fromisoformat(told["timestamp"]) >= since:
+                    yield told
 
     async def kill(self, name: str) -> None:
         """SIGKILL for this process alone, and another one in its place; what it had started is left to itself."""

@@ -10,8 +10,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from tests.chaos import effects
+from tests.chaos import effects, talk_oracle, timeline
 from tests.chaos import run as chaos
+from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence, judge
 from tests.chaos.people import Written
 from tests.chaos.plan import plan_of
@@ -70,6 +71,28 @@ async def test_the_oracle_sees_a_loss_a_doubling_and_what_was_never_posted(stage
     assert _seen(replace(whole, written={**whole.written, lost.id: lost}, unheard={lost.id})) == ""
     gone = {**whole.written, first.message_id: replace(whole.written[first.message_id], text="", gone=True)}
     assert "was deleted, and still reads" in _seen(replace(whole, written=gone))
+
+
+async def test_the_oracle_sees_what_is_planted_in_a_real_conversation_and_tells_its_story(stage: Stage) -> None:
+    outcome = await chaos.play(stage, plan_of(4, threads=8, kinds=("duplicates",)))
+    assert not outcome.faults, chaos.evidence_of(outcome)
+    whole = outcome.talk
+    assert whole.items
+    assert talk_oracle.judge(whole) == []
+
+    def seen(**changed: Any) -> str:
+        return "\n".join(map(str, talk_oracle.judge(replace(whole, **changed))))
+
+    assert "was posted 0 times" in seen(posts=[])
+    assert "was called for 2 times" in seen(calls=[*whole.calls, *whole.calls])
+    assert "was added, and is there 0 times" in seen(items={})
+    blind = [_changed(row, shown=0) for row in whole.stored]
+    assert "was shown to nobody" in seen(stored=blind)
+
+    concerned = next(call.bug_id for call in whole.calls)
+    told = await timeline.told(stage, outcome.evidence, (), [Fault(concerned, "planted")])
+    for source in ("slack", "stored", "said", "turn", "tool", "ledger", "chaos"):
+        assert f" {source} " in told
 
 
 async def test_the_oracle_sees_a_fix_that_was_pushed_twice_or_nowhere_and_a_file_that_is_not_there() -> None:

@@ -36,6 +36,28 @@ SELECT to_timestamp(claimed_at), 'ledger', key || CASE WHEN ts IS NULL THEN ' is
 FROM slack_posts WHERE bug_id = :bug_id
 """)
 
+_TALK_ROWS = text("""
+WITH talk AS (SELECT *, team || ':' || channel || ':' || thread_ts AS key FROM conversations
+              WHERE team || ':' || channel || ':' || thread_ts = :talk)
+SELECT m.created_at AS at, 'stored' AS what, m.seq || ' ' || message_type || ' by ' || sender_id || ', turn '
+       || coalesce(m.turn || '/' || step, '-') || ', ' || coalesce(verdict, 'not judged') || ', wakes ' || wakes || ': '
+       || message_id || ' ' || left(message_text, 60) AS words
+FROM conversation_messages m JOIN talk ON talk.id = conversation_id
+UNION ALL
+SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120) FROM transcript t JOIN talk ON talk.id = conversation_id
+UNION ALL
+SELECT settled_at, 'turn', t.turn || ' is ' || kind || ': ' || left(answer, 80)
+FROM conversation_turns t JOIN talk ON talk.id = conversation_id
+UNION ALL
+SELECT e.created_at, 'tool', e.turn || '/' || step || ' ' || coalesce(status, 'unknown') || ' '
+       || left(parameters::text, 80)
+FROM agent_tool_executions e JOIN talk USING (team, channel, thread_ts)
+UNION ALL
+SELECT to_timestamp(claimed_at), 'ledger',
+       p.key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
+FROM slack_posts p JOIN talk ON starts_with(p.key, 'talk:' || talk.key || ':')
+""")
+
 
 @dataclass(frozen=True, order=True)
 class Moment:
@@ -52,25 +74,27 @@ async def told(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecutio
     """The timelines of the first cases that are at fault."""
     concerned = list(dict.fromkeys(fault.case for fault in faults if fault.case))[:CASES]
     roots = {bug_id: root for root, bug_id in evidence.bug_ids.items()}
+    roots |= {case: case.rpartition(":")[2] for case in concerned if ":" in case}  # a conversation's, by its thread
     return "\n".join([await _of_case(stage, evidence, runs, case, roots.get(case, "")) for case in concerned])
 
 
 async def _of_case(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], case: str, root: str) -> str:
     moments = [*_slack(stage, evidence, case, root), *(Moment(at, "chaos", words) for at, words in stage.log)]
     async with stage.database.begin() as work:
-        rows = list(await work.connection.execute(_ROWS, {"bug_id": case}))
+        which = (_TALK_ROWS, {"talk": case}) if ":" in case else (_ROWS, {"bug_id": case})
+        rows = list(await work.connection.execute(*which))
     moments += [Moment(row.at.timestamp(), row.what, str(row.words)) for row in rows]
     for run in runs:
         if root and run.id.endswith(root):
             moments += await _history(stage, run)
-    return "\n".join([f"  {case}, reported as {root}:", *map(str, sorted(moments)[:LINES])])
+    return "\n".join([f"  {case}, begun as {root}:", *map(str, sorted(moments)[:LINES])])
 
 
 def _slack(stage: Stage, evidence: Evidence, case: str, root: str) -> Iterator[Moment]:
     for place in stage.slack.workspace.channels.values():
         for message in place.messages.values():
             key = key_of(message) if message.metadata else ""
-            if key.startswith(f"{case}:") or root in (message.ts, message.thread_ts):
+            if f"{case}:" in key or root in (message.ts, message.thread_ts):
                 who = key or message.user
                 yield Moment(float(message.ts), "slack", f"{place.id} {message.ts} {who}: {message.text[:60]!r}")
 

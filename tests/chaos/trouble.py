@@ -91,7 +91,17 @@ class Trouble:
             **({"disk_full": 0.15} if "disk full" in kinds else {}),
         }
         core = {"late": 0.5, "lost": 0.05} if "results late and lost" in kinds else {}
-        self.stage.suffer({"agent": mood, "core": core})
+        self.stage.suffer({"agent": mood, "core": core, "chat": self._chat(kinds)})
+
+    def _chat(self, kinds: set[str]) -> dict[str, float]:
+        """The mood of the model that conversations have."""
+        away, now = self.plan.away, time.time()
+        return {
+            **({"overloaded": 0.25} if "model overloaded" in kinds else {}),
+            **({"longest": 3.0} if "model slow" in kinds else {}),
+            **({"broken_off": 0.15} if "model breaks off" in kinds else {}),
+            **({"away_from": now + away.at, "away_until": now + away.at + away.seconds} if away else {}),
+        }
 
     async def _haunt_model(self) -> None:
         """The same for the real agent: its model fails now and then, its workspaces cannot be written for a while."""

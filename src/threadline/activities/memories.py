@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Protocol
 
-from threadline.activities.missed_events import Raw
+from threadline.activities.missed_events import Raw, is_direct
 from threadline.db.conversation import StoredMessage
 from threadline.db.followed import DueThread
 from threadline.db.work import Work
@@ -81,8 +81,13 @@ class TalkMemory(Memory):
         self._bot_user = bot_user
 
     def concerns(self, shown: Sequence[Raw]) -> list[Raw]:
-        """What people said since one of them spoke to the bot: what they said before was none of its business."""
+        """What people said since one of them spoke to the bot: what they said before was none of its business.
+
+        In direct messages all is said to the bot.
+        """
         theirs = [each for each in shown if each.get("user") != self._bot_user and not each.get("bot_id")]
+        if is_direct(self._thread.channel):
+            return theirs
         called = [Decimal(each["ts"]) for each in theirs if calls(self._bot_user, each)]
         since = min((*called, *self._since), default=Decimal("Infinity"))
         return [each for each in theirs if Decimal(each["ts"]) >= since]

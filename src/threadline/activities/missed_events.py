@@ -53,9 +53,13 @@ def deleted(team: str, gone: StoredMessage, root: str, parent_user: str, identit
     return MissedEvent(identity, ("deleted", gone.slack_ts), _body(team, event))
 
 
-def _place(channel: str) -> Mapping[str, str]:
+def is_direct(channel: str) -> bool:
     """A direct message is one by its channel's type, which history does not name; its id begins with a D."""
-    return {"channel": channel, **({"channel_type": "im"} if channel.startswith("D") else {})}
+    return channel.startswith("D")
+
+
+def _place(channel: str) -> Mapping[str, str]:
+    return {"channel": channel, **({"channel_type": "im"} if is_direct(channel) else {})}
 
 
 def _with_parent(message: Raw, parent_user: str) -> dict[str, Any]:

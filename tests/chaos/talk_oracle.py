@@ -1,0 +1,280 @@
+"""What must be true of the conversations after a run, by Postgres and the sandbox; each fault is a sentence."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import text
+
+from tests.chaos import histories, oracle
+from tests.chaos.histories import Fault
+from tests.chaos.oracle import Evidence, key_of
+from tests.chaos.people import Written
+from tests.chaos.scripted_chat import words_of
+from tests.chaos.stage import CORES, Stage
+from tests.chaos.talkers import Talkers
+from threadline.devstack.slack_sandbox import identity
+from threadline.devstack.slack_sandbox.records import Message
+from threadline.domain import messages
+
+_PLACE = "c.channel || ':' || c.thread_ts"
+_KEY = f"c.team || ':' || {_PLACE}"
+_TALKS = text(f"""
+SELECT {_KEY} AS bug_id, {_PLACE} AS thread_ts, id, turn, taken_turn, stored FROM conversations c
+WHERE stored > 0 AND {_PLACE} = ANY(:places)
+""")  # noqa: S608 - all parts are written here
+_SAID = text(f"""
+SELECT {_KEY} AS bug_id, m.seq, m.message_id, m.message_type, m.message_text, m.sender_id, m.said_at, m.channel,
+       m.verdict, m.wakes, m.turn, m.step, m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
+       (SELECT count(*) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS shown,
+       (SELECT min(place) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS place
+FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.conversation_id = ANY(:talks) ORDER BY m.conversation_id, m.seq
+""")  # noqa: S608 - as above
+_TURNS = text(f"""
+SELECT {_KEY} AS bug_id, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said
+FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
+WHERE c.id = ANY(:talks) ORDER BY c.id, t.turn
+""")  # noqa: S608 - as above
+_CALLS = text(f"""
+SELECT {_KEY} AS bug_id, turn, step, tool_name, status, parameters->'items'->0->>'title' AS title
+FROM agent_tool_executions c WHERE {_PLACE} = ANY(:places)
+""")  # noqa: S608 - as above
+_ITEMS = text("""
+SELECT i.title, count(*) AS times FROM estimate_items i JOIN estimate_projects p USING (project_id)
+WHERE p.name = :project GROUP BY i.title
+""")
+_CLAIMED = text("SELECT key FROM slack_posts WHERE ts IS NULL AND key LIKE 'talk:%'")
+_UNFINISHED = text(f"""
+SELECT count(*) FROM conversations c WHERE {_PLACE} = ANY(:places) AND (
+    EXISTS (SELECT FROM conversation_messages m
+            WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
+    OR EXISTS (SELECT FROM conversation_turns t
+               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''))
+""")  # noqa: S608 - as above
+
+
+@dataclass
+class TalkEvidence:
+    """What the conversations of a run leave behind: what people wrote by id, and the rows of the queries above.
+
+    A thread's name (`bug_id`, as that of a case is called) is its key; `thread_ts` is its place, with the channel.
+    """
+
+    written: Mapping[str, Written]
+    posts: Sequence[Message] = ()
+    signs: set[str] = field(default_factory=set)
+    talks: list[Any] = field(default_factory=list)
+    stored: list[Any] = field(default_factory=list)
+    turns: list[Any] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
+    items: dict[str, int] = field(default_factory=dict)
+    claimed: list[str] = field(default_factory=list)
+    unheard: set[str] = field(default_factory=set)
+    guards_opened: bool = False
+    """A guard could not be asked, so it let something pass."""
+
+    @property
+    def happened(self) -> dict[str, int]:
+        kinds = Counter(turn.kind for turn in self.turns)
+        verdicts = Counter(row.verdict for row in self.stored)
+        return {
+            "talks": len(self.talks),
+            "talked": len(self.written),
+            "talk_turns": len(self.turns),
+            "items": sum(self.items.values()),
+            "answered": kinds["answered"],
+            "silent": kinds["silent"],
+            "stopped": kinds["stopped"],
+            "repeated": verdicts["duplicate"],
+        }
+
+
+async def unfinished(stage: Stage, talkers: Talkers) -> int:
+    """Conversations in which something waits for an answer, or an answer for being said."""
+    async with stage.database.begin() as work:
+        places = [exchange.place for exchange in talkers.exchanges]
+        return int(await work.connection.scalar(_UNFINISHED, {"places": places}) or 0)
+
+
+async def gather(stage: Stage, talkers: Talkers, since: datetime) -> TalkEvidence:
+    """Look everything up, once nothing moves any more."""
+    evidence = TalkEvidence(talkers.written, oracle.posts_of_the_bot(stage), talkers.signs)
+    places = {"places": [exchange.place for exchange in talkers.exchanges]}
+    async with stage.database.begin() as work:
+        evidence.talks = list(await work.connection.execute(_TALKS, places))
+        which = {"talks": [talk.id for talk in evidence.talks]}
+        evidence.stored = list(await work.connection.execute(_SAID, which))
+        evidence.turns = list(await work.connection.execute(_TURNS, which))
+        evidence.calls = list(await work.connection.execute(_CALLS, places))
+        items = await work.connection.execute(_ITEMS, {"project": talkers.project})
+        evidence.items = {row.title: row.times for row in items}
+        evidence.claimed = list((await work.connection.execute(_CLAIMED)).scalars())
+    evidence.unheard = histories.given_up(stage, talkers.written)
+    evidence.guards_opened = any(any(stage.told(name, since, "guard_open")) for name in CORES)
+    return evidence
+
+
+def judge(evidence: TalkEvidence) -> list[Fault]:
+    """Everything that is not as it must be. Pure."""
+    found = [*_storage(evidence), *_use(evidence), *_verdicts(evidence), *_order(evidence)]
+    return [*found, *_turns(evidence), *_answers(evidence), *_posts(evidence), *_effects(evidence)]
+
+
+def _storage(evidence: TalkEvidence) -> Iterator[Fault]:
+    """As with cases, but that the gateway may have left alone what came before the mention that began it.
+
+    The catch-up finds that as Slack shows it then: of edits the last, of what was deleted nothing.
+    """
+    known, rows = {talk.thread_ts for talk in evidence.talks}, evidence.stored
+    nobody_heard = _never_heard(evidence) - known
+    said = {each.id: each for each in evidence.written.values() if each.root not in nobody_heard}
+    for place in {each.root for each in said.values()} - known:
+        yield Fault("", f"nothing was stored of what people said in {place}")
+    fleeting = {each.id for each in said.values() if each.gone or each.kind == messages.EDIT}
+    yield from oracle.storage(
+        Evidence(
+            said,
+            (),
+            cases=evidence.talks,
+            stored=[row for row in rows if row.message_id not in evidence.signs],
+            unheard=evidence.unheard | fleeting,
+        )
+    )
+    for talk in evidence.talks:
+        numbers = [row.seq for row in rows if row.bug_id == talk.bug_id]
+        if numbers != list(range(1, talk.stored + 1)):
+            yield Fault(talk.bug_id, f"its messages are numbered {numbers}, and {talk.stored} are stored")
+
+
+def _never_heard(evidence: TalkEvidence) -> set[str]:
+    """Direct messages of which Slack delivered none that speaks to the bot: in no channel would they be found."""
+    heard, direct = set(), set()
+    for each in evidence.written.values():
+        if each.root.startswith(identity.GENERAL):
+            continue
+        direct.add(each.root)
+        if each.kind == messages.MESSAGE and not each.gone and each.id not in evidence.unheard:
+            heard.add(each.root)
+    return direct - heard
+
+
+def _use(evidence: TalkEvidence) -> Iterator[Fault]:
+    """What the guards let pass is in one turn, which has shown it to the model once; nothing else is in any."""
+    settled = {talk.bug_id: talk.turn for talk in evidence.talks}
+    for row in evidence.stored:
+        match row.message_type:
+            case messages.STOP if row.turn is None:
+                yield Fault(row.bug_id, f"{row.message_id} stopped nothing, and is still to stop something")
+            case messages.MESSAGE if row.verdict != "ok" and (row.turn is not None or row.shown):
+                yield Fault(row.bug_id, f"{row.message_id} is {row.verdict}, and was shown in turn {row.turn}")
+            case messages.MESSAGE if row.shown > 1 or (row.shown and not row.turn):
+                yield Fault(row.bug_id, f"{row.message_id} was shown {row.shown} times, and used in turn {row.turn}")
+            case messages.MESSAGE if row.verdict == "ok" and not row.redacted:
+                if row.turn is None or row.turn > settled[row.bug_id]:
+                    yield Fault(row.bug_id, f"{row.message_id} was never answered: it is in turn {row.turn}")
+                elif not row.shown:
+                    yield Fault(row.bug_id, f"{row.message_id} is in turn {row.turn}, and was shown to nobody")
+
+
+def _verdicts(evidence: TalkEvidence) -> Iterator[Fault]:
+    """Of what somebody says twice in the same words one is refused; nobody asks too often."""
+    alike = defaultdict(list)
+    for row in evidence.stored:
+        if row.message_type != messages.MESSAGE or row.redacted:
+            continue
+        if row.verdict not in ("ok", "duplicate"):
+            yield Fault(row.bug_id, f"{row.message_id} was judged {row.verdict}")
+        alike[row.bug_id, row.sender_id, row.message_text].append(row)
+    for rows in alike.values():
+        passed = sum(row.verdict == "ok" for row in rows)
+        if not passed or (passed > 1 and not evidence.guards_opened):
+            same = " and ".join(row.message_id for row in rows)
+            yield Fault(rows[0].bug_id, f"of {same}, which say the same, {passed} passed")
+
+
+def _order(evidence: TalkEvidence) -> Iterator[Fault]:
+    """What one call of the model was shown first stood there in the order in which it was said."""
+    together = defaultdict(list)
+    for row in evidence.stored:
+        if row.message_type == messages.MESSAGE and row.place is not None:
+            together[row.bug_id, row.turn, row.step].append((row.place, row.said_at))
+    for (talk, turn, step), shown in together.items():
+        if any(earlier[1] > later[1] for earlier, later in pairwise(sorted(shown))):
+            yield Fault(talk, f"turn {turn} showed in step {step} what was said in another order")
+
+
+def _turns(evidence: TalkEvidence) -> Iterator[Fault]:
+    for talk in evidence.talks:
+        numbers = [turn.turn for turn in evidence.turns if turn.bug_id == talk.bug_id]
+        if numbers != list(range(1, talk.turn + 1)):
+            yield Fault(talk.bug_id, f"it is at turn {talk.turn}, and settled {numbers}")
+        if talk.taken_turn > talk.turn:
+            yield Fault(talk.bug_id, f"turn {talk.taken_turn} was begun and never settled")
+    for turn in evidence.turns:
+        if bool(turn.answer) is (turn.kind == "silent"):
+            yield Fault(turn.bug_id, f"turn {turn.turn} is {turn.kind}, and its answer “{turn.answer}”")
+        if turn.answer and not turn.said:
+            yield Fault(turn.bug_id, f"the answer of turn {turn.turn} was never said")
+
+
+def _answers(evidence: TalkEvidence) -> Iterator[Fault]:
+    """An answer of the model names all that its turn has used, and nothing that an earlier turn answered."""
+    silent = {(turn.bug_id, turn.turn) for turn in evidence.turns if turn.kind == "silent"}
+    used = [row for row in evidence.stored if row.message_type == messages.MESSAGE and row.turn and not row.redacted]
+    for turn in evidence.turns:
+        if turn.kind != "answered":
+            continue
+        named, mine = set(words_of(turn.answer)), [row for row in used if row.bug_id == turn.bug_id]
+        for row in mine:
+            (own, *_) = words_of(row.message_text)
+            if row.turn == turn.turn and own not in named:
+                yield Fault(turn.bug_id, f"turn {turn.turn} used {row.message_id}, and its answer is not about it")
+            answered = row.turn < turn.turn and (row.bug_id, row.turn) not in silent
+            if answered and own in named and not row.edited and not evidence.guards_opened:
+                yield Fault(turn.bug_id, f"{row.message_id} of turn {row.turn} is answered in turn {turn.turn}, too")
+
+
+def _posts(evidence: TalkEvidence) -> Iterator[Fault]:
+    """Each answer once, in its thread, and no post of a turn that has none."""
+    places = {talk.bug_id: talk.thread_ts for talk in evidence.talks}
+    mine = [(key_of(post), post) for post in evidence.posts if _talk_of(key_of(post)) in places]
+    due = {f"talk:{turn.bug_id}:turn:{turn.turn}" for turn in evidence.turns if turn.answer}
+    posted = Counter(key for key, _ in mine)
+    for key in due | set(posted):
+        if posted[key] != 1:
+            yield Fault(_talk_of(key), f"{key} was posted {posted[key]} times")
+    for key, post in mine:
+        if f"{post.channel}:{post.thread_ts}" != places[_talk_of(key)]:
+            yield Fault(_talk_of(key), f"{key} was posted in {post.channel} under {post.thread_ts}")
+        if ":turn:" in key and key.partition("#")[0] not in due:
+            yield Fault(_talk_of(key), f"{key} was posted, and is no answer")
+    for key in evidence.claimed:
+        if _talk_of(key) in places:
+            yield Fault(_talk_of(key), f"the post {key} is claimed and was never sent")
+
+
+def _talk_of(key: str) -> str:
+    """The conversation that a post belongs to; of a case's post nothing that is one."""
+    return ":".join(key.split(":")[1:4])
+
+
+def _effects(evidence: TalkEvidence) -> Iterator[Fault]:
+    """A work item for each call that says so, none twice, and none that nobody called for."""
+    called = defaultdict(list)
+    for call in evidence.calls:
+        called[call.title].append(call)
+    for title, times in evidence.items.items():
+        talk = called[title][0].bug_id if called[title] else ""
+        if times > 1 or not talk:
+            yield Fault(talk, f"the work item {title} is there {times} times, of {len(called[title])} calls")
+    for title, calls in called.items():
+        done = sum(call.status == "ok" for call in calls)
+        if done and evidence.items.get(title, 0) != 1:
+            there = evidence.items.get(title, 0)
+            yield Fault(calls[0].bug_id, f"the work item {title} was added, and is there {there} times")
+        if len(calls) > 1:
+            yield Fault(calls[0].bug_id, f"the work item {title} was called for {len(calls)} times")

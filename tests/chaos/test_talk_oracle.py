@@ -1,0 +1,180 @@
+"""The oracle of conversations sees what is planted, and the scripted model does as the oracle expects."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from tests.chaos.people import Written
+from tests.chaos.plan import plan_of
+from tests.chaos.scripted_chat import TOOL, reply_to
+from tests.chaos.talk_oracle import TalkEvidence, judge
+from tests.chaos.talk_plan import ASIDE, BURST, MOST, Line
+from threadline.agents.copilot.prompt import NO_REPLY
+from threadline.agents.models.port import Prompt
+from threadline.devstack.slack_sandbox import identity
+from threadline.devstack.slack_sandbox.records import Message as Post
+from threadline.domain import messages
+from threadline.domain.dialogue import Message, Role, ToolChoice
+
+ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004"
+PLACE = f"{identity.GENERAL}:{ROOT}"
+TALK = f"{identity.TEAM}:{PLACE}"
+SAID = {ROOT: "Please add t00r to chaos-1.", FIRST: "It is about t00m00.", AGAIN: "It is about t00m00.", STOP: "stop"}
+
+
+def _id(ts: str) -> str:
+    return f"{identity.TEAM}:{identity.GENERAL}:{ts}"
+
+
+def _row(ts: str, seq: int, **values: Any) -> Any:
+    kind = messages.STOP if ts == STOP else messages.MESSAGE
+    said = {"message_id": _id(ts), "message_type": kind, "message_text": SAID[ts], "said_at": float(ts)}
+    used = {"verdict": "ok", "turn": 1, "step": 1, "shown": 1, "place": seq, "redacted": False, "edited": False}
+    return SimpleNamespace(bug_id=TALK, seq=seq, sender_id="U1", channel=identity.GENERAL, **{**said, **used, **values})
+
+
+def _post(key: str, thread_ts: str = ROOT) -> Post:
+    metadata = {"event_payload": {"key": key}}
+    return Post(identity.GENERAL, "101.000001", identity.BOT_USER, "", thread_ts=thread_ts, metadata=metadata)
+
+
+def _turn(**values: Any) -> Any:
+    ended = {"kind": "answered", "answer": "I have read t00r, t00m00.", "said": True}
+    return SimpleNamespace(bug_id=TALK, turn=1, **{**ended, **values})
+
+
+def _whole() -> TalkEvidence:
+    kinds = {ts: messages.STOP if ts == STOP else messages.MESSAGE for ts in SAID}
+    said = [Written(_id(ts), kinds[ts], PLACE, SAID[ts], (identity.GENERAL, ts)) for ts in SAID]
+    return TalkEvidence(
+        {each.id: each for each in said},
+        [_post(f"talk:{TALK}:turn:1")],
+        talks=[SimpleNamespace(bug_id=TALK, thread_ts=PLACE, id=1, turn=1, taken_turn=1, stored=4)],
+        stored=[
+            _row(ROOT, 1),
+            _row(FIRST, 2),
+            _row(AGAIN, 3, verdict="duplicate", turn=None, step=None, shown=0, place=None),
+            _row(STOP, 4, verdict=None, step=0, shown=0, place=None),
+        ],
+        turns=[_turn()],
+        calls=[SimpleNamespace(bug_id=TALK, turn=1, step=1, tool_name=TOOL, status="ok", title="t00r")],
+        items={"t00r": 1},
+    )
+
+
+def _seen(**changed: Any) -> str:
+    return "\n".join(map(str, judge(replace(_whole(), **changed))))
+
+
+def _stored(at: int, **values: Any) -> list[Any]:
+    rows = _whole().stored
+    rows[at] = SimpleNamespace(**{**vars(rows[at]), **values})
+    return rows
+
+
+def test_the_oracle_sees_nothing_where_all_is_well() -> None:
+    assert _seen() == ""
+
+
+def test_the_oracle_sees_what_was_lost_doubled_or_changed() -> None:
+    whole = _whole()
+    assert f"{_id(STOP)} (stop, “stop”) was never stored" in _seen(stored=whole.stored[:3])
+    assert f"{_id(ROOT)} was stored 2 times" in _seen(stored=[*whole.stored, whole.stored[0]])
+    assert "are stored" in _seen(stored=whole.stored[1:])
+    assert "reads “something else t00m00”" in _seen(stored=_stored(1, message_text="something else t00m00"))
+    assert "is nobody's" in _seen(written={_id(ts): whole.written[_id(ts)] for ts in (ROOT, FIRST, AGAIN)})
+    assert "is nobody's" not in _seen(
+        written={_id(ts): whole.written[_id(ts)] for ts in (ROOT, FIRST, AGAIN)}, signs={_id(STOP)}
+    )
+    assert f"nothing was stored of what people said in {PLACE}" in _seen(talks=[], stored=[], turns=[])
+
+
+def test_direct_messages_that_slack_never_delivered_are_missed_by_nobody() -> None:
+    lost = Written("T:D1:9.1", messages.MESSAGE, "D1:9.1", "t01r", ("D1", "9.1"))
+    written = {**_whole().written, lost.id: lost}
+    assert "nothing was stored" in _seen(written=written)
+    assert _seen(written=written, unheard={lost.id}) == ""
+
+
+def test_the_oracle_sees_what_was_not_answered_or_more_than_once() -> None:
+    assert "was never answered" in _seen(stored=_stored(1, turn=None, shown=0))
+    assert "was never answered" in _seen(stored=_stored(1, turn=2))
+    assert "was shown to nobody" in _seen(stored=_stored(1, shown=0))
+    assert "was shown 2 times" in _seen(stored=_stored(1, shown=2))
+    assert "is duplicate, and was shown in turn 1" in _seen(stored=_stored(2, turn=1, shown=1, place=3))
+    assert "is still to stop something" in _seen(stored=_stored(3, turn=None))
+    assert "which say the same, 2 passed" in _seen(stored=_stored(2, verdict="ok"))
+    assert "which say the same, 0 passed" in _seen(stored=_stored(1, verdict="duplicate"))
+    assert "say the same" not in _seen(stored=_stored(2, verdict="ok"), guards_opened=True)
+    assert "was judged throttled" in _seen(stored=_stored(1, verdict="throttled"))
+    assert "was judged None" in _seen(stored=_stored(1, verdict=None))
+    assert "in another order" in _seen(stored=_stored(1, place=0))
+    assert "its answer is not about it" in _seen(turns=[_turn(answer="I have read t00r.")])
+
+
+def test_the_oracle_sees_an_answer_that_comes_again() -> None:
+    whole = _whole()
+    again = SimpleNamespace(**{**vars(_turn(answer="I have read t00m00.")), "turn": 2})
+    talk = SimpleNamespace(**{**vars(whole.talks[0]), "turn": 2, "taken_turn": 2})
+    posts = [*whole.posts, _post(f"talk:{TALK}:turn:2")]
+    seen = _seen(talks=[talk], turns=[*whole.turns, again], posts=posts)
+    assert seen == f"{TALK}: {_id(FIRST)} of turn 1 is answered in turn 2, too"
+    silent = [_turn(kind="silent", answer=""), again]
+    assert "answered in turn 2" not in _seen(talks=[talk], turns=silent, posts=posts)
+
+
+def test_the_oracle_sees_a_turn_without_its_end_and_an_answer_that_is_not_there_or_twice() -> None:
+    whole, key = _whole(), f"talk:{TALK}:turn:1"
+    begun = SimpleNamespace(**{**vars(whole.talks[0]), "taken_turn": 2})
+    assert "turn 2 was begun and never settled" in _seen(talks=[begun])
+    assert "it is at turn 1, and settled []" in _seen(turns=[])
+    assert "turn 1 is silent, and its answer" in _seen(turns=[_turn(kind="silent")])
+    assert "turn 1 is answered, and its answer “”" in _seen(turns=[_turn(answer="")])
+    assert "was never said" in _seen(turns=[_turn(said=False)])
+    assert f"{key} was posted 0 times" in _seen(posts=[])
+    assert f"{key} was posted 2 times" in _seen(posts=[*whole.posts, *whole.posts])
+    assert "under 1.1" in _seen(posts=[_post(key, "1.1")])
+    assert "is no answer" in _seen(posts=[*whole.posts, _post(f"talk:{TALK}:turn:7")])
+    assert "never sent" in _seen(claimed=[f"talk:{TALK}:turn:1#2"])
+    assert _seen(posts=[*whole.posts, _post(f"{key}#2"), _post("BUG-1:turn:1:findings")]) == ""
+
+
+def test_the_oracle_sees_an_effect_that_came_twice_or_never_or_from_nobody() -> None:
+    (call,) = _whole().calls
+    failed = SimpleNamespace(**{**vars(call), "status": "error"})
+    assert "is there 2 times, of 1 calls" in _seen(items={"t00r": 2})
+    assert "was added, and is there 0 times" in _seen(items={})
+    assert "is there 1 times, of 0 calls" in _seen(calls=[])
+    assert "was called for 2 times" in _seen(calls=[call, failed])
+    assert _seen(calls=[failed], items={}) == ""
+
+
+def _prompt(*dialogue: Message, choice: ToolChoice = ToolChoice.AUTO) -> Prompt:
+    return Prompt("", dialogue, ({"name": TOOL},), choice)
+
+
+def test_the_scripted_model_orders_each_thing_once_and_names_what_was_said() -> None:
+    order, aside = Message(Role.USER, SAID[ROOT]), Message(Role.USER, f"{ASIDE}, t00m01.")
+    reply = reply_to(_prompt(order, order))
+    assert [call.name for call in reply.calls] == [TOOL]
+    called = Message(Role.ASSISTANT, calls=reply.calls)
+    assert reply_to(_prompt(order, called)).text == "I have read t00r."
+    answered = Message(Role.ASSISTANT, "I have read t00r.")
+    corrected = Message(Role.USER, f"[Corrected] {order.content} (that is, t00m02)")
+    assert reply_to(_prompt(order, called, answered, corrected)).text == "I have read t00r, t00m02."
+    assert reply_to(_prompt(order, called, answered, aside)).text == NO_REPLY
+    assert reply_to(_prompt(aside, choice=ToolChoice.NONE)).text == "I have read t00m01."
+    left = Message(Role.ASSISTANT, NO_REPLY)
+    assert reply_to(_prompt(aside, left, Message(Role.USER, SAID[FIRST]))).text == "I have read t00m01, t00m00."
+
+
+def test_nobody_asks_more_than_the_guards_allow_and_every_line_is_spoken() -> None:
+    talks = [talk for seed in range(100) for talk in plan_of(seed).talks]
+    for talk in talks:
+        lines = [cue.line for cue in talk.cues]
+        silent = {Line.REPEATS, Line.EDITS, Line.DELETES, Line.STOPS, Line.STOP_SIGN}
+        asked = sum(line not in silent for line in lines) + (BURST - 1) * lines.count(Line.BURSTS)
+        assert 1 + asked <= MOST
+    assert {cue.line for talk in talks for cue in talk.cues} == set(Line)
+    assert {talk.direct for talk in talks} == {True, False}
+    assert {plan_of(seed).away is None for seed in range(20)} == {True, False}
