@@ -1,12 +1,13 @@
 """Storing a batch: each message once, corrections in any order of arrival, and nothing held up by a bad row."""
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -88,7 +89,7 @@ async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     if case is None:
         return Flushed(Marks(), await Quarantine(connection).keep(thread, distinct))
     addressed = [message for each in distinct if (message := _addressed(each, case.reporter_id))]
-    stored = await _store(connection, case, await _unknown(connection, case, addressed))
+    stored = await _store(connection, case, addressed)
     await _correct(connection, case, stored)
     if any(message.kind == messages.CLOSE for message in stored):
         await connection.execute(_OVERTAKEN, {"bug_id": case.bug_id})
@@ -142,36 +143,41 @@ def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | 
     return None
 
 
-async def _unknown(
+async def _store(
     connection: AsyncConnection, case: case_row.Case, batch: Sequence[IncomingMessage]
 ) -> list[IncomingMessage]:
-    """What is not stored yet. An id that cannot be stored cannot be looked up either: storing it says so."""
-    ids = [message.id for message in batch if message.id == messages.clean(message.id)]
-    stored = bug_conversations.c.message_id
-    query = select(stored).where(bug_conversations.c.bug_id == case.bug_id, stored.in_(ids))
-    known = set((await connection.execute(query)).scalars())
-    return [message for message in batch if message.id not in known]
+    """Returns what was not there. Nearly always that is all, in one statement, and nothing is asked before.
 
-
-async def _store(
-    connection: AsyncConnection, case: case_row.Case, fresh: Sequence[IncomingMessage]
-) -> list[IncomingMessage]:
-    """All in one statement; when Postgres refuses a row, one by one, with the refused one in quarantine."""
+    Otherwise each goes in by itself, so that numbers have no gaps and one that Postgres refuses goes into quarantine.
+    """
     try:
-        return await _insert(connection, case, 0, fresh)
+        return await _insert(connection, case, 0, batch)
+    except _KnownAlready:
+        pass
     except DBAPIError as exc:
         if not failures.refuses_a_value(exc):
             raise
     kept: list[IncomingMessage] = []
-    for message in fresh:
-        try:
-            kept += await _insert(connection, case, len(kept), [message])
-        except DBAPIError as exc:
-            if not failures.refuses_a_value(exc):
-                raise
-            words = f"the database refused this message: {failures.words(exc)}"
-            kept += await _insert(connection, case, len(kept), [_quarantined(message)], error=words)
+    for message in batch:
+        with contextlib.suppress(_KnownAlready):
+            kept += await _one(connection, case, len(kept), message)
     return kept
+
+
+async def _one(
+    connection: AsyncConnection, case: case_row.Case, before: int, message: IncomingMessage
+) -> list[IncomingMessage]:
+    try:
+        return await _insert(connection, case, before, [message])
+    except DBAPIError as exc:
+        if not failures.refuses_a_value(exc):
+            raise
+        words = f"the database refused this message: {failures.words(exc)}"
+        return await _insert(connection, case, before, [_quarantined(message)], error=words)
+
+
+class _KnownAlready(Exception):
+    """Some of what was to be stored is stored."""
 
 
 async def _insert(
@@ -182,7 +188,11 @@ async def _insert(
     *,
     error: str = "",
 ) -> list[IncomingMessage]:
-    """Number and insert; returns what was not there. `before`: how many of this batch are stored already."""
+    """Number and insert all of them, or none. `before`: how many of this batch are stored already.
+
+    Raises:
+        _KnownAlready: one of them was there.
+    """
     if not fresh:
         return []
     closed = await _closed_until(connection, case)
@@ -193,10 +203,12 @@ async def _insert(
     files = [_file_row(case, message, file) for message in fresh for file in message.files]
     new = insert(bug_conversations).on_conflict_do_nothing(index_elements=["bug_id", "message_id"])
     async with connection.begin_nested():
-        stored = set((await connection.execute(new.values(rows).returning(bug_conversations.c.message_id))).scalars())
+        stored = (await connection.execute(new.values(rows).returning(bug_conversations.c.id))).all()
+        if len(stored) < len(fresh):
+            raise _KnownAlready
         if files:
             await connection.execute(insert(attachments).values(files).on_conflict_do_nothing())
-    return [message for message in fresh if message.id in stored]
+    return list(fresh)
 
 
 async def _closed_until(connection: AsyncConnection, case: case_row.Case) -> Decimal:
