@@ -10,7 +10,7 @@ import pytest
 
 from threadline.devstack import environment
 from threadline.devstack.home import Home
-from threadline.devstack.ports import Ports
+from threadline.devstack.ports import BELOW_EPHEMERAL, Ports
 from threadline.domain.errors import Permanent
 
 
@@ -74,8 +74,20 @@ def test_the_usual_port_is_taken_where_it_is_free() -> None:
 
 def test_a_port_is_given_out_once() -> None:
     ports = Ports(usual=True)
-    first = ports.take(0)
+    first = Ports(usual=False).take(0)
+    assert ports.take(first) == first
     assert ports.take(first) != first
+
+
+def test_a_port_is_none_that_the_system_gives_to_others() -> None:
+    """Temporal's server once took for one listener by itself the port that it had been given for another."""
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        assert any_port.getsockname()[1] not in BELOW_EPHEMERAL
+    ports = Ports(usual=False)
+    taken = [ports.take(0) for _ in range(200)]
+    assert len(set(taken)) == len(taken)
+    assert set(taken) <= set(BELOW_EPHEMERAL)
 
 
 @pytest.mark.promise("fix:push:core-worker-alone", "agent:worker:refuses-powers", "devstack:environment:chosen")

@@ -17,8 +17,6 @@ from threadline.domain.addressing import Thread
 from threadline.domain.bug import Action, Limits
 from threadline.gateway.events import Start
 
-pytestmark = pytest.mark.flaky(reruns=0)  # a race that fails once has been lost
-
 THREADS, PATIENCE = 6, 75.0
 AMID = 0.06
 """Seconds after the start of a run's last activity within which it ends."""

@@ -12,7 +12,7 @@ RECORD = Area(
         Promise(
             "record:appointments:no-double-booking",
             "Of any number that race for one time, one gets it, by booking or by moving; the others hear what is free.",
-            "an exclusion constraint (`db/migrations/versions/0006_tools.sql`, `db/appointments.py`).",
+            "an exclusion constraint (`db/migrations/versions/0007_tools.sql`, `db/appointments.py`).",
         ),
         Promise(
             "record:appointments:clocks",

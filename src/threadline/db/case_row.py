@@ -29,13 +29,16 @@ FROM cases c CROSS JOIN LATERAL (
                FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1] AS closed_last
     FROM (
         SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
-        FROM bug_conversations m
-        WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn)
+        FROM (SELECT * FROM bug_conversations m WHERE m.bug_id = c.bug_id AND m.turn IS NULL
+              UNION ALL SELECT * FROM bug_conversations m WHERE m.bug_id = c.bug_id AND m.turn > c.turn) m
+        WHERE sender_type <> 'bot'
     ) unused
 ) u
 WHERE c.bug_id = :bug_id
 """)
-"""A message that was assigned to a turn counts as unused until that turn is settled."""
+"""A message that was assigned to a turn counts as unused until that turn is settled. Two searches of the index by turn
+are united: for an OR of both Postgres reads all that was ever said in the case as long as its statistics are poor.
+"""
 
 
 async def lock(connection: AsyncConnection, bug_id: str) -> Case:

@@ -71,7 +71,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         kept = await Quarantine(connection).keep(thread, each_once)
         return StoredBatch(ConversationMarks(), tuple(kept))
     storing = Storing(connection, _SHELF, row.id, row.stored)
-    stored = await storing.add(await storing.unknown(each_once), lambda message: {"addressed": message.addressed})
+    stored = await storing.add(each_once, lambda message: {"addressed": message.addressed})
     if corrected := await storing.correct(stored):
         await _forget_words(connection, row.id, corrected)
     await conversation_row.use_stops(connection, row.id)

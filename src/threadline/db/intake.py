@@ -77,10 +77,7 @@ async def _store(
 ) -> list[IncomingMessage]:
     """Returns what was not there, and brings what it corrects to its present wording."""
     storing = Storing(connection, _SHELF, case.bug_id, case.stored)
-    fresh = await storing.unknown(batch)
-    if not fresh:
-        return []
-    stored = await storing.add(fresh, _columns(case, await _closed_until(connection, case)))
+    stored = await storing.add(batch, _columns(case, await _closed_until(connection, case)))
     if corrected := await storing.correct(stored):
         await connection.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": corrected})
     return stored

@@ -1,12 +1,13 @@
 """Messages into their table: each once, corrections in any order of arrival, and nothing held up by a bad row."""
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal, InvalidOperation
 
-from sqlalchemy import Table, TextClause, select, text
+from sqlalchemy import Table, TextClause, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -72,6 +73,10 @@ class Shelf:
         self.corrections: list[TextClause] = [text(each.format(**names)) for each in steps]
 
 
+class _KnownAlready(Exception):
+    """Some of what was to be stored is stored."""
+
+
 def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
     """Each id once, the first that came, in the order in which they were said."""
     return sorted({message.id: message for message in reversed(batch)}.values(), key=_order)
@@ -104,35 +109,36 @@ class Storing:
     owner: object
     stored: int
 
-    async def unknown(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """What is not stored yet. An id that cannot be stored cannot be looked up either: storing it says so."""
-        ids = [message.id for message in batch if message.id == messages.clean(message.id)]
-        row = self.shelf.table.c
-        query = select(row.message_id).where(row[self.shelf.owner] == self.owner, row.message_id.in_(ids))
-        known = set((await self.connection.execute(query)).scalars())
-        return [message for message in batch if message.id not in known]
+    async def add(self, batch: Sequence[IncomingMessage], columns: Columns) -> list[IncomingMessage]:
+        """Number and insert what is not stored yet. Nearly always that is all, in one statement.
 
-    async def add(self, fresh: Sequence[IncomingMessage], columns: Columns) -> list[IncomingMessage]:
-        """Number and insert: all in one statement; when Postgres refuses a row, one by one, the refused in quarantine.
+        Otherwise each goes in by itself, so that numbers have no gaps and one that Postgres refuses goes into
+        quarantine.
 
         Returns:
             what was not there, with what is in quarantine in the form in which it is kept.
         """
         try:
-            return await self._insert(0, fresh, columns)
+            return await self._insert(0, batch, columns)
+        except _KnownAlready:
+            pass
         except DBAPIError as exc:
             if not failures.refuses_a_value(exc):
                 raise
         kept: list[IncomingMessage] = []
-        for message in fresh:
-            try:
-                kept += await self._insert(len(kept), [message], columns)
-            except DBAPIError as exc:
-                if not failures.refuses_a_value(exc):
-                    raise
-                words = f"the database refused this message: {failures.words(exc)}"
-                kept += await self._insert(len(kept), [_quarantined(message)], columns, error=words)
+        for message in batch:
+            with contextlib.suppress(_KnownAlready):
+                kept += await self._one(len(kept), message, columns)
         return kept
+
+    async def _one(self, before: int, message: IncomingMessage, columns: Columns) -> list[IncomingMessage]:
+        try:
+            return await self._insert(before, [message], columns)
+        except DBAPIError as exc:
+            if not failures.refuses_a_value(exc):
+                raise
+            words = f"the database refused this message: {failures.words(exc)}"
+            return await self._insert(before, [_quarantined(message)], columns, error=words)
 
     async def correct(self, stored: Sequence[IncomingMessage]) -> list[str]:
         """Bring originals to their present wording, whichever of the two came first; what is deleted stays deleted.
@@ -152,19 +158,25 @@ class Storing:
     async def _insert(
         self, before: int, fresh: Sequence[IncomingMessage], columns: Columns, *, error: str = ""
     ) -> list[IncomingMessage]:
-        """Returns what was not there. `before`: how many of this batch are stored already."""
+        """All of them, or none. `before`: how many of this batch are stored already.
+
+        Raises:
+            _KnownAlready: one of them was there.
+        """
         if not fresh:
             return []
-        shelf, known = self.shelf, self.shelf.table.c.message_id
+        shelf = self.shelf
         first = self.stored + before + 1
         rows = [self._row(first + number, each, error) | columns(each) for number, each in enumerate(fresh)]
         files = [self._file_row(each, file) for each in fresh for file in each.files]
         new = insert(shelf.table).on_conflict_do_nothing(index_elements=[shelf.owner, "message_id"])
         async with self.connection.begin_nested():
-            stored = set((await self.connection.execute(new.values(rows).returning(known))).scalars())
+            stored = (await self.connection.execute(new.values(rows).returning(shelf.table.c.id))).all()
+            if len(stored) < len(fresh):
+                raise _KnownAlready
             if shelf.files is not None and files:
                 await self.connection.execute(insert(shelf.files).values(files).on_conflict_do_nothing())
-        return [message for message in fresh if message.id in stored]
+        return list(fresh)
 
     def _row(self, seq: int, message: IncomingMessage, error: str) -> dict[str, object]:
         row: dict[str, object] = {

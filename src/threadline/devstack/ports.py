@@ -1,8 +1,12 @@
 """Ports on 127.0.0.1."""
 
+import secrets
 import socket
 
 HOST = "127.0.0.1"
+BELOW_EPHEMERAL = range(20_000, 32_768)
+"""Where no system takes ports by itself (RFC 6335, section 6; Linux begins at 32,768): between the asking and the
+listening, neither a connection nor a program that takes any port, as Temporal's does, can take the one given out."""
 
 
 class Ports:
@@ -19,10 +23,8 @@ class Ports:
 
     def _any(self) -> int:
         while True:
-            with socket.socket() as probe:
-                probe.bind((HOST, 0))
-                port = int(probe.getsockname()[1])
-            if port not in self._given:
+            port = secrets.choice(BELOW_EPHEMERAL)
+            if port not in self._given and _is_free(port):
                 return port
 
 

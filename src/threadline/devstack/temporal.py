@@ -17,6 +17,7 @@ from threadline.domain.errors import Permanent
 
 NAMESPACE = "default"
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
+USUAL_PORTS = {"port": 7233, "ui-port": 8233, "http-port": 7243, "metrics-port": 9233}
 
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
 # A laptop's server has one user: by default each activity waits up to 50 ms in the queues that these set free.
@@ -54,24 +55,22 @@ async def start(
     """
     folder = home / "temporal"
     folder.mkdir(parents=True, exist_ok=True)
-    port, ui_port, metrics_port = ports.take(7233), ports.take(8233), ports.take(9233)
-    address = f"{HOST}:{port}"
+    taken = {name: ports.take(usual) for name, usual in USUAL_PORTS.items()}
+    address = f"{HOST}:{taken['port']}"
     await family.start(
         Command(
             "temporal",
-            (*_arguments(folder / "temporal.db", port, ui_port, metrics_port, configuration), *_codec(codec_url)),
+            (*_arguments(folder / "temporal.db", taken, configuration), *_codec(codec_url)),
             environment,
             ready=_serving(address),
             grace=5,
         )
     )
-    return TemporalServer(address, f"http://{HOST}:{ui_port}")
+    return TemporalServer(address, f"http://{HOST}:{taken['ui-port']}")
 
 
-def _arguments(
-    database: Path, port: int, ui_port: int, metrics_port: int, configuration: Mapping[str, object]
-) -> tuple[str, ...]:
-    options = {"ip": HOST, "port": port, "ui-port": ui_port, "metrics-port": metrics_port, "db-filename": database}
+def _arguments(database: Path, ports: Mapping[str, int], configuration: Mapping[str, object]) -> tuple[str, ...]:
+    options = {"ip": HOST, **ports, "db-filename": database}
     repeated = [
         *(("sqlite-pragma", pragma) for pragma in _PRAGMAS),
         *(("dynamic-config-value", f"{name}={value}") for name, value in configuration.items()),

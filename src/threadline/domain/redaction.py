@@ -34,8 +34,11 @@ def redact(text: str) -> str:
         before = text
         folded = text.lower()
         for rule in RULES:
-            if any(hint in (folded if rule.folds else text) for hint in rule.hints):
-                text = rule.apply(text)
+            searched = folded if rule.folds else text
+            for hint in rule.hints:
+                if hint in searched:
+                    text = rule.apply(text)
+                    break
         if text == before:
             break
     return text

@@ -1,6 +1,7 @@
 """The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -48,6 +49,7 @@ class Outcome(BaseModel):
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 
+@cache
 def output_format() -> dict[str, Any]:
     """The SDK's `output_format`: the model ends its turn by calling a tool with this schema."""
     return {"type": "json_schema", "schema": Outcome.model_json_schema()}

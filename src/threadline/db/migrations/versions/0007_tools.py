@@ -4,8 +4,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 
 _TABLES = (
     "thread_bindings, estimate_quotes, estimate_items, estimate_roles, estimate_projects, appointments, "
