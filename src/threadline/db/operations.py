@@ -48,7 +48,8 @@ class Operations:
         Raises:
             OperationReused: the key stands for another change.
         """
-        key, made, record = storable_key(change.operation.key), datetime.fromtimestamp(change.now, UTC), storable(record)
+        key, record = storable_key(change.operation.key), storable(record)
+        made = datetime.fromtimestamp(change.now, UTC)
         new = insert(tool_operations).values(key=key, kind=kind, record=record, created_at=made)
         if (await self._connection.execute(new.on_conflict_do_nothing().returning(tool_operations.c.key))).first():
             answer = await act()

@@ -69,6 +69,9 @@ class Tool:
     is the thread.
 
     `timeout` in seconds. `needs` are the ports without which the tool is not offered.
+
+    `settles`: seconds until what was sent has taken effect, or never will. That the effect is not there counts no
+    sooner: a service may be slow.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Tool:
     look_up: LookUp | None = None
     side_effects: tuple[SideEffect, ...] = ()
     timeout: float = 20.0
+    settles: float = 0.0
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > LONGEST_NAME:
@@ -93,6 +97,8 @@ class Tool:
             raise BadTool(f"{self.name} changes something, so its answer cannot be given again from a cache")
         if not self.mutating and (self.record or self.look_up):
             raise BadTool(f"{self.name} is read-only, so it has neither a record to limit nor an effect to look up")
+        if self.settles and not self.look_up:
+            raise BadTool(f"{self.name} waits until its effect can be looked up, and does not say how that is done")
         if self.timeout <= 0 or (self.cache and self.cache.seconds <= 0):
             raise BadTool(f"{self.name}: seconds have to be more than none")
         _ = self.definition
@@ -142,6 +148,7 @@ def tool(
     look_up: LookUp | None = None,
     side_effects: tuple[SideEffect, ...] = (),
     timeout: float = 20.0,
+    settles: float = 0.0,
 ) -> Callable[[Function], Tool]:
     """Make a tool of an async function: `(context, given: SomeModel)`, or `(context, *, each: Type, field: Type)`.
 
@@ -166,6 +173,7 @@ def tool(
             look_up=look_up,
             side_effects=side_effects,
             timeout=timeout,
+            settles=settles,
         )
 
     return make
