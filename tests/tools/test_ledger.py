@@ -264,6 +264,16 @@ async def test_a_change_that_is_not_there_yet_is_waited_for_before_it_is_made_ag
     assert office.accounts.tried == 1
 
 
+async def test_what_follows_from_a_change_follows_also_when_it_was_found() -> None:
+    office = Office()
+    office.log.lost = LOST
+    with pytest.raises(Transient):
+        await office.call("accounts.postSlowly", amount=5)
+    found = await office.call("accounts.postSlowly", amount=5)
+    assert (found.display_text, found.notes) == ("found", ("[Side Effect] 5 was told",))
+    assert await office.call("accounts.postSlowly", amount=5) == found
+
+
 async def test_while_a_slow_service_is_away_its_time_is_waited_for_too() -> None:
     office = Office()
     await broken_off(office)

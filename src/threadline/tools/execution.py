@@ -39,10 +39,10 @@ def pipeline(registry: Registry, allowed: Allowed, guards: Guards) -> Run:
     A recorded call runs no policy again; what is blocked, invalid or throttled leaves no intent; what is kept, cached
     or shown has passed the redaction.
     """
-    run = with_side_effects(policies.timed(performing(registry), registry), registry)
+    run = policies.timed(performing(registry), registry)
     if guards.log:
         run = intended(run, registry, guards.log)
-    run = policies.redacted(run)
+    run = policies.redacted(with_side_effects(run, registry))
     if guards.cache:
         run = policies.cached(run, registry, guards.cache)
     if guards.limit:
@@ -83,7 +83,8 @@ def performing(registry: Registry) -> Run:
 
 
 def with_side_effects(run: Run, registry: Registry) -> Run:
-    """After a success each handler of the tool runs once. What it says is noted, and that it failed is noted too."""
+    """After a success, also one that was found, each handler of the tool runs. What it says is noted, and that it
+    failed is noted too."""
 
     async def followed(call: ToolCall, context: ToolContext) -> ToolResult:
         result = await run(call, context)

@@ -53,7 +53,10 @@ class Success:
 
 
 SideEffect = Callable[[Success], Awaitable[str | None]]
-"""Runs once after a tool's success; what it returns is noted for the model."""
+"""Runs after a tool's success; what it returns is noted for the model.
+
+It runs once, and again only when its worker died before the result was on record: whatever it does bears that.
+"""
 
 LookUp = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
 """The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
