@@ -1,6 +1,7 @@
 """A conversation: what is said is answered once, in as few turns as can be, and the run ends in silence."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -191,6 +192,21 @@ async def test_twenty_calls_of_one_reply_run_side_by_side_only_when_all_only_rea
         else:
             assert talk.desk.most_under_way == 1
             assert talk.desk.ran == [*wanted, "look:19"]
+
+
+async def test_a_call_that_may_decide_what_the_thread_is_about_runs_in_its_order() -> None:
+    reads = calls("look:1", "use:2", "look:3", read_only=True).calls
+    wanted = (reads[0], replace(reads[1], binds=True), reads[2])
+    async with talking(ModelReply(calls=wanted), ModelReply("Looked.")) as talk:
+        await talk.say("use the web shop and look at it")
+        await talk.until_said(1)
+        assert talk.desk.ran == ["look:1", "use:2", "look:3"]
+        begun: set[int] = set()
+        for event in (await talk.handle.fetch_history()).events:
+            if event.activity_task_scheduled_event_attributes.activity_type.name == "act":
+                assert not begun, "the one before has ended"
+                begun.add(event.event_id)
+            begun.discard(event.activity_task_completed_event_attributes.scheduled_event_id)
 
 
 @pytest.mark.parametrize(("read_only", "status"), [(True, ExecutionStatus.ERROR), (False, ExecutionStatus.UNKNOWN)])

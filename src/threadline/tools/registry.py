@@ -71,6 +71,8 @@ class Tool:
     """`record` names what a mutation changes (`project:12`), for its limit; without it, or when it names nothing, that
     is the thread.
 
+    `binds`: it may make a record the one that the thread is about, though it changes nothing in it.
+
     `timeout` in seconds. `needs` are the ports without which the tool is not offered.
 
     `settles`: seconds until what was sent has taken effect, or never will. That the effect is not there counts no
@@ -83,6 +85,7 @@ class Tool:
     parameters: type[BaseModel]
     takes_model: bool
     mutating: bool = False
+    binds: bool = False
     cache: Cache | None = None
     needs: tuple[Port[Any], ...] = ()
     record: Callable[[Any], str] | None = None
@@ -145,6 +148,7 @@ def tool(
     description: str,
     *,
     mutating: bool = False,
+    binds: bool = False,
     cache: Cache | None = None,
     needs: tuple[Port[Any], ...] = (),
     record: Callable[[Any], str] | None = None,
@@ -170,6 +174,7 @@ def tool(
             parameters=parameters,
             takes_model=takes_model,
             mutating=mutating,
+            binds=binds,
             cache=cache,
             needs=needs,
             record=record,
