@@ -14,6 +14,7 @@ from threadline.contracts.conversation import Refusal, ThinkRequest, WordKind
 from threadline.domain import addressing, answers, messages
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolChoice
+from threadline.domain.errors import Permanent
 from threadline.domain.messages import IncomingMessage
 
 
@@ -222,6 +223,15 @@ async def test_a_call_that_broke_off_is_told_and_the_loop_goes_on(read_only: boo
         broken = Execution("ci.rerun", "ci.rerun", status, "It broke off before it could say how it ended.", read_only)
         assert answer == answers.summary([broken])
         assert len(talk.desk.ran) == 3, "three attempts"
+
+
+async def test_a_call_that_went_wrong_does_not_keep_the_others_from_running() -> None:
+    script = calls("look:1", "create:2", "create:3"), ModelReply("Some of it.")
+    async with talking(*script) as talk:
+        talk.desk.tools = {"create": Permanent("It is locked.")}
+        await talk.say("create both")
+        assert await talk.until_said(1) == "Some of it."
+        assert talk.desk.ran == ["look:1", "create:2", "create:3"]
 
 
 async def test_silence_ends_the_run_and_the_next_message_starts_another() -> None:

@@ -26,7 +26,6 @@ from threadline.tools.results import Code, Structured, ToolResult, failure
 PAGE = 100
 """Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
 
-
 ProjectId = Annotated[
     str | None, Field(description="The project's id, such as PRJ-1, or its name. Null: the thread's own project.")
 ]
