@@ -155,7 +155,7 @@ async def test_property_6_the_answer_tells_of_a_failed_tool_without_its_insides(
         assert raised[2] not in f"{told['message']} {told['suggestion']}"
 
 
-def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[BaseException]:
+def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[Exception]:
     """What the client of a model's API may raise, and what becomes of it."""
     error, inside = error_of(*raised), raised[2]
     request = httpx2.Request("POST", "https://api.example/v1/responses")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from tests.properties.test_tools import INSIDES, WORD
+from tests.properties.insides import INSIDES, WORD
 from tests.tools.remote import Office, opened
 from threadline.devstack.services_sandbox import Kind, github_api, jira_api
 from threadline.domain.errors import Permanent, Transient

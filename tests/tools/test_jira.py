@@ -14,9 +14,9 @@ from threadline.domain.tickets import TicketQuery
 from threadline.tools.results import Code, Status, ToolResult
 from threadline.tracker.jira import PROPERTY, Jira
 
-NEW = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}
-COMMENT = {"key": "SHOP-2", "text": "Seen again today."}
-MOVE = {"key": "SHOP-1", "status": "In Review"}
+NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}
+COMMENT: dict[str, Any] = {"key": "SHOP-2", "text": "Seen again today."}
+MOVE: dict[str, Any] = {"key": "SHOP-1", "status": "In Review"}
 CHANGES = [("jira.create", NEW), ("jira.comment", COMMENT), ("jira.transition", MOVE)]
 of_each_change = pytest.mark.parametrize(("name", "given"), CHANGES, ids=[name for name, _ in CHANGES])
 
