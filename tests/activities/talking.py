@@ -184,16 +184,25 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
     ):
         root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
 
+        def mind_of(key: str, budget: Budget | None, registry: Registry, *, with_model: bool) -> Mind:
+            if with_model:
+                made.append(OpenAIModel(OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")))
+            return Mind(made[-1] if with_model else None, registry, Ports(), budget or Budget())
+
         def make(
-            *, with_model: bool = True, budget: Budget | None = None, key: str = KEY, registry: Registry = REGISTRY
+            *,
+            with_model: bool = True,
+            budget: Budget | None = None,
+            key: str = KEY,
+            registry: Registry = REGISTRY,
+            mind: Mind | None = None,
+            guards: Guards | None = None,
         ) -> Talking:
-            config = OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")
-            made.append(OpenAIModel(config))
+            mind = mind or mind_of(key, budget, registry, with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             posts = Posts(client, PostLedger(database, Claim))
-            mind = Mind(made[-1] if with_model else None, registry, Ports(), budget or Budget())
             alerts = Alerts(posts, ESCALATIONS)
-            guards = Guards(
+            guards = guards or Guards(
                 PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)
             )
             thinking = Thinking(database, mind, Names(client), alerts)

@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from threadline.domain.operations import Change, Operation
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.execution import Guards, pipeline
-from threadline.tools.ledger import Entry
+from threadline.tools.ledger import Entry, Intent
 from threadline.tools.policies import CallKey
 from threadline.tools.registry import Cache, Registry, tool
 from threadline.tools.rendering import fitted
@@ -87,12 +88,27 @@ async def test_any_result_comes_back_equal(database: Database, result: ToolResul
 @pytest.mark.promise("tool:change:once")
 async def test_a_change_is_intended_once_and_unknown_until_its_result_is_recorded(log: PostgresExecutionLog) -> None:
     assert await log.recorded(entry()) is None
-    assert await log.intend(entry())
-    assert not await log.intend(entry())
+    first = await log.intend(entry())
+    assert first.new
+    assert await log.intend(entry()) == replace(first, new=False)
     assert await log.recorded(entry()) is None
     await log.record(entry(ToolResult(data=1)))
     await log.record(entry(ToolResult(data=2)))
     assert await log.recorded(entry()) == ToolResult(data=1), "the first word stands"
+
+
+async def test_an_intent_is_withdrawn_alone_and_not_with_a_result(log: PostgresExecutionLog) -> None:
+    clock = Clock()
+    first = await log.intend(entry(clock=clock))
+    clock.advance(1)
+    await log.withdraw(entry(clock=clock), replace(first, at=clock().timestamp()))
+    assert await log.intend(entry(clock=clock)) == replace(first, new=False), "that was another try's"
+    await log.withdraw(entry(clock=clock), first)
+    second = await log.intend(entry(clock=clock))
+    assert (second.new, second.at) == (True, clock().timestamp())
+    await log.record(entry(ToolResult(data=1)))
+    await log.withdraw(entry(clock=clock), second)
+    assert await log.recorded(entry()) == ToolResult(data=1)
 
 
 async def test_a_key_that_stands_for_another_call_is_refused_for_good(log: PostgresExecutionLog) -> None:
@@ -105,7 +121,7 @@ async def test_a_key_that_stands_for_another_call_is_refused_for_good(log: Postg
 
 @pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000, "c:1:2"])
 async def test_a_call_id_may_be_whatever_a_model_wrote(log: PostgresExecutionLog, call_id: str) -> None:
-    assert await log.intend(entry(call_id=call_id))
+    assert (await log.intend(entry(call_id=call_id))).new
     await log.record(entry(ToolResult(data=1), call_id=call_id))
     assert await log.recorded(entry(call_id=call_id)) == ToolResult(data=1)
     assert await log.recorded(entry(call_id=f"{call_id}.")) is None
@@ -184,6 +200,7 @@ async def test_a_database_that_is_away_is_a_passing_trouble() -> None:
     for asked in (
         log.recorded(entry()),
         log.intend(entry()),
+        log.withdraw(entry(), Intent(0.0, new=False)),
         log.record(entry(ToolResult())),
         cache.get(key, 0.0),
         cache.put(key, ToolResult(), 1.0),

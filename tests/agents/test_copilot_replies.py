@@ -10,6 +10,8 @@ from tests.agents.dialogues import REGISTRY
 from threadline.agents.copilot import replies
 from threadline.domain.answers import is_blank
 from threadline.domain.dialogue import ModelReply, Role, ToolCall
+from threadline.tools.builtin import estimates
+from threadline.tools.registry import Registry
 
 
 def test_a_reply_is_kept_whole_with_the_tools_own_names() -> None:
@@ -22,6 +24,14 @@ def test_a_reply_is_kept_whole_with_the_tools_own_names() -> None:
         ("made_up", False),
     ]
     assert kept.calls[0].arguments == '{"words": "a"}'
+
+
+def test_a_call_that_may_bind_the_thread_travels_as_one() -> None:
+    registry = Registry(estimates.TOOLS)
+    wire = [ToolCall(each.name, each.wire_name) for each in registry.all() if not each.mutating]
+    told = replies.told(replies.message(ModelReply("", tuple(wire)), registry))
+    assert {each.name for each in told.calls if not each.binds} == {"estimates.listProjects"}
+    assert all(each.read_only for each in told.calls)
 
 
 @pytest.mark.promise("talk:run:small")

@@ -76,6 +76,18 @@ async def test_of_many_changes_at_once_no_more_than_the_rate_are_made(database: 
     assert len(await items(database)) == 3
 
 
+@pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "".join(map(chr, range(33, 40_033)))])
+async def test_a_call_id_may_be_whatever_a_model_wrote(database: Database, call_id: str) -> None:
+    made = change(call_id, rate=Rate(1, 60))
+    first = await create(database, made, DESIGN)
+    assert await create(database, made, DESIGN) == first, "the change was made once"
+    with pytest.raises(RateExceeded):
+        await create(database, change(f"{call_id}.", rate=Rate(1, 60)), DESIGN)
+    async with database.begin() as work:
+        assert await work.operations.effect(made.operation)
+        assert await work.operations.effect(change(f"{call_id}.").operation) is None
+
+
 @pytest.mark.promise("tool:change:once")
 async def test_the_effect_of_a_call_is_found_by_its_key_until_it_is_forgotten(database: Database) -> None:
     await create(database, change("c1"), DESIGN)

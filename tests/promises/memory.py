@@ -21,7 +21,7 @@ MEMORY = Area(
             "memory:context:in-order",
             "The model is sent the end of the thread in order and without a gap, the newest message of a person always "
             "with it, and no result without its call.",
-            "`domain/window.py`, `agents/copilot/context.py`.",
+            "`domain/pairing.py`, `agents/copilot/context.py`.",
         ),
         Promise(
             "memory:context:bounded",

@@ -71,16 +71,19 @@ TOOL = Area(
         ),
         Promise(
             "tool:calls:in-order",
-            "The calls of a reply run beside each other when all of them only read, else in order; at most twenty of "
-            "them, and one that fails keeps no other from running.",
-            "`tools/execution.py`, `_act` in `workflows/conversation_turn.py`.",
+            "The calls of a reply run beside each other when all of them only read and none decides what the thread is "
+            "about, else in order; at most twenty of them, and one that fails keeps no other from running.",
+            "`_act` in `workflows/conversation_turn.py`, `agents/copilot/replies.py`.",
         ),
         Promise(
             "tool:side-effect:once",
             "What follows from a tool's success runs once and is noted for the model, its failure too, which fails "
             "nothing.",
             "`with_side_effects` in `tools/execution.py`.",
-            ("A worker that is lost between the two: it may not have run.",),
+            (
+                "A worker that is lost before the result is on record: it may run again, or, where the change cannot "
+                "be looked up, not at all.",
+            ),
         ),
         Promise(
             "tool:error:in-words",

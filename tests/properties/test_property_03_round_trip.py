@@ -17,7 +17,7 @@ _examples = itertools.count(1)
 any_text = st.text(st.one_of(st.characters(), st.sampled_from("\x00\ud83d\ude00\udfff\ufdd0\\u🙂")), max_size=60)
 """Every character that Python has: NUL, both halves of surrogate pairs apart and together, noncharacters."""
 any_json = st.recursive(any_text, lambda inner: st.dictionaries(any_text, inner, max_size=3), max_leaves=10).map(repr)
-calls = st.builds(ToolCall, any_text, any_text, st.one_of(any_text, any_json), st.booleans())
+calls = st.builds(ToolCall, any_text, any_text, st.one_of(any_text, any_json), st.booleans(), st.booleans())
 any_message = st.builds(
     Message, st.sampled_from(Role), any_text, st.lists(calls, max_size=4).map(tuple), any_text, any_text, any_text
 )

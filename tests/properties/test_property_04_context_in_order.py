@@ -1,50 +1,65 @@
 """Property 4: whenever a thread has a history, what is sent to the model holds its earlier messages in their order."""
 
-from dataclasses import dataclass
 from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadline.domain.dialogue import Message, Role, ToolCall
-from threadline.domain.window import ROOM, TURNS, window
+from tests.agents.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result
+from threadline.agents.copilot import context
+from threadline.agents.copilot.context import Budget, Past
+from threadline.domain.dialogue import Message, Role, ToolChoice
+from threadline.tools import access
+from threadline.tools.context import Ports
 
-
-@dataclass(frozen=True)
-class Dialogue:
-    """A thread as it was, and how many dialogue turns that is."""
-
-    messages: list[Message]
-    turns: int
+ALLOWED = access.allowed(REGISTRY, Ports(), read_only=False)
+FITS = Budget().messages - 2
+"""Earlier messages that fit beside the newest one and the note of what holds in the turn."""
 
 
 @st.composite
-def dialogues(draw: st.DrawFn, most: int) -> Dialogue:
-    """People and the bot in any order, tools with their results, and at the end a person's message."""
-    ids, messages = count(), [] if most < 2 else [Message(Role.USER, "first")]
-    shapes = draw(st.lists(st.sampled_from(["user", "assistant", "tools"]), max_size=most - 2))
-    for number, shape in enumerate(shapes):
+def histories(draw: st.DrawFn, most: int) -> list[Message]:
+    """At most so many messages: people and the bot in any order, tools with their results."""
+    ids, messages = count(), [person("first")]
+    for number, shape in enumerate(draw(st.lists(st.sampled_from(["user", "assistant", "tools"]), max_size=most))):
         if shape == "tools":
-            calls = tuple(ToolCall(str(next(ids)), "a") for _ in range(draw(st.integers(1, 3))))
-            messages.append(Message(Role.ASSISTANT, f"text {number}", calls))
-            messages += [Message(Role.TOOL, f"result of {call.id}", call_id=call.id) for call in calls]
+            calls = [call(str(next(ids))) for _ in range(draw(st.integers(1, 3)))]
+            group = [bot(f"text {number}", *calls), *(result(each.id, number) for each in calls)]
         else:
-            messages.append(Message(Role(shape), f"text {number}"))
-    return Dialogue([*messages, Message(Role.USER, "newest")], len(shapes) + 2)
+            group = [Message(Role(shape), f"text {number}")]
+        if len(messages) + len(group) > most:
+            break
+        messages += group
+    return messages
+
+
+def sent(earlier: list[Message]) -> list[tuple[Role, str, list[str]]]:
+    """What the first call of a turn sends of it, and the newest message; without notes."""
+    past, fresh = Past("", placed(earlier)), [person("newest")]
+    cut = context.cut(past, fresh, Budget())
+    kept = Past("They spoke." if cut.older else "", cut.kept)
+    current = [brief(7, since=cut.since).message(), *fresh]
+    prompt = context.prompt_of(THREAD, kept, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
+    return told([each for each in prompt.messages if each.role is not Role.SYSTEM])
+
+
+def told(messages: list[Message]) -> list[tuple[Role, str, list[str]]]:
+    return [(each.role, each.content, [one.id for one in each.calls] or [each.call_id]) for each in messages]
 
 
 @pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=200, deadline=None)
-@given(dialogues(most=TURNS - ROOM))
-def test_property_4_all_earlier_messages_are_sent_in_chronological_order(dialogue: Dialogue) -> None:
-    assert window(dialogue.messages) == dialogue.messages
+@given(histories(most=FITS))
+def test_property_4_all_earlier_messages_are_sent_in_chronological_order(earlier: list[Message]) -> None:
+    assert sent(earlier) == told([*earlier, person("newest")])
 
 
 @pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=200, deadline=None)
-@given(dialogues(most=4 * TURNS))
-def test_property_4_of_a_long_history_the_latest_are_sent_without_a_gap(dialogue: Dialogue) -> None:
-    sent = window(dialogue.messages)
-    assert sent == dialogue.messages[-len(sent) :]
-    assert sum(message.role is not Role.TOOL for message in sent) == min(dialogue.turns, TURNS - ROOM)
+@given(histories(most=4 * FITS))
+def test_property_4_of_a_long_history_the_latest_are_sent_without_a_gap(earlier: list[Message]) -> None:
+    shown, whole = sent(earlier), told([*earlier, person("newest")])
+    assert shown == whole[-len(shown) :]
+    assert shown[0][0] is not Role.TOOL
+    assert len(shown) <= Budget().messages

@@ -1,32 +1,46 @@
 """Properties 6 and 8 in what a person reads: the answer as it is posted, whatever raised what on the way to it."""
 
-import asyncio
+import itertools
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai import APIConnectionError, APIError, APIStatusError
 from structlog.testing import capture_logs
 
+from tests.activities.talking import REGISTRY, Make, Talking, make_talk
 from tests.properties.insides import ERRORS, error_of, is_for_people
+from tests.properties.turning import Model, answer
 from tests.slack.limits import check, legible
-from tests.tools.doubles import MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
-from threadline.agents.models.failures import AnswerBroken, told, translate
+from tests.tools.doubles import OutOfOrder
+from threadline.activities.thinking import Mind
+from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.agents.models.failures import AnswerBroken, translate
+from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox.identity import GENERAL, REPORTER, TEAM
 from threadline.domain import answers
-from threadline.domain.dialogue import Execution, ExecutionStatus, ToolCall
-from threadline.domain.errors import Permanent
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, ToolCall
+from threadline.domain.estimates import BINDING
+from threadline.domain.limits import Rate
 from threadline.slack.answers import answer_of
-from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.execution import Guards, execute, pipeline
+from threadline.tools.execution import Guards
+from threadline.tools.ledger import Entry
 from threadline.tools.registry import Cache, Registry, tool
 from threadline.tools.results import Code, ToolError, failure
-from threadline.tools.telling import execution
 from threadline.tools.words import account
+
+__all__ = ["make_talk"]
+
+_examples = itertools.count(1)
+"""Examples share a database, so each has a thread of its own."""
+of_many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 CONDITIONS = (
     "raises",
@@ -40,11 +54,42 @@ CONDITIONS = (
     "interrupted",
     "ports out of order",
 )
+ENDS = ("the model is silent", "the model fails", "somebody stops it")
 ADVICE = ("try", "shorten", "check", "ask", "wait", "say", "call", "change", "use", "offer", "choose")
 
 
-def executions(raised: tuple[Any, ...], condition: str, mutating: bool) -> list[Execution]:
-    """What becomes of a call that goes wrong in this way, told as the turn's account has it."""
+class LosesOne(PostgresExecutionLog):
+    """A worker dies between the first call and its record."""
+
+    def __init__(self, database: Database, words: str) -> None:
+        super().__init__(database)
+        self._words = words
+
+    async def record(self, entry: Entry) -> None:
+        words, self._words = self._words, ""
+        if words:
+            raise RuntimeError(words)
+        await super().record(entry)
+
+
+async def talking(make_talk: Make, mind: Mind, guards: Guards | None = None) -> Talking:
+    """A thread of its own in which somebody has asked for something, minutes after whoever asked before."""
+    talk, number = make_talk(mind=mind, guards=guards), next(_examples)
+    talk.thread = Thread(TEAM, GENERAL, f"1{number:09}.000100")
+    talk.at += number * 60
+    await talk.said("Please use any thing that you have, and tell me how it went.")
+    return talk
+
+
+async def with_failing_tool(
+    database: Database,
+    make_talk: Make,
+    raised: tuple[Any, ...],
+    condition: str,
+    mutating: bool,
+    after: Sequence[ModelReply | Exception],
+) -> Talking:
+    """The model asks for a call that goes wrong in this way, and then replies as it is told."""
     error, inside = error_of(*raised), raised[2]
 
     async def any_thing(context: ToolContext, *, n: int = 0) -> object:
@@ -53,26 +98,23 @@ def executions(raised: tuple[Any, ...], condition: str, mutating: bool) -> list[
         raise error
 
     made = tool("any.thing", "Fails.", mutating=mutating, cache=None if mutating else Cache(60))(any_thing)
-    registry = Registry([made])
     text = {"not json": inside, "invalid": json.dumps({"n": inside, inside: 1})}.get(condition, "{}")
-    calls = [ToolCall("1", inside if condition == "unknown" else "any.thing", text)]
-    calls *= 2 if condition == "repeated" else 1
-    broken = OutOfOrder()
-    log = MemoryLog() if condition == "interrupted" else None
-    guards = Guards(log, MemoryLimit(0 if condition == "throttled" else 9), MemoryCache())
+    call = ToolCall("1", inside if condition == "unknown" else "any_thing", text)
+    replies = [ModelReply(calls=(call, call) if condition == "repeated" else (call,)), *after]
+    log = LosesOne(database, inside) if condition == "interrupted" else PostgresExecutionLog(database)
+    limit = PostgresMutationLimit(database, Rate(1, 3600.0))
+    guards = Guards(log, limit, PostgresResultCache(database))
     if condition == "ports out of order":
-        guards = Guards(limit=broken, cache=broken)
-    run = pipeline(registry, allowed(registry, Ports(), read_only=condition == "blocked"), guards)
-
-    async def play() -> list[Execution]:
-        if log:  # as a crash between the call and its record leaves it
-            log.lost = RuntimeError(inside)
-            await asyncio.gather(execute(calls, context(), run, registry), return_exceptions=True)
-        results = await execute(calls, context(), run, registry)
-        return [execution(call, result, registry) for call, result in zip(calls, results, strict=True)]
-
-    with capture_logs():
-        return asyncio.run(play())
+        guards = Guards(log, OutOfOrder(), OutOfOrder())
+    talk = await talking(make_talk, Mind(Model(*replies), Registry([made]), Ports()), guards)
+    if condition == "throttled":
+        assert await limit.admit(TEAM, f"thread:{talk.thread.key}", "an earlier change", time.time())
+    if condition == "blocked":
+        async with database.begin() as work:
+            project = await work.estimates.open_project(TEAM, "Locked", "EUR")
+            await work.estimates.set_locked(TEAM, project.project_id, locked=True)
+            await work.bindings.bind(talk.thread, BINDING, project.project_id, REPORTER)
+    return talk
 
 
 def holds_nothing_of(inside: str, text: str) -> None:
@@ -93,22 +135,29 @@ def advises(text: str) -> bool:
 
 
 @pytest.mark.promise("talk:answer:no-insides")
-@settings(max_examples=300, deadline=None)
-@given(ERRORS, st.sampled_from(CONDITIONS), st.booleans())
-def test_property_6_the_answer_tells_of_a_failed_tool_without_its_insides(
-    raised: tuple[Any, ...], condition: str, mutating: bool
+@of_many
+@given(ERRORS, st.sampled_from(CONDITIONS), st.booleans(), st.sampled_from(ENDS))
+async def test_property_6_the_answer_tells_of_a_failed_tool_without_its_insides(
+    database: Database, make_talk: Make, raised: tuple[Any, ...], condition: str, mutating: bool, end: str
 ) -> None:
     """Property 6: of any tool that fails in any way, the person reads that it failed, and nothing internal."""
-    done = executions(raised, condition, mutating)
-    failed = condition in ("raises", "returns", "unknown", "not json", "invalid")
-    for text in (answers.summary(done), answers.stopped(done), answers.failed("", done)):
-        holds_nothing_of(raised[2], text)
-        assert not failed or "did not work" in text or "do not know whether" in text
-        assert condition == "returns" or is_for_people(raised) or raised[1] not in text
-    assert advises(answers.summary(done))
+    after = [error_of(*raised)] if end == "the model fails" else []
+    with capture_logs():
+        talk = await with_failing_tool(database, make_talk, raised, condition, mutating, after)
+        text = await answer(talk, stop=end == "somebody stops it")
+    holds_nothing_of(raised[2], text)
+    if condition in ("raises", "returns", "unknown", "not json", "invalid", "interrupted"):
+        assert "did not work" in text or "do not know whether" in text
+    if condition == "blocked" and mutating:
+        assert "was not allowed" in text
+    assert condition == "returns" or is_for_people(raised) or raised[1] not in text
+    assert end != "the model is silent" or advises(text)
+    for result in [each.content for key, each in await talk.transcript() if key.startswith("t:")]:
+        told = json.loads(result)["error"]
+        assert raised[2] not in f"{told['message']} {told['suggestion']}"
 
 
-def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[BaseException]:
+def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[Exception]:
     """What the client of a model's API may raise, and what becomes of it."""
     error, inside = error_of(*raised), raised[2]
     request = httpx2.Request("POST", "https://api.example/v1/responses")
@@ -125,18 +174,20 @@ def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[BaseEx
 
 
 @pytest.mark.promise("talk:answer:no-insides")
-@settings(max_examples=200, deadline=None)
-@given(ERRORS, st.integers(400, 599))
-def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is_friendly(
-    raised: tuple[Any, ...], status: int
+@of_many
+@given(ERRORS, st.integers(400, 599), st.integers(0, 10))
+async def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is_friendly(
+    make_talk: Make, raised: tuple[Any, ...], status: int, which: int
 ) -> None:
     """Property 8: the end of a turn without a model has words, nothing raw, and says what to try."""
-    error, *others = failures_of_a_model(raised, status)
-    for failed in (error, *others):
-        text = answers.failed(told(failed), [])
-        holds_nothing_of(raised[2], text)
-        assert raised[1] not in text or (failed is error and is_for_people(raised))
-        assert advises(text) or (failed is error and isinstance(error, Permanent))
+    failures = failures_of_a_model(raised, status)
+    failed = failures[which]
+    with capture_logs():
+        talk = await talking(make_talk, Mind(Model(failed), REGISTRY, Ports()))
+        text = await answer(talk)
+    holds_nothing_of(raised[2], text)
+    assert raised[1] not in text or (failed is failures[0] and is_for_people(raised))
+    assert advises(text)
 
 
 @pytest.mark.promise("talk:answer:no-insides")

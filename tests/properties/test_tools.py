@@ -16,7 +16,7 @@ from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, cont
 from threadline.domain.dialogue import ToolCall
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.execution import Guards, execute, pipeline
+from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Cache, Registry, Tool, tool
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, Status, ToolError, ToolResult, failure
@@ -27,7 +27,7 @@ def _run(calls: list[ToolCall], tools: list[Tool], guards: Guards | None = None,
     run = pipeline(registry, allowed(registry, Ports(), read_only=where.pop("read_only", False)), guards or Guards())
 
     async def all_of_them() -> list[ToolResult]:
-        return await execute(calls, context(**where), run, registry)
+        return [await run(each, context(**where, call_id=each.id)) for each in calls]
 
     with capture_logs():
         return asyncio.run(all_of_them())
@@ -91,7 +91,8 @@ def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: 
     if condition == "error":
         result = ToolResult(status=Status.ERROR, error=ToolError(code, str(error), repr(error)))
     elif condition == "repeated":
-        result = _run(calls * 2, [thing], guards)[1]
+        another = ToolCall(calls[0].id, "any.thing", json.dumps({"n": 1}))
+        result = _run([*calls, another], [thing], Guards(MemoryLog()))[1]
     else:
         (result,) = _run(calls, [thing], guards, read_only=condition == "blocked")
     if condition == "side effect":

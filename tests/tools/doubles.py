@@ -5,7 +5,7 @@ from typing import Any
 
 from threadline.domain.errors import Permanent
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Entry, ExecutionLog
+from threadline.tools.ledger import Entry, ExecutionLog, Intent
 from threadline.tools.policies import CallKey, MutationLimit, ResultCache
 from threadline.tools.results import ToolResult
 
@@ -43,7 +43,7 @@ class MemoryLog(ExecutionLog):
     """Keeps what is recorded; `lost` makes the next result get lost, as in a crash before it was written."""
 
     def __init__(self) -> None:
-        self.intents: dict[str, Entry] = {}
+        self.intents: dict[str, float] = {}
         self.entries: list[Entry] = []
         self.lost: Exception | None = None
 
@@ -53,8 +53,14 @@ class MemoryLog(ExecutionLog):
             raise Permanent("The key stands for another call.")
         return same[0].result if same else None
 
-    async def intend(self, entry: Entry) -> bool:
-        return self.intents.setdefault(entry.context.operation_key, entry) is entry
+    async def intend(self, entry: Entry) -> Intent:
+        key, now = entry.context.operation_key, entry.context.clock().timestamp()
+        new = key not in self.intents
+        return Intent(self.intents.setdefault(key, now), new)
+
+    async def withdraw(self, entry: Entry, intent: Intent) -> None:
+        if self.intents.get(entry.context.operation_key) == intent.at:
+            del self.intents[entry.context.operation_key]
 
     async def record(self, entry: Entry) -> None:
         if self.lost:

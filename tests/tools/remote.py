@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tests.tools.doubles import MemoryCache, MemoryLimit, MemoryLog, context
+from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
 from threadline.bootstrap.toolsets import REMOTE
 from threadline.devstack.services_sandbox import Services, github_api, jira_api
 from threadline.devstack.services_sandbox.github_records import SLUG
@@ -32,13 +32,13 @@ class Office:
 
     def __init__(self, services: Services, jira: Jira, actions: Actions) -> None:
         self.services, self.jira, self.actions = services, jira, actions
-        self.log = MemoryLog()
+        self.log, self.clock = MemoryLog(), Clock()
         self.ports = Ports().having(JIRA, jira).having(CI, actions)
         everything = allowed(REGISTRY, self.ports, read_only=False)
         self._run = pipeline(REGISTRY, everything, Guards(self.log, MemoryLimit(10_000), MemoryCache()))
 
     async def call(self, name: str, *, call_id: str = "c1", retries_left: int = 0, **given: Any) -> ToolResult:
-        where = context(ports=self.ports, retries_left=retries_left, call_id=call_id, actor="Rina")
+        where = context(ports=self.ports, retries_left=retries_left, call_id=call_id, actor="Rina", clock=self.clock)
         return await self._run(ToolCall(call_id, name, json.dumps(given)), where)
 
     async def persist(self, name: str, **given: Any) -> ToolResult:
@@ -46,9 +46,10 @@ class Office:
         for left in reversed(range(ATTEMPTS)):
             try:
                 return await self.call(name, retries_left=left, **given)
-            except Transient:
+            except Transient as fault:
                 if not left:
                     raise
+                self.clock.advance(fault.retry_after or 1)
         raise AssertionError
 
 

@@ -29,7 +29,7 @@ def test_a_context_cannot_be_changed() -> None:
 def test_the_key_of_an_operation_differs_for_each_call_and_stays_for_a_retry() -> None:
     one = context(turn=1, step=2)
     others = [
-        one.of_call("call_2"),
+        context(turn=1, step=2, call_id="call_2"),
         context(turn=2, step=2),
         context(turn=1, step=3),
         context(turn=1, step=2, thread_ts="1760000000.000200"),

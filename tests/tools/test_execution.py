@@ -1,4 +1,4 @@
-"""How calls are executed: what tools raise, what follows from a success, and several calls of one reply."""
+"""How a call is executed: what tools raise, and what follows from a success."""
 
 import asyncio
 import json
@@ -14,27 +14,20 @@ from threadline.domain.errors import Permanent, Transient
 from threadline.tools.access import allowed
 from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import MOST_CALLS, Guards, execute, pipeline
+from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Cache, Registry, Success, tool
 from threadline.tools.results import Code, Structured, ToolResult, failure
 
 
 class Stage:
-    """Who plays: `meeting` is passed only when two calls are there at the same time."""
+    """Who plays."""
 
     def __init__(self) -> None:
         self.played: list[str] = []
-        self.meeting = asyncio.Barrier(2)
         self.error: BaseException | None = None
 
 
 STAGE = Port[Stage]("Stage", "")
-
-
-@tool("stage.meet", "Wait for another.", timeout=5)
-async def meet(context: ToolContext, *, name: str) -> str:
-    await context.ports[STAGE].meeting.wait()
-    return name
 
 
 @tool("stage.look", "Look.")
@@ -85,7 +78,7 @@ async def read(context: ToolContext) -> str:
     return "read"
 
 
-REGISTRY = Registry([meet, look, fail, refuse, play, read])
+REGISTRY = Registry([look, fail, refuse, play, read])
 
 
 class Theatre:
@@ -95,84 +88,32 @@ class Theatre:
         everything = allowed(REGISTRY, self.ports, read_only=False)
         self.run: Run = pipeline(REGISTRY, everything, Guards(self.log, cache=MemoryCache()))
 
-    async def execute(self, *calls: ToolCall, **where: Any) -> list[ToolResult]:
-        return await execute(calls, context(ports=self.ports, **where), self.run, REGISTRY)
-
-
-def call(call_id: str, tool_name: str, /, **given: Any) -> ToolCall:
-    return ToolCall(call_id, tool_name, json.dumps(given))
-
-
-@pytest.mark.promise("tool:calls:in-order")
-async def test_calls_that_only_read_run_at_the_same_time() -> None:
-    results = await Theatre().execute(call("1", "stage.meet", name="a"), call("2", "stage_meet", name="b"))
-    assert [each.data for each in results] == ["a", "b"]
-
-
-@pytest.mark.promise("tool:calls:in-order")
-async def test_calls_run_in_order_when_one_changes_something() -> None:
-    results = await Theatre().execute(
-        call("1", "stage.look"),
-        call("2", "stage.play", name="a"),
-        call("3", "stage.look"),
-        call("4", "stage_play", name="b"),
-        call("5", "stage.look"),
-    )
-    assert [results[n].data for n in (0, 2, 4)] == [
-        [],
-        ["a", "applause", "silence"],
-        ["a", "applause", "silence", "b", "applause", "silence"],
-    ]
-
-
-@pytest.mark.promise("tool:calls:in-order")
-async def test_an_error_does_not_keep_the_other_calls_from_running() -> None:
-    results = await Theatre().execute(
-        call("1", "stage.play", name="a", well=False), call("2", "no.such"), call("3", "stage.play", name="b")
-    )
-    assert [each.success for each in results] == [False, False, True]
-
-
-@pytest.mark.promise("tool:calls:in-order")
-async def test_the_same_id_runs_once_in_a_reply() -> None:
-    theatre = Theatre()
-    results = await theatre.execute(call("1", "stage.play", name="a"), call("1", "stage.play", name="b"))
-    assert [each.error and each.error.code for each in results] == [None, Code.REPEATED_CALL_ID]
-    assert theatre.stage.played[0] == "a"
-    assert "b" not in theatre.stage.played
-
-
-@pytest.mark.promise("tool:calls:in-order")
-async def test_too_many_calls_are_told_and_the_first_are_made() -> None:
-    results = await Theatre().execute(*(call(str(n), "stage.look") for n in range(MOST_CALLS + 5)))
-    assert [each.success for each in results] == [True] * MOST_CALLS + [False] * 5
-
-
-async def test_no_calls_have_no_results() -> None:
-    assert await Theatre().execute() == []
+    async def call(self, call_id: str, name: str, /, retries_left: int = 0, **given: Any) -> ToolResult:
+        where = context(ports=self.ports, call_id=call_id, retries_left=retries_left)
+        return await self.run(ToolCall(call_id, name, json.dumps(given)), where)
 
 
 @pytest.mark.promise("tool:side-effect:once")
 async def test_side_effects_run_once_after_a_success_and_their_faults_are_noted() -> None:
     theatre = Theatre()
-    (result,) = await theatre.execute(call("1", "stage.play", name="a"))
+    result = await theatre.call("1", "stage.play", name="a")
     assert result.success
     assert result.notes == (
         "[Side Effect] a was applauded",
         "[Side Effect Error] What should have followed was not done; the call itself was.",
         "[Side Effect Error] The audience has left.",
     )
-    assert await theatre.execute(call("1", "stage.play", name="a")) == [result]
+    assert await theatre.call("1", "stage.play", name="a") == result
     assert theatre.stage.played == ["a", "applause", "silence"]
 
 
 @pytest.mark.promise("tool:side-effect:once")
 async def test_no_side_effect_follows_from_a_failure_or_from_an_answer_that_is_given_again() -> None:
     theatre = Theatre()
-    await theatre.execute(call("1", "stage.play", name="a", well=False))
+    await theatre.call("1", "stage.play", name="a", well=False)
     assert theatre.stage.played == []
     for id_ in ("2", "3"):
-        await theatre.execute(call(id_, "stage.read"))
+        await theatre.call(id_, "stage.read")
     assert theatre.stage.played == ["silence"]
 
 
@@ -201,7 +142,7 @@ async def test_what_a_tool_raises_becomes_an_error_in_words(error: Exception, co
     theatre = Theatre()
     theatre.stage.error = error
     with capture_logs() as logs:
-        (result,) = await theatre.execute(call("1", "stage.fail"))
+        result = await theatre.call("1", "stage.fail")
     assert result.error
     assert result.error.code is code
     assert told in result.text
@@ -212,22 +153,23 @@ async def test_a_fault_that_may_pass_goes_up_while_the_caller_would_try_again() 
     theatre = Theatre()
     theatre.stage.error = Transient("Jira is away.", retry_after=30)
     with pytest.raises(Transient, match="Jira is away"):
-        await theatre.execute(call("1", "stage.fail"), call("2", "stage.look"), retries_left=1)
-    assert [each.tool for each in theatre.log.entries] == ["stage.look"], "what ended is on record, the other is not"
-    (failed, looked) = await theatre.execute(call("1", "stage.fail"), call("2", "stage.look"))
-    assert (failed.success, looked.success) == (False, True)
+        await theatre.call("1", "stage.fail", retries_left=1)
+    assert theatre.log.entries == [], "it has not ended"
+    failed = await theatre.call("1", "stage.fail")
+    assert failed.error
+    assert failed.error.code is Code.SERVICE_UNAVAILABLE
 
 
 async def test_a_cancelled_call_stays_cancelled() -> None:
     theatre = Theatre()
     theatre.stage.error = asyncio.CancelledError()
     with pytest.raises(asyncio.CancelledError):
-        await theatre.execute(call("1", "stage.fail"))
+        await theatre.call("1", "stage.fail")
     assert theatre.log.entries == []
 
 
 async def test_an_error_of_the_tools_own_stays_as_it_is() -> None:
-    (result,) = await Theatre().execute(call("1", "stage.refuse"))
+    result = await Theatre().call("1", "stage.refuse")
     assert result.text == "The stage is closed. Come back tomorrow."
 
 

@@ -117,13 +117,52 @@ async def test_a_change_whose_record_was_lost_is_found_and_not_made_twice(
 
 @pytest.mark.promise("record:jira:once")
 @of_each_change
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_change_that_was_not_made_is_made_by_the_next_try(
+async def test_a_change_that_was_surely_not_made_is_made_by_the_next_try(
+    office: Office, name: str, given: dict[str, Any]
+) -> None:
+    office.services.order("jira", Kind.REFUSE, method="POST", status=429, retry_after=7)
+    began = office.clock()
+    assert (await office.persist(name, **given)).status is Status.OK
+    assert times_done(office, name) == 1
+    assert (office.clock() - began).total_seconds() == 7, "nobody waits for an effect that cannot be"
+
+
+@pytest.mark.promise("record:jira:once")
+@pytest.mark.parametrize(("name", "given"), CHANGES[1:], ids=[name for name, _ in CHANGES[1:]])
+@pytest.mark.parametrize("status", [500, 503])
+async def test_a_change_that_was_not_made_is_made_by_a_later_try(
     office: Office, name: str, given: dict[str, Any], status: int
 ) -> None:
     office.services.order("jira", Kind.REFUSE, method="POST", status=status)
     assert (await office.persist(name, **given)).status is Status.OK
     assert times_done(office, name) == 1
+
+
+async def test_a_ticket_that_is_nowhere_to_be_found_is_not_created_once_more(office: Office) -> None:
+    """It may be there and the search behind: more hidden ones before it than are looked through."""
+    site = office.services.jira.site
+    site.lagging = True
+    for number in range(5, 15):
+        site.add("SHOP", type="Task", summary=f"Hidden {number}")
+    office.services.order("jira", Kind.LOSE, method="POST", status=504)
+    with pytest.raises(Transient):
+        await office.call("jira.create", retries_left=2, **NEW)
+    for number in range(5, 15):
+        del site.issues[f"SHOP-{number}"]
+    result = await office.persist("jira.create", **NEW)
+    assert result.error
+    assert result.error.code is Code.OUTCOME_UNKNOWN
+    assert times_done(office, "jira.create") == 1
+
+
+async def test_a_comment_that_is_not_there_yet_is_waited_for(office: Office) -> None:
+    office.services.order("jira", Kind.REFUSE, method="POST", status=504)
+    with pytest.raises(Transient):
+        await office.call("jira.comment", retries_left=2, **COMMENT)
+    office.clock.advance(5)
+    with pytest.raises(Transient) as early:
+        await office.call("jira.comment", retries_left=1, **COMMENT)
+    assert early.value.retry_after == 40
 
 
 @pytest.mark.promise("record:jira:once")

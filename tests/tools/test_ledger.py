@@ -1,19 +1,21 @@
 """What was done is on record and is not done again."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tests.tools.doubles import MemoryCache, MemoryLimit, MemoryLog, context
+from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.tools.access import allowed
 from threadline.tools.calls import LONGEST_WAIT, Run
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.execution import Guards, pipeline
-from threadline.tools.registry import Registry, tool
+from threadline.tools.ledger import Entry, Intent
+from threadline.tools.registry import Registry, Success, tool
 from threadline.tools.results import Code, ToolResult
 
 LOST = Transient("The record cannot be reached.")
@@ -28,6 +30,7 @@ class Accounts:
     fault: Exception | None = None
     too_late: bool = False
     unreachable: Exception | None = None
+    hangs: bool = False
 
     def post(self, key: str, amount: int) -> None:
         self.tried += 1
@@ -52,6 +55,8 @@ async def _find(context: ToolContext, given: object) -> ToolResult | None:
     accounts = context.ports[ACCOUNTS]
     if accounts.unreachable:
         raise accounts.unreachable
+    if accounts.hangs:
+        await asyncio.Event().wait()
     amount = accounts.posted.get(context.operation_key)
     return None if amount is None else ToolResult(data=amount, display_text="found")
 
@@ -62,24 +67,45 @@ async def post_once(context: ToolContext, *, amount: int) -> int:
     return amount
 
 
+async def _tell(success: Success) -> str:
+    return f"{success.arguments.amount} was told"
+
+
+@tool(
+    "accounts.postSlowly",
+    "Post an amount; the bank may take its time.",
+    mutating=True,
+    look_up=_find,
+    timeout=0.05,
+    settles=45,
+    side_effects=(_tell,),
+)
+async def post_slowly(context: ToolContext, *, amount: int) -> int:
+    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    return amount
+
+
 @tool("accounts.total", "The sum.")
 async def total(context: ToolContext) -> int:
     context.ports[ACCOUNTS].tried += 1
     return sum(context.ports[ACCOUNTS].posted.values())
 
 
-REGISTRY = Registry([post, post_once, total])
+REGISTRY = Registry([post, post_once, post_slowly, total])
 
 
 class Office:
     def __init__(self) -> None:
-        self.accounts, self.log, self.limit = Accounts(), MemoryLog(), MemoryLimit(100)
+        self.accounts, self.log, self.limit, self.clock = Accounts(), MemoryLog(), MemoryLimit(100), Clock()
         self.ports = Ports().having(ACCOUNTS, self.accounts)
+        self.open()
+
+    def open(self) -> None:
         everything = allowed(REGISTRY, self.ports, read_only=False)
         self.run: Run = pipeline(REGISTRY, everything, Guards(self.log, self.limit, MemoryCache()))
 
     async def call(self, name: str, retries_left: int = 0, call_id: str = "c1", **given: int) -> ToolResult:
-        where = context(ports=self.ports, retries_left=retries_left, call_id=call_id)
+        where = context(ports=self.ports, retries_left=retries_left, call_id=call_id, clock=self.clock)
         return await self.run(ToolCall(call_id, name, json.dumps(given)), where)
 
 
@@ -226,6 +252,107 @@ async def test_an_effect_that_can_be_looked_up_in_an_hour_stays_unknown() -> Non
     result = await office.call("accounts.postOnce", retries_left=2, amount=5)
     assert result.error
     assert result.error.code is Code.OUTCOME_UNKNOWN
+
+
+async def broken_off(office: Office) -> None:
+    """A slow posting whose line broke, and which the bank may make yet."""
+    office.accounts.fault = Transient("The line broke.")
+    with pytest.raises(Transient):
+        await office.call("accounts.postSlowly", retries_left=2, amount=5)
+
+
+async def test_a_change_that_is_not_there_yet_is_waited_for_before_it_is_made_again() -> None:
+    office = Office()
+    await broken_off(office)
+    office.clock.advance(5)
+    with pytest.raises(Transient) as early:
+        await office.call("accounts.postSlowly", retries_left=1, amount=5)
+    assert early.value.retry_after == 40
+    office.accounts.posted = dict.fromkeys(office.log.intents, 5)  # the first try comes through after all
+    assert (await office.call("accounts.postSlowly", amount=5)).display_text == "found"
+    assert office.accounts.tried == 1
+
+
+@pytest.mark.promise("tool:side-effect:once")
+async def test_what_follows_from_a_change_follows_also_when_it_was_found() -> None:
+    office = Office()
+    office.log.lost = LOST
+    with pytest.raises(Transient):
+        await office.call("accounts.postSlowly", amount=5)
+    found = await office.call("accounts.postSlowly", amount=5)
+    assert (found.display_text, found.notes) == ("found", ("[Side Effect] 5 was told",))
+    assert await office.call("accounts.postSlowly", amount=5) == found
+
+
+async def test_while_a_slow_service_is_away_its_time_is_waited_for_too() -> None:
+    office = Office()
+    await broken_off(office)
+    office.accounts.unreachable = Transient("The bank is closed.", retry_after=3)
+    with pytest.raises(Transient, match="closed") as away:
+        await office.call("accounts.postSlowly", retries_left=1, amount=5)
+    assert away.value.retry_after == 45
+
+
+async def test_each_try_that_makes_the_change_has_its_own_time_to_take_effect() -> None:
+    office = Office()
+    await broken_off(office)
+    office.clock.advance(45)
+    await broken_off(office)
+    office.clock.advance(5)
+    with pytest.raises(Transient) as early:
+        await office.call("accounts.postSlowly", retries_left=1, amount=5)
+    assert early.value.retry_after == 40
+    assert office.accounts.tried == 2
+
+
+async def test_a_last_try_that_comes_too_early_to_know_does_not_make_the_change() -> None:
+    office = Office()
+    await broken_off(office)
+    office.clock.advance(1)
+    result = await office.call("accounts.postSlowly", amount=5)
+    assert result.error
+    assert result.error.code is Code.OUTCOME_UNKNOWN
+    assert office.accounts.tried == 1
+
+
+async def test_a_change_that_the_other_side_surely_did_not_make_is_made_at_once() -> None:
+    office = Office()
+    office.accounts.fault = Undone("The bank limits the rate.", retry_after=7)
+    with pytest.raises(Undone):
+        await office.call("accounts.postSlowly", retries_left=1, amount=5)
+    assert (await office.call("accounts.postSlowly", amount=5)).data == 5
+    assert office.accounts.tried == 2
+
+
+async def test_a_change_that_another_try_is_about_to_make_is_left_to_it() -> None:
+    office = Office()
+    await broken_off(office)
+    office.clock.advance(45)
+
+    class Overtaken(MemoryLog):
+        """Another try is a moment faster."""
+
+        async def withdraw(self, entry: Entry, intent: Intent) -> None:
+            self.intents[entry.context.operation_key] = intent.at + 45
+
+    log = Overtaken()
+    log.intents = office.log.intents
+    office.log = log
+    office.open()
+    with pytest.raises(Transient, match="under way"):
+        await office.call("accounts.postSlowly", amount=5)
+    assert office.accounts.tried == 1
+
+
+async def test_a_look_that_never_ends_leaves_the_outcome_unknown() -> None:
+    office = Office()
+    await broken_off(office)
+    office.clock.advance(45)
+    office.accounts.hangs = True
+    result = await office.call("accounts.postSlowly", retries_left=1, amount=5)
+    assert result.error
+    assert result.error.code is Code.OUTCOME_UNKNOWN
+    assert office.accounts.tried == 1
 
 
 async def test_what_is_refused_before_it_runs_leaves_no_intent() -> None:

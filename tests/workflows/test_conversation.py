@@ -1,6 +1,7 @@
 """A conversation: what is said is answered once, in as few turns as can be, and the run ends in silence."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -13,6 +14,7 @@ from threadline.contracts.conversation import Refusal, ThinkRequest, WordKind
 from threadline.domain import addressing, answers, messages
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolChoice
+from threadline.domain.errors import Permanent
 from threadline.domain.messages import IncomingMessage
 
 
@@ -204,6 +206,22 @@ async def test_twenty_calls_of_one_reply_run_side_by_side_only_when_all_only_rea
             assert talk.desk.ran == [*wanted, "look:19"]
 
 
+@pytest.mark.promise("tool:calls:in-order")
+async def test_a_call_that_may_decide_what_the_thread_is_about_runs_in_its_order() -> None:
+    reads = calls("look:1", "use:2", "look:3", read_only=True).calls
+    wanted = (reads[0], replace(reads[1], binds=True), reads[2])
+    async with talking(ModelReply(calls=wanted), ModelReply("Looked.")) as talk:
+        await talk.say("use the web shop and look at it")
+        await talk.until_said(1)
+        assert talk.desk.ran == ["look:1", "use:2", "look:3"]
+        begun: set[int] = set()
+        for event in (await talk.handle.fetch_history()).events:
+            if event.activity_task_scheduled_event_attributes.activity_type.name == "act":
+                assert not begun, "the one before has ended"
+                begun.add(event.event_id)
+            begun.discard(event.activity_task_completed_event_attributes.scheduled_event_id)
+
+
 @pytest.mark.promise("tool:error:in-words")
 @pytest.mark.parametrize(("read_only", "status"), [(True, ExecutionStatus.ERROR), (False, ExecutionStatus.UNKNOWN)])
 async def test_a_call_that_broke_off_is_told_and_the_loop_goes_on(read_only: bool, status: ExecutionStatus) -> None:
@@ -218,6 +236,16 @@ async def test_a_call_that_broke_off_is_told_and_the_loop_goes_on(read_only: boo
         broken = Execution("ci.rerun", "ci.rerun", status, "It broke off before it could say how it ended.", read_only)
         assert answer == answers.summary([broken])
         assert len(talk.desk.ran) == 3, "three attempts"
+
+
+@pytest.mark.promise("tool:calls:in-order")
+async def test_a_call_that_went_wrong_does_not_keep_the_others_from_running() -> None:
+    script = calls("look:1", "create:2", "create:3"), ModelReply("Some of it.")
+    async with talking(*script) as talk:
+        talk.desk.tools = {"create": Permanent("It is locked.")}
+        await talk.say("create both")
+        assert await talk.until_said(1) == "Some of it."
+        assert talk.desk.ran == ["look:1", "create:2", "create:3"]
 
 
 @pytest.mark.promise("talk:run:goes-on")

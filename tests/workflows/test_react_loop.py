@@ -118,6 +118,7 @@ def test_a_call_whose_id_was_seen_is_not_run_again() -> None:
     assert script.ran == [[CREATE], [TOTAL]]
 
 
+@pytest.mark.promise("tool:calls:in-order")
 def test_an_id_that_one_reply_has_twice_is_run_once() -> None:
     script = Script([asks(CREATE, CREATE, TOTAL), ANSWER])
     script.play()

@@ -14,7 +14,7 @@ from threadline.db.tool_executions import Call
 from threadline.db.tool_executions import Status as Recorded
 from threadline.domain.limits import MUTATION_RATE, Rate
 from threadline.domain.operations import Operation
-from threadline.tools.ledger import Entry, ExecutionLog
+from threadline.tools.ledger import Entry, ExecutionLog, Intent
 from threadline.tools.policies import CallKey, MutationLimit, ResultCache
 from threadline.tools.results import Status, ToolResult
 
@@ -38,9 +38,15 @@ class PostgresExecutionLog(ExecutionLog):
             known = await work.tool_executions.of_call(_call(entry))
         return _RESULT.validate_python(known.result) if known and known.status else None
 
-    async def intend(self, entry: Entry) -> bool:
+    async def intend(self, entry: Entry) -> Intent:
+        now = _now(entry)
         async with self._database.begin() as work:
-            return await work.tool_executions.intend(_call(entry), _now(entry)) is None
+            known = await work.tool_executions.intend(_call(entry), now)
+        return Intent(known.created_at.timestamp(), new=False) if known else Intent(now, new=True)
+
+    async def withdraw(self, entry: Entry, intent: Intent) -> None:
+        async with self._database.begin() as work:
+            await work.tool_executions.withdraw(_call(entry), intent.at)
 
     async def record(self, entry: Entry) -> None:
         if entry.result is None:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.agent_pool import storable
+from threadline.db.keys import storable_key
 from threadline.db.limits import Limits
 from threadline.db.tool_tables import tool_operations
 from threadline.domain.limits import RateExceeded
@@ -25,7 +26,7 @@ class Operations:
     async def effect(self, operation: Operation) -> Effect | None:
         """What an operation did, for whoever was not told; None when it changed nothing."""
         row = tool_operations.c
-        query = select(row.kind, row.record, row.result).where(row.key == operation.key)
+        query = select(row.kind, row.record, row.result).where(row.key == storable_key(operation.key))
         found = (await self._connection.execute(query)).one_or_none()
         return Effect(*found) if found else None
 
@@ -47,7 +48,8 @@ class Operations:
         Raises:
             OperationReused: the key stands for another change.
         """
-        key, made, record = change.operation.key, datetime.fromtimestamp(change.now, UTC), storable(record)
+        key, record = storable_key(change.operation.key), storable(record)
+        made = datetime.fromtimestamp(change.now, UTC)
         new = insert(tool_operations).values(key=key, kind=kind, record=record, created_at=made)
         if (await self._connection.execute(new.on_conflict_do_nothing().returning(tool_operations.c.key))).first():
             answer = await act()
@@ -66,9 +68,9 @@ class Operations:
         Raises:
             RateExceeded: it was changed too often; the transaction is to end without changing it.
         """
-        rate, scope = change.rate, storable(f"{change.team}:{record}")
+        rate, scope, event = change.rate, storable_key(f"{change.team}:{record}"), storable_key(change.operation.key)
         limits = Limits(self._connection)
-        if rate and not await limits.allows_mutation(scope, change.operation.key, change.now, rate):
+        if rate and not await limits.allows_mutation(scope, event, change.now, rate):
             raise RateExceeded(
                 f"{record} may be changed {rate.count} times in {rate.seconds:g} seconds, and has been: "
                 "nothing was changed; try again in a while"

@@ -75,6 +75,12 @@ class ToolExecutions:
             return None
         return _record(await self._of(call))
 
+    async def withdraw(self, call: Call, at: float) -> None:
+        """Forget the intent of this moment: the call was surely not made. What has a result stays."""
+        row = agent_tool_executions.c
+        mine = (*_place(call.operation), row.status.is_(None), row.created_at == _moment(at))
+        await self._connection.execute(delete(agent_tool_executions).where(*mine))
+
     async def recorded(self, operation: Operation) -> ToolExecution | None:
         """The call as it is on record; None when there is nothing."""
         row = await self._row(operation)
@@ -132,9 +138,7 @@ class ToolExecutions:
         return (await self._connection.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
 
     async def _row(self, operation: Operation) -> Row[Any] | None:
-        row = agent_tool_executions.c
-        place = (row.turn == operation.turn, row.step == operation.step, row.call_id == operation.call_id)
-        query = select(agent_tool_executions).where(_in(operation.thread), *place)
+        query = select(agent_tool_executions).where(*_place(operation))
         return (await self._connection.execute(query)).one_or_none()
 
     async def _of(self, call: Call) -> Row[Any]:
@@ -150,6 +154,12 @@ def _same(row: Row[Any] | None, call: Call) -> Row[Any]:
 def _in(thread: Thread) -> ColumnElement[bool]:
     row = agent_tool_executions.c
     return and_(row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
+
+
+def _place(operation: Operation) -> tuple[ColumnElement[bool], ...]:
+    row = agent_tool_executions.c
+    call = (row.turn == operation.turn, row.step == operation.step, row.call_id == operation.call_id)
+    return _in(operation.thread), *call
 
 
 def _moment(seconds: float) -> datetime:

@@ -41,6 +41,9 @@ class ToolCall:
     read_only: bool = False
     """As the registry has it; what nobody knows may change something, so it runs alone and in order."""
 
+    binds: bool = False
+    """It may decide what the thread is about, and with that what the calls behind it mean: it runs in order, too."""
+
     def reference(self) -> "ToolCall":
         """The call as it travels through a workflow: its arguments stay in the transcript."""
         return replace(self, arguments="")

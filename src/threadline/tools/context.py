@@ -1,7 +1,7 @@
 """Where a tool runs: whose request, in which thread, at which step, and through which ports it reaches the world."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
@@ -93,9 +93,6 @@ class ToolContext:
     def change(self) -> Change:
         """What this call says of itself to a record that it changes; how often that may be is the record's to know."""
         return Change(self.operation, self.clock().timestamp())
-
-    def of_call(self, call_id: str) -> "ToolContext":
-        return replace(self, call_id=call_id)
 
 
 _REQUIRED = ("team", "channel", "thread_ts", "user_id", "request_id", "correlation_id")

@@ -1,7 +1,6 @@
-"""Calls are executed: one through all policies, and those of one reply beside or behind each other."""
+"""A call is executed: through all policies, and followed by what it brings about."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -39,10 +38,10 @@ def pipeline(registry: Registry, allowed: Allowed, guards: Guards) -> Run:
     A recorded call runs no policy again; what is blocked, invalid or throttled leaves no intent; what is kept, cached
     or shown has passed the redaction.
     """
-    run = with_side_effects(policies.timed(performing(registry), registry), registry)
+    run = policies.timed(performing(registry), registry)
     if guards.log:
         run = intended(run, registry, guards.log)
-    run = policies.redacted(run)
+    run = policies.redacted(with_side_effects(run, registry))
     if guards.cache:
         run = policies.cached(run, registry, guards.cache)
     if guards.limit:
@@ -83,7 +82,8 @@ def performing(registry: Registry) -> Run:
 
 
 def with_side_effects(run: Run, registry: Registry) -> Run:
-    """After a success each handler of the tool runs once. What it says is noted, and that it failed is noted too."""
+    """After a success, also one that was found, each handler of the tool runs. What it says is noted, and that it
+    failed is noted too."""
 
     async def followed(call: ToolCall, context: ToolContext) -> ToolResult:
         result = await run(call, context)
@@ -95,39 +95,6 @@ def with_side_effects(run: Run, registry: Registry) -> Run:
         return replace(result, notes=(*result.notes, *filter(None, notes)))
 
     return followed
-
-
-async def execute(calls: Sequence[ToolCall], context: ToolContext, run: Run, registry: Registry) -> list[ToolResult]:
-    """The calls of one reply, and their results in the same order.
-
-    All at once when none of them changes anything, else one after the other: a later one may build on an earlier one.
-    Of several with the same id only the first runs.
-
-    Raises:
-        Transient: from a call that may be tried again, once every other call that was begun had its end.
-    """
-    first = {call.id: index for index, call in reversed(list(enumerate(calls)))}
-
-    async def one(index: int, call: ToolCall) -> ToolResult:
-        if index >= MOST_CALLS:
-            return failure(Code.TOO_MANY_CALLS, f"Only the first {MOST_CALLS} calls of a reply are made.")
-        if first[call.id] != index:
-            return failure(Code.REPEATED_CALL_ID)
-        return await run(call, context.of_call(call.id))
-
-    if any(_changes_something(registry, call) for call in calls):
-        return [await one(index, call) for index, call in enumerate(calls)]
-    ended = await asyncio.gather(*(one(index, call) for index, call in enumerate(calls)), return_exceptions=True)
-    results = [each for each in ended if isinstance(each, ToolResult)]
-    for each in ended:
-        if isinstance(each, BaseException):
-            raise each
-    return results
-
-
-def _changes_something(registry: Registry, call: ToolCall) -> bool:
-    tool = registry.get(call.name)
-    return tool is not None and tool.mutating
 
 
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:

@@ -1,5 +1,6 @@
 """Every call is on record, and none is made twice: not by a retry, not after a crash."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol
@@ -7,7 +8,7 @@ from typing import Any, Protocol
 import structlog
 
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.tools import arguments
 from threadline.tools.calls import Run, is_soon
 from threadline.tools.context import ToolContext
@@ -42,6 +43,14 @@ class Entry:
         return self.result.status if self.result else None
 
 
+@dataclass(frozen=True)
+class Intent:
+    """That a change is about to be made, since `at` (seconds since 1970). `new`: it was not written down before."""
+
+    at: float
+    new: bool
+
+
 class ExecutionLog(Protocol):
     """The record of executions, by operation key.
 
@@ -53,8 +62,12 @@ class ExecutionLog(Protocol):
         """The result of this very call, when an earlier try came that far."""
         ...
 
-    async def intend(self, entry: Entry) -> bool:
-        """Write down that a change is about to be made; False when that was written before."""
+    async def intend(self, entry: Entry) -> Intent:
+        """Write down that a change is about to be made, or learn since when another try has been about to."""
+        ...
+
+    async def withdraw(self, entry: Entry, intent: Intent) -> None:
+        """The change was surely not made: strike this intent out, and none that another try wrote after it."""
         ...
 
     async def record(self, entry: Entry) -> None:
@@ -81,34 +94,72 @@ def audited(run: Run, registry: Registry, log: ExecutionLog) -> Run:
 
 
 def intended(run: Run, registry: Registry, log: ExecutionLog) -> Run:
-    """A change is written down before it is made. A try that finds an intent without a result does not call again:
-    the effect is looked up where the tool knows how, else the outcome is unknown."""
+    """A change is written down before it is made.
+
+    A try that finds an intent without a result looks the effect up where the tool knows how, else the outcome is
+    unknown. It makes the change only when it certainly is not there, and then the intent is its own.
+    """
 
     async def once(call: ToolCall, context: ToolContext) -> ToolResult:
         tool = registry.get(call.name)
         if tool is None or not tool.mutating:
             return await run(call, context)
-        if await log.intend(_entry(registry, call, context)):
+        entry = _entry(registry, call, context)
+        intent = await log.intend(entry)
+        if not intent.new:
+            if found := await _looked_up(tool, call, context, intent):
+                return found
+            await log.withdraw(entry, intent)
+            intent = await log.intend(entry)
+            if not intent.new:
+                raise Transient("Another try of this call is under way.")
+        try:
             return await run(call, context)
-        found = await _looked_up(tool, call, context)
-        return await run(call, context) if found is None else found
+        except Undone:
+            await log.withdraw(entry, intent)
+            raise
 
     return once
 
 
-async def _looked_up(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult | None:
-    if tool.look_up is None:
-        return failure(Code.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")
-    given = arguments.read(tool.parameters, tool.schema, call.arguments)
+async def _looked_up(tool: Tool, call: ToolCall, context: ToolContext, intent: Intent) -> ToolResult | None:
+    """The effect of an earlier try, or that nobody knows; None when it certainly is not there.
+
+    Raises:
+        Transient: it cannot be looked up for now, or is not there yet and may be on its way.
+    """
+    rest = max(0.0, min(tool.settles, intent.at + tool.settles - context.clock().timestamp()))
     try:
-        return await tool.look_up(context, given)
+        found = await _seen(tool, call, context)
     except Transient as fault:
         if is_soon(fault):
-            raise
+            raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
         return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
+    if not rest or (found and found.success):
+        return found
+    if context.retries_left > 0:
+        raise Transient("An earlier try may still take effect.", retry_after=rest)
+    return found or _interrupted()
+
+
+async def _seen(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult | None:
+    if tool.look_up is None:
+        return _interrupted()
+    given = arguments.read(tool.parameters, tool.schema, call.arguments)
+    try:
+        async with asyncio.timeout(tool.timeout):
+            return await tool.look_up(context, given)
+    except Transient:
+        raise
+    except TimeoutError:
+        return _interrupted()
     except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
         structlog.get_logger().exception("look_up_failed", tool=tool.name)
         return failure(Code.OUTCOME_UNKNOWN)
+
+
+def _interrupted() -> ToolResult:
+    return failure(Code.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")
 
 
 def _entry(registry: Registry, call: ToolCall, context: ToolContext) -> Entry:

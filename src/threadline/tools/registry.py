@@ -53,7 +53,10 @@ class Success:
 
 
 SideEffect = Callable[[Success], Awaitable[str | None]]
-"""Runs once after a tool's success; what it returns is noted for the model."""
+"""Runs after a tool's success; what it returns is noted for the model.
+
+It runs once, and again only when its worker died before the result was on record: whatever it does bears that.
+"""
 
 LookUp = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
 """The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
@@ -68,7 +71,12 @@ class Tool:
     """`record` names what a mutation changes (`project:12`), for its limit; without it, or when it names nothing, that
     is the thread.
 
+    `binds`: it may make a record the one that the thread is about, though it changes nothing in it.
+
     `timeout` in seconds. `needs` are the ports without which the tool is not offered.
+
+    `settles`: seconds until what was sent has taken effect, or never will. That the effect is not there counts no
+    sooner: a service may be slow.
     """
 
     name: str
@@ -77,12 +85,14 @@ class Tool:
     parameters: type[BaseModel]
     takes_model: bool
     mutating: bool = False
+    binds: bool = False
     cache: Cache | None = None
     needs: tuple[Port[Any], ...] = ()
     record: Callable[[Any], str] | None = None
     look_up: LookUp | None = None
     side_effects: tuple[SideEffect, ...] = ()
     timeout: float = 20.0
+    settles: float = 0.0
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > LONGEST_NAME:
@@ -93,6 +103,8 @@ class Tool:
             raise BadTool(f"{self.name} changes something, so its answer cannot be given again from a cache")
         if not self.mutating and (self.record or self.look_up):
             raise BadTool(f"{self.name} is read-only, so it has neither a record to limit nor an effect to look up")
+        if self.settles and not self.look_up:
+            raise BadTool(f"{self.name} waits until its effect can be looked up, and does not say how that is done")
         if self.timeout <= 0 or (self.cache and self.cache.seconds <= 0):
             raise BadTool(f"{self.name}: seconds have to be more than none")
         _ = self.definition
@@ -136,12 +148,14 @@ def tool(
     description: str,
     *,
     mutating: bool = False,
+    binds: bool = False,
     cache: Cache | None = None,
     needs: tuple[Port[Any], ...] = (),
     record: Callable[[Any], str] | None = None,
     look_up: LookUp | None = None,
     side_effects: tuple[SideEffect, ...] = (),
     timeout: float = 20.0,
+    settles: float = 0.0,
 ) -> Callable[[Function], Tool]:
     """Make a tool of an async function: `(context, given: SomeModel)`, or `(context, *, each: Type, field: Type)`.
 
@@ -160,12 +174,14 @@ def tool(
             parameters=parameters,
             takes_model=takes_model,
             mutating=mutating,
+            binds=binds,
             cache=cache,
             needs=needs,
             record=record,
             look_up=look_up,
             side_effects=side_effects,
             timeout=timeout,
+            settles=settles,
         )
 
     return make

@@ -69,7 +69,7 @@ class Jira:
         return await self._ask(f"The project {new.project}", lambda: self._create(new, mark))
 
     async def created(self, project: str, mark: str) -> Ticket | None:
-        """The ticket that was created under this mark; None when there certainly is none."""
+        """The ticket that was created under this mark; None when it was not found, as a hidden one is not."""
         return await self._ask(f"The project {project}", lambda: self._created(project, mark))
 
     async def comment(self, key: str, text: str, mark: str) -> TicketComment:

@@ -252,7 +252,7 @@ class Turn:
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
         """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
-        width = AT_ONCE if all(each.read_only for each in calls) else 1
+        width = AT_ONCE if all(each.read_only and not each.binds for each in calls) else 1
         done: list[Execution] = []
         for start in range(0, len(calls), width):
             if start and self._conversation.stopping:

@@ -13,7 +13,7 @@ from threadline.agents.models.port import Prompt, shown
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, Role, ToolCall, ToolChoice
 from threadline.domain.messages import FileRef
-from threadline.domain.window import TURNS, window
+from threadline.domain.pairing import paired
 from threadline.tools.access import Allowed
 from threadline.tools.registry import Registry, wire_name
 
@@ -38,7 +38,7 @@ _FOR_SUMMARY, _EACH_FOR_SUMMARY = 48_000, 2_000
 class Budget:
     """How much of a dialogue is sent when a turn begins: messages, and tokens as `tokens` counts them."""
 
-    messages: int = TURNS
+    messages: int = 20
     tokens: int = 12_000
 
     def halved(self) -> "Budget":
@@ -149,12 +149,10 @@ def prompt_of(
     if tight:
         current = [replace(each, content=shortened(each.content, TIGHT)) for each in current]
     dialogue = [message for _, message in past.messages] + list(current)
-    # Nothing is left out here but calls without a result and results without a call: `cut` has seen to the length.
-    sent = window(dialogue, turns=len(dialogue) + 1, room=0)
     first = [Message(Role.SYSTEM, f"[Earlier] {past.summary}")] if past.summary else []
     return Prompt(
         prompt.INSTRUCTIONS,
-        tuple(_by_wire_names(each, registry) for each in [*first, *sent]),
+        tuple(_by_wire_names(each, registry) for each in [*first, *paired(dialogue)]),
         tuple(allowed.definitions(registry)),
         choice,
         cache_key=hashlib.sha256(thread.key.encode()).hexdigest()[:32],

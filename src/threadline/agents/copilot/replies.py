@@ -51,7 +51,8 @@ def question(text: str) -> str:
 def _own(call: ToolCall, registry: Registry) -> ToolCall:
     tool = registry.get(call.name)
     name = tool.name if tool else _whole(call.name)
-    return ToolCall(_whole(call.id), name, _whole(call.arguments), read_only=bool(tool and not tool.mutating))
+    reads, binds = bool(tool and not tool.mutating), bool(tool and tool.binds)
+    return ToolCall(_whole(call.id), name, _whole(call.arguments), read_only=reads, binds=binds)
 
 
 def _whole(text: str) -> str:

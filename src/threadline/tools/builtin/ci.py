@@ -15,6 +15,8 @@ from threadline.tools.results import Structured, ToolResult
 MOST_RUNS = 30
 _READING = 40.0
 """Seconds: a run, its jobs, and the logs of some of them."""
+_SETTLES = 45.0
+"""Seconds: longer than the client waits for an answer, and half a minute for a host that is slow."""
 
 
 class Builds(Protocol):
@@ -97,6 +99,7 @@ async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
     needs=(CI,),
     record=lambda given: f"ci:{given.run_id}",
     look_up=_find_rerun,
+    settles=_SETTLES,
 )
 async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     builds = context.ports[CI]

@@ -26,7 +26,6 @@ from threadline.tools.results import Code, Structured, ToolResult, failure
 PAGE = 100
 """Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
 
-
 ProjectId = Annotated[
     str | None, Field(description="The project's id, such as PRJ-1, or its name. Null: the thread's own project.")
 ]
@@ -79,8 +78,9 @@ async def list_projects(context: ToolContext) -> ToolResult:
 
 @tool(
     "estimates.useProject",
-    "Make a project the one that this thread is about. Changes nothing in it. Call it before the others, not beside.",
+    "Make a project the one that this thread is about. Changes nothing in it.",
     needs=(ESTIMATES,),
+    binds=True,
 )
 async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
@@ -97,6 +97,7 @@ async def use_project(
     "estimates.getProjectDetails",
     "A project with its roles, work items (WBS) and quotes, and whether it is locked.",
     needs=(ESTIMATES,),
+    binds=True,
 )
 async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
@@ -111,7 +112,7 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     )
 
 
-@tool("estimates.listRoles", "The roles of a project, with their day rates.", needs=(ESTIMATES,))
+@tool("estimates.listRoles", "The roles of a project, with their day rates.", needs=(ESTIMATES,), binds=True)
 async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
     roles = [_role(each) for each in details.roles]
@@ -122,7 +123,7 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     )
 
 
-@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", needs=(ESTIMATES,))
+@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", needs=(ESTIMATES,), binds=True)
 async def list_wbs_items(
     context: ToolContext,
     *,

@@ -13,11 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from threadline.domain.tickets import NewTicket, Ticket, TicketComment, TicketDetails, TicketQuery
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.registry import tool
-from threadline.tools.results import Structured, ToolResult
+from threadline.tools.results import Code, Structured, ToolResult, failure
 
 MOST_FOUND = 25
 _LONGEST_TEXT = 30_000
 """Characters; Jira takes 32,767."""
+_SETTLES = 45.0
+"""Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
 
 
 class Tracker(Protocol):
@@ -126,9 +128,12 @@ async def get(context: ToolContext, *, key: Key) -> ToolResult:
     return ToolResult(data=data, structured=_structured([record]))
 
 
-async def _find_created(context: ToolContext, given: Create) -> ToolResult | None:
+async def _find_created(context: ToolContext, given: Create) -> ToolResult:
+    """Jira's search lags, so a ticket that was not found may be there: it is never created again unasked."""
     ticket = await context.ports[JIRA].created(given.project.upper(), mark(context))
-    return _made(ticket) if ticket else None
+    if ticket is None:
+        return failure(Code.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found.")
+    return _made(ticket)
 
 
 @tool(
@@ -138,6 +143,7 @@ async def _find_created(context: ToolContext, given: Create) -> ToolResult | Non
     needs=(JIRA,),
     record=lambda given: f"jira:{given.project.upper()}",
     look_up=_find_created,
+    settles=_SETTLES,
 )
 async def create(context: ToolContext, given: Create) -> ToolResult:
     new = NewTicket(
@@ -163,6 +169,7 @@ async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | No
     needs=(JIRA,),
     record=lambda given: f"jira:{given.key.upper()}",
     look_up=_find_comment,
+    settles=_SETTLES,
 )
 async def comment(context: ToolContext, given: Comment) -> ToolResult:
     text = _signed(given.text, context)
@@ -194,7 +201,7 @@ TOOLS = [search, get, create, comment, transition]
 
 def mark(context: ToolContext) -> str:
     """Stands for this one call at the tracker, which is not told the thread."""
-    return hashlib.sha256(context.operation_key.encode()).hexdigest()[:32]
+    return hashlib.sha256(context.operation_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _signed(text: str, context: ToolContext) -> str:
