@@ -310,8 +310,8 @@ async def test_what_was_pruned_is_followed_no_more(house: House) -> None:
 
 async def test_a_stop_sign_is_no_message_that_somebody_deleted(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
-    stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER)
     at = f"{float(root.ts) + 0.5:.6f}"
+    stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER, at)
     await house.memory.keep(house.thread(root), IncomingMessage(stop, "stop", "unknown", BYSTANDER, "", GENERAL, at))
 
     assert await house.look() == []
