@@ -129,6 +129,17 @@ SWEEP = Area(
             "workflow of the sweep's own (`workflows/sweep.py`).",
         ),
         Promise(
+            "sweep:terminated:conversation",
+            "A conversation whose run was terminated answers what was stored, and says what it had to say, without "
+            "another message.",
+            "a look at every message that no settled turn has used, and at every answer that is not in Slack "
+            "(`db/sweep.py`).",
+            (
+                "What was stored and not judged by the guards yet waits for the next message in its thread.",
+                "An answer that Slack refuses is tried again for a day.",
+            ),
+        ),
+        Promise(
             "sweep:terminated:accepted-message",
             "A message that Temporal had accepted and Terminate took away is found in Slack.",
             "the catch-up, which compares with what is stored and not with what was signalled.",

@@ -136,6 +136,9 @@ class LiveWorkflows:
     async def start_case(self, thread: Thread) -> None:
         await self._dispatcher.revive(thread)
 
+    async def start_conversation(self, thread: Thread) -> None:
+        await self._dispatcher.revive_conversation(thread)
+
     async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
         handle = await self._client.start_workflow(
             addressing.SLA_WORKFLOW,
