@@ -99,7 +99,7 @@ class House:
         self.sent: list[IncomingMessage] = []
         self._history = History(Slack(make_client(identity.BOT_TOKEN, slack.api_url, http)))
 
-    async def look(self, *, deep: bool = True, talk: Collection[str] = ()) -> list[str]:
+    async def look(self, *, deep: bool = True, talk: Collection[str] | None = ()) -> list[str]:
         """One look, as its workflow takes it; returns the kinds of what was handed over and taken."""
         before, run = len(self.sent), ActivityEnvironment().run
         work = LiveCatchUpActivities(

@@ -83,7 +83,8 @@ class TalkMemory(Memory):
     def concerns(self, shown: Sequence[Raw]) -> list[Raw]:
         """What people said since one of them spoke to the bot: what they said before was none of its business."""
         theirs = [each for each in shown if each.get("user") != self._bot_user and not each.get("bot_id")]
-        called = [Decimal(each["ts"]) for each in theirs if calls(self._bot_user, each)]
+        direct = is_direct(self._thread.channel)
+        called = [Decimal(each["ts"]) for each in theirs if direct or calls(self._bot_user, each)]
         since = min((*called, *self._since), default=Decimal("Infinity"))
         return [each for each in theirs if Decimal(each["ts"]) >= since]
 
@@ -98,6 +99,11 @@ class TalkMemory(Memory):
 
     async def others(self, work: Work) -> list[str]:
         return []
+
+
+def is_direct(channel: str) -> bool:
+    """Whether a channel is that of one person and the bot, where all is said to the bot."""
+    return channel.startswith("D")
 
 
 def calls(user: str, message: Raw) -> bool:
