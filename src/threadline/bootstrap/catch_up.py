@@ -189,9 +189,15 @@ async def check_catch_up() -> str:
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
         raise Permanent(f"What finished was never said: {listed}. `threadline cases show` prints it.")
-    others = len(marks.keys() - set(followed_channels(channels)))
-    too = f", {others} others that the bot is in take turns" if others else ""
-    return f"every channel is compared with what is stored{too}, and nothing is owed"
+    return f"every channel is compared with what is stored, and nothing is owed; {_reach(marks, channels)}"
+
+
+def _reach(marks: Mapping[str, ChannelMark], channels: ChannelSettings) -> str:
+    """Where a mention is found that Slack gave up delivering."""
+    if channels.conversation_channels:
+        return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
+    others = len(marks.keys() - case_channels(channels).keys())
+    return f"mentions and direct messages that were missed are found in {others} more, which take turns"
 
 
 def _check_marks(marks: Mapping[str, ChannelMark], channels: ChannelSettings, interval: float) -> None:
