@@ -99,7 +99,7 @@ class House:
         self.sent: list[IncomingMessage] = []
         self._history = History(Slack(make_client(identity.BOT_TOKEN, slack.api_url, http)))
 
-    async def look(self, *, deep: bool = True, talk: Collection[str] = ()) -> list[str]:
+    async def look(self, *, deep: bool = True, talk: Collection[str] | None = ()) -> list[str]:
         """One look, as its workflow takes it; returns the kinds of what was handed over and taken."""
         before, run = len(self.sent), ActivityEnvironment().run
         work = LiveCatchUpActivities(
@@ -323,8 +323,8 @@ async def test_what_was_pruned_is_followed_no_more(house: House) -> None:
 
 async def test_a_stop_sign_is_no_message_that_somebody_deleted(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
-    stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER)
     at = f"{float(root.ts) + 0.5:.6f}"
+    stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER, at)
     await house.memory.keep(house.thread(root), IncomingMessage(stop, "stop", "unknown", BYSTANDER, "", GENERAL, at))
 
     assert await house.look() == []

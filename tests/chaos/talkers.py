@@ -161,8 +161,8 @@ class Talkers:
     def _sign(self, exchange: Exchange) -> None:
         said = exchange.last
         if said and exchange.person not in said.reactions.get("octagonal_sign", ()):
-            self._workspace.react(said.channel, said.ts, exchange.person, "octagonal_sign")
-            self.signs.add(addressing.stop_id(identity.TEAM, said.channel, said.ts, exchange.person))
+            moment = self._workspace.react(said.channel, said.ts, exchange.person, "octagonal_sign")
+            self.signs.add(addressing.stop_id(identity.TEAM, said.channel, said.ts, exchange.person, moment))
 
     def _remember(self, exchange: Exchange, message: Message, kind: str) -> None:
         event, text = (message.channel, message.ts), _unaddressed(message.text)

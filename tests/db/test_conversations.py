@@ -161,6 +161,21 @@ async def test_a_persons_thread_of_their_own_is_meant_for_the_bot_until_another_
     assert flags(await talk.hear(says(5))) == (True, False, False)
 
 
+async def test_who_wrote_the_root_is_one_of_the_people_in_the_thread(talk: Talking) -> None:
+    await talk.hear(mention(1, root_by=STRANGER))
+    await talk.turn(1)
+    assert flags(await talk.hear(says(2, "thanks, I will try that", root_by=STRANGER))) == (True, False, False)
+
+
+async def test_what_calls_somebody_else_is_not_meant_for_the_bot(talk: Talking) -> None:
+    await talk.hear(mention(1, root_by=REPORTER))
+    await talk.turn(1)
+    assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
+    assert flags(await talk.hear(says(3, "and the second one?", root_by=REPORTER))) == (True, True, False)
+    await talk.turn(2)
+    assert flags(await talk.hear(mention(4, "what does <@U9> say?"))) == (True, True, False)
+
+
 @pytest.mark.parametrize(
     ("message", "wakes"),
     [
@@ -268,10 +283,12 @@ async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(data
             await work.conversations.spent(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
             await work.transcripts.summarise(talk.thread, "secret", 1)
         await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
+        async with database.begin() as work:
+            await work.bindings.bind(talk.thread, "project", "PRJ-1", "U1")
     async with database.begin() as work:
         assert [await work.conversations.prune(3, 2) for _ in range(3)] == [2, 1, 0]
     assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
-    for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls"):
+    for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
 

@@ -13,6 +13,11 @@ def test_ids_are_those_that_running_workflows_already_have() -> None:
     assert addressing.bug_workflow_id(THREAD) == "bug:T1:C1:1700000000.000100"
     assert addressing.route_reply_workflow_id(THREAD) == "route:T1:C1:1700000000.000100"
     assert addressing.sla_workflow_id("BUG-7", 2) == "sla:BUG-7:2"
+    assert addressing.conversation_workflow_id(THREAD) == "talk:T1:C1:1700000000.000100"
+
+
+def test_a_conversations_workflow_tells_its_thread() -> None:
+    assert addressing.thread_of_conversation(addressing.conversation_workflow_id(THREAD)) == THREAD
 
 
 @pytest.mark.promise("intake:identity:microsecond")

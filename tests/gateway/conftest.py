@@ -19,8 +19,9 @@ from temporalio.testing import WorkflowEnvironment
 from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import Thread
 from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import CASE_CHANNEL, RETRIES, ThreadLookup
+from threadline.gateway.dispatch import CASE_CHANNEL, RETRIES
 from threadline.gateway.doorkeeper import PeopleLookup
+from threadline.gateway.placing import ThreadLookup
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

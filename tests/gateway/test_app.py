@@ -21,7 +21,7 @@ from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import Thread, bug_workflow_id
 from threadline.domain.errors import Permanent, Transient
 from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import ThreadLookup
+from threadline.gateway.placing import ThreadLookup
 from threadline.gateway.web import MAX_BODY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -15,9 +15,10 @@ from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import CATCH_UP_ID
 from threadline.gateway.app import Gateway, GatewayConfig
 from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.intake import Intake
+from threadline.gateway.placing import ThreadLookup
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

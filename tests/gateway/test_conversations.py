@@ -177,15 +177,24 @@ def test_a_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
 
     assert found == StopSign(
         Thread(TEAM, ELSE, LATER),
-        IncomingMessage(f"{TEAM}:{ELSE}:{LATER}:stop:{OTHER}", "stop", UNKNOWN, OTHER, "", ELSE, EDITED),
+        IncomingMessage(f"{TEAM}:{ELSE}:{LATER}:stop:{OTHER}:{EDITED}", "stop", UNKNOWN, OTHER, "", ELSE, EDITED),
     )
 
 
 @pytest.mark.promise("intake:talk:stop")
-def test_each_persons_stop_sign_is_one_of_its_own() -> None:
-    ids = {message_of(routed(sign(user=user))).id for user in (OTHER, REPORTER, OTHER)}
+def test_each_stop_sign_is_one_of_its_own_and_the_same_when_it_is_delivered_again() -> None:
+    ids = {message_of(routed(sign(user=user, event_ts=at))).id for user in (OTHER, REPORTER) for at in ("7.1", "8.2")}
+    again = message_of(routed(sign(user=OTHER, event_ts="7.1"))).id
 
-    assert len(ids) == 2
+    assert len(ids) == 4
+    assert again in ids
+
+
+def test_who_wrote_the_root_is_told_unless_it_was_the_bot() -> None:
+    assert message_of(routed(reply(parent_user_id=REPORTER))).root_by == REPORTER
+    assert message_of(routed(reply(f"{CALL} hi", parent_user_id=REPORTER))).root_by == REPORTER
+    assert message_of(routed(reply(parent_user_id=BOT))).root_by == ""
+    assert message_of(routed(reply(parent_user_id=None))).root_by == ""
 
 
 @pytest.mark.promise("talk:mention:anywhere")

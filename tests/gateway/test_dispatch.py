@@ -13,8 +13,9 @@ from temporalio.service import RPCError
 from threadline.domain.addressing import Thread, bug_workflow_id, message_id, route_reply_workflow_id
 from threadline.domain.bug import BugState
 from threadline.domain.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
-from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted, ThreadLookup
+from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.events import Close, Ignored, IgnoreReason, Lookup, Message, Start
+from threadline.gateway.placing import ThreadLookup
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

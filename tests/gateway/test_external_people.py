@@ -22,9 +22,10 @@ from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
 from threadline.domain.people import Person
 from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import Dispatcher, NotAccepted, ThreadLookup
+from threadline.gateway.dispatch import Dispatcher, NotAccepted
 from threadline.gateway.doorkeeper import KEPT, Doorkeeper, PeopleLookup
 from threadline.gateway.events import Ignored, IgnoreReason, Message
+from threadline.gateway.placing import ThreadLookup
 from threadline.slack.client import Slack
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -7,8 +7,9 @@ import pytest
 from temporalio.client import Client
 
 from threadline.domain.addressing import Thread, bug_workflow_id
-from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import RoutingConfig, Start, route
+from threadline.gateway.placing import ThreadLookup
 
 CONFIG = RoutingConfig("C_REPORTS", "C_SUMMARIES", "", "U_BOT", "B_BOT")
 TOKEN = "gh" + "p_" + "a1B2" * 9

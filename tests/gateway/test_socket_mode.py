@@ -16,9 +16,10 @@ from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.addressing import Thread, bug_workflow_id
 from threadline.domain.errors import Permanent
 from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.intake import Intake, bolt_app
+from threadline.gateway.placing import ThreadLookup
 from threadline.gateway.socket_mode import SocketModeLink
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

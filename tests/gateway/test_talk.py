@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
@@ -18,6 +19,7 @@ from threadline.domain.people import Person
 from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
 from threadline.gateway.events import Addressed, Overheard, StopSign, StopWord
+from threadline.gateway.placing import BEGINNING
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,9 +32,16 @@ def said(thread: Thread, ts: str = "", kind: str = MESSAGE) -> IncomingMessage:
 
 
 def sign(thread: Thread, ts: str) -> StopSign:
-    identity = addressing.stop_id(thread.team, thread.channel, ts, "U1")
+    identity = addressing.stop_id(thread.team, thread.channel, ts, "U1", "9.5")
     place = Thread(thread.team, thread.channel, ts)
     return StopSign(place, IncomingMessage(identity, STOP, UNKNOWN, "U1", "", thread.channel, "9.5"))
+
+
+async def until_listed(temporal: Client, channel: str, count: int) -> None:
+    """Temporal lists what runs a moment after it began."""
+    async with asyncio.timeout(10):
+        while (await temporal.count_workflows(f"CaseChannel = '{channel}'")).count < count:  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.05)
 
 
 async def exists(temporal: Client, thread: Thread) -> bool:
@@ -159,6 +168,25 @@ async def test_a_direct_word_to_stop_reaches_the_conversation_at_work(temporal: 
     assert not await exists(temporal, own)
 
 
+@pytest.mark.promise("intake:talk:stop")
+async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    """No worker runs here: the database cannot know of the request."""
+    known, asked, own = (new_thread("D_3") for _ in range(3))
+    dispatcher = Dispatcher(temporal, threads)
+    for thread in (asked, known, new_thread("D_4")):
+        await dispatcher.dispatch(Addressed(thread, said(thread)))
+    threads.talks[known.ts] = known
+    await until_listed(temporal, "D_3", 2)
+    stop = said(own, own.ts, STOP)
+
+    assert await dispatcher.dispatch(StopWord(own, stop)) == "stop"
+
+    kept = await accepted(temporal.get_workflow_handle(conversation_workflow_id(asked)))
+    assert [message for _, message in kept] == [said(asked), stop]
+
+
 async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -203,17 +231,33 @@ async def test_a_mention_needs_no_database(
     assert await Dispatcher(temporal, threads).dispatch(Addressed(thread, said(thread))) == "talk"
 
 
-async def test_an_absent_temporal_is_an_error_whether_the_thread_is_known_or_not(
+async def test_an_absent_temporal_is_an_error_for_what_is_the_bots_and_holds_up_nothing_else(
     absent_temporal: Client, threads: KnownThreads
 ) -> None:
     known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
     threads.talks[known.ts] = known
     dispatcher = Dispatcher(absent_temporal, threads)
-    routes: list[Addressed | Overheard] = [Overheard(each, said(each, "2.0")) for each in (known, unknown)]
-    for route in [Addressed(known, said(known)), *routes]:
+    stop = StopWord(new_thread("D_1"), said(known, "2.0", STOP))
+    for route in (Addressed(known, said(known)), Overheard(known, said(known, "2.0")), stop):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="Temporal did not accept"):
                 await dispatcher.dispatch(route)
+
+    async with asyncio.timeout(3.0):
+        assert await dispatcher.dispatch(Overheard(unknown, said(unknown, "2.0"))) == "not_followed"
+
+
+async def test_temporal_is_not_asked_about_threads_that_began_long_ago(
+    temporal: Client, threads: KnownThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = new_thread("C_ELSE")
+    at = f"{float(thread.ts) + BEGINNING + 1:.6f}"
+    dispatcher = Dispatcher(temporal, threads)
+    monkeypatch.setattr(temporal, "get_workflow_handle", None)  # whoever asks fails, and says so in the log
+    with capture_logs() as log:
+        assert await dispatcher.dispatch(Overheard(thread, said(thread, at))) == "not_followed"
+        assert await dispatcher.dispatch(Overheard(thread, said(thread, "no time"))) == "not_followed"
+    assert log == []
 
 
 class Guests(PeopleLookup):

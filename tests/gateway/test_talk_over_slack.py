@@ -92,8 +92,9 @@ async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floo
     [(_, first), (_, second)] = (await accepted(floor.temporal.get_workflow_handle(conversation_workflow_id(thread))))[
         1:
     ]
-    sign = addressing.stop_id(identity.TEAM, identity.GENERAL, answer.ts, identity.BYSTANDER)
-    assert first.id == second.id == sign, "the workflow drops the second"
+    signs = [(identity.TEAM, identity.GENERAL, answer.ts, identity.BYSTANDER, each.ts) for each in (first, second)]
+    assert [first.id, second.id] == [addressing.stop_id(*sign) for sign in signs]
+    assert first.id != second.id, "put there again after a turn more, a sign stops again"
     assert float(first.ts) > float(answer.ts)
 
 

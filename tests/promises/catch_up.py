@@ -51,12 +51,18 @@ CATCH_UP = Area(
         Promise(
             "catch-up:talk:missed",
             "What was missed in the thread of a conversation that was alive in the last 30 days is found, corrections "
-            "among it; a missed mention in the channels of THREADLINE_CONVERSATION_CHANNELS.",
-            "a comparison of each conversation with what is stored of it (`db/talked.py`, `activities/memories.py`).",
+            "among it; a missed mention or direct message wherever the bot is, or only in the channels of "
+            "THREADLINE_CONVERSATION_CHANNELS where that is set.",
+            "a comparison of each conversation with what is stored of it (`db/talked.py`, `activities/memories.py`), "
+            "and the history of the channels that Slack says the bot is in (`activities/windows.py`).",
             (
                 "A conversation in which nothing else was stored is compared when its turn comes, 20 a look, and 500 "
                 "at a deep look: the last active.",
-                "A mention that was missed in another channel is found by nobody, until it is made again.",
+                "A look reads 40 channels that have no cases, those read longest ago: a bot that is in more finds "
+                "what it missed a look or more later.",
+                "Where THREADLINE_CONVERSATION_CHANNELS is set, a mention or a direct message that was missed "
+                "elsewhere is found by nobody, until it is made again.",
+                "In a channel that the bot came to since, what was said before the last look is not looked for.",
                 "What was said in a thread before the first word that is stored, or that mentions the bot, is not "
                 "looked for.",
             ),
@@ -127,6 +133,17 @@ SWEEP = Area(
             "while Slack is away.",
             "the case's row, from which a new run decides as the old one would have (`activities/sweeping.py`), and a "
             "workflow of the sweep's own (`workflows/sweep.py`).",
+        ),
+        Promise(
+            "sweep:terminated:conversation",
+            "A conversation whose run was terminated answers what was stored, and says what it had to say, without "
+            "another message.",
+            "a look at every message that no settled turn has used, and at every answer that is not in Slack "
+            "(`db/sweep.py`).",
+            (
+                "What was stored and not judged by the guards yet waits for the next message in its thread.",
+                "An answer that Slack refuses is tried again for a day.",
+            ),
         ),
         Promise(
             "sweep:terminated:accepted-message",

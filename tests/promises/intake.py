@@ -92,22 +92,26 @@ INTAKE = Area(
             "intake:talk:followed",
             "In a thread in which somebody has spoken to the bot, what is said without a mention reaches the "
             "conversation, also while the mention is not stored yet.",
-            "one indexed read, and where it finds nothing a question to Temporal whether the conversation runs "
-            "(`gateway/dispatch.py`).",
-            ("An edit that brings a mention into a thread where nobody has spoken to the bot begins nothing.",),
+            "one indexed read, and where it finds nothing and the thread is younger than ten minutes, a question to "
+            "Temporal whether the conversation runs (`gateway/placing.py`).",
+            (
+                "A word that follows the first mention in an older thread, or comes while Temporal does not answer, "
+                "is found by the catch-up if it comes before the mention is stored.",
+                "An edit that brings a mention into a thread where nobody has spoken to the bot begins nothing.",
+            ),
         ),
         Promise(
             "intake:talk:database-away",
             "While the database does not say whether a thread is a conversation's, an event of that thread is not "
             "acknowledged, and comes again; a mention and a direct message need no database.",
-            "a refusal within a second instead of a guess (`gateway/dispatch.py`).",
+            "a refusal within a second instead of a guess (`gateway/placing.py`).",
         ),
         Promise(
             "intake:talk:stop",
             "A word to stop in a conversation's thread, and a stop sign on any message of it, reach the conversation "
-            "as that; beside the threads of a direct channel, a word to stop reaches the one at work.",
+            "as that; beside the threads of a direct channel, a word to stop reaches the one at work, stored or not.",
             "`domain/phrases.py` for words that are the whole message, and the message's place in the database for "
-            "signs (`gateway/events.py`, `gateway/dispatch.py`).",
+            "signs (`gateway/events.py`, `gateway/placing.py`); what Temporal lists for a direct channel.",
             ("A stop sign that Slack gave up delivering is not found again: history does not say when it was put.",),
         ),
         Promise(

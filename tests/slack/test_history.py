@@ -3,7 +3,7 @@
 import pytest
 
 from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import REPORTER, REPORTS
+from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS
 from threadline.slack.client import Slack
 from threadline.slack.history import History
 
@@ -42,3 +42,17 @@ async def test_a_message_is_there_until_it_is_deleted(sandbox: SlackSandbox, sla
     assert await history.shows(REPORTS, reply)
     sandbox.workspace.delete(REPORTS, reply)
     assert not await history.shows(REPORTS, reply)
+
+
+async def test_the_bot_is_told_of_all_channels_and_direct_messages_that_it_is_in(
+    sandbox: SlackSandbox, slack: Slack
+) -> None:
+    direct = sandbox.workspace.open_im(REPORTER).id
+    sandbox.workspace.create_channel("without", [REPORTER])
+    archived = sandbox.workspace.create_channel("old", [BOT_USER])
+    archived.is_archived = True
+    sandbox.faults.short("users.conversations", 1)
+    mine = {place.id for place in sandbox.workspace.channels.values() if BOT_USER in place.members}
+    found = await History(slack).channels()
+    assert sorted(found) == sorted(mine - {archived.id})
+    assert direct in found

@@ -174,7 +174,7 @@ async def test_what_is_never_stored_is_told_and_not_sent_for_ever(
         await check_catch_up()
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert "nothing is owed" in await check_catch_up()
+    assert "nothing is owed; mentions and direct messages that were missed" in await check_catch_up()
 
 
 @pytest.mark.promise("sweep:terminated:carries-on")

@@ -103,6 +103,46 @@ async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(
     await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
 
 
+async def talk(home: House, ts: str, *, used: int | None = None, unsaid: bool = False) -> str:
+    """A conversation with one settled turn, and a message that a turn has used or none; returns its workflow's id."""
+    thread = addressing.Thread(identity.TEAM, identity.GENERAL, ts)
+    statements = (
+        """INSERT INTO conversations (team, channel, thread_ts, stored, turn) VALUES (:team, :channel, :ts, 1, 1)""",
+        """INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type,
+                                              message_text, channel, slack_ts, said_at, wakes, turn)
+           SELECT id, 1, :ts, 'unknown', 'U1', 'message', 'hi', channel, :ts, 1, true, :used FROM conversations
+           WHERE thread_ts = :ts""",
+        """INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
+           SELECT id, 1, 'answered', 'Done.', 'U1', CASE WHEN :unsaid THEN NULL ELSE now() END FROM conversations
+           WHERE thread_ts = :ts""",
+    )
+    given = {"team": thread.team, "channel": thread.channel, "ts": ts, "used": used, "unsaid": unsaid}
+    async with home.database.begin() as work:
+        for statement in statements:
+            named = {name: value for name, value in given.items() if f":{name}" in statement}
+            await work.connection.execute(text(statement), named)
+    return addressing.conversation_workflow_id(thread)
+
+
+@pytest.mark.promise("sweep:terminated:conversation")
+async def test_a_conversation_with_something_to_answer_or_to_say_runs_again(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 1)
+    done, asked = await talk(home, "1.0", used=1), await talk(home, "2.0")
+    thinking, unsaid = await talk(home, "3.0", used=2), await talk(home, "4.0", used=1, unsaid=True)
+    await sweep(home)
+    assert [await runs(home, each) for each in (done, asked, thinking, unsaid)] == [False, True, True, True]
+
+
+async def runs(home: House, workflow_id: str) -> bool:
+    try:
+        described = await home.environment.client.get_workflow_handle(workflow_id).describe()
+    except RPCError:
+        return False
+    return described.status is WorkflowExecutionStatus.RUNNING
+
+
 @pytest.mark.promise("sweep:answer:said")
 async def test_what_finished_and_was_never_said_is_said(home: House) -> None:
     lost = "BUG-1:turn:1:findings"

@@ -10,7 +10,8 @@ from temporalio import activity
 
 from threadline.activities.comparison import Comparison, Difference
 from threadline.activities.memories import calls
-from threadline.activities.missed_events import MissedEvent, Raw
+from threadline.activities.missed_events import MissedEvent, Raw, is_direct
+from threadline.activities.windows import Windows
 from threadline.contracts.catch_up import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
 from threadline.db.engine import Database
 from threadline.db.followed import DueThread, Shown
@@ -22,8 +23,6 @@ from threadline.slack.history import History
 HandOver = Callable[[Mapping[str, Any]], Awaitable[Passed]]
 """Takes an event as Slack would have delivered it."""
 
-DEEP_EVERY = 86_400.0
-"""Seconds: so often every active thread is compared, also when no gateway was away."""
 ROTATION = 20
 """Threads without a sign of change that a shallow look compares: an edited reply leaves no sign on its root.
 
@@ -42,7 +41,7 @@ _log = structlog.get_logger(__name__)
 class LiveCatchUpActivities(CatchUpActivities):
     """Args: `channels` of cases by id, with whether only threads that the bot opened count there; `team` and
     `bot_user` are Slack's ids of the workspace and of the bot; `talk` are the channels whose history is read for
-    mentions; `quiet` in seconds."""
+    mentions, None for wherever the bot is; `quiet` in seconds."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         *,
         team: str,
         bot_user: str,
-        talk: Collection[str] = (),
+        talk: Collection[str] | None = (),
         quiet: float = QUIET,
     ) -> None:
         self._database = database
@@ -63,26 +62,15 @@ class LiveCatchUpActivities(CatchUpActivities):
         self._team = team
         self._bot_user = bot_user
         self._quiet = quiet
-        self._talk = tuple(talk)
+        self._windows = Windows(database, history, channels, talk)
         self._comparison = Comparison(database, history, team, bot_user, channels)
 
     @activity.defn
     async def begin_look(self, deep: bool) -> LookPlan:
         now = time.time()
         async with self._database.begin() as work:
-            await work.followed.install([*self._channels, *self._talk], now)
             await work.followed.forget(now - 2 * LOOK_BACK)
-            marks = await work.followed.marks()
-            roots = {channel: await work.followed.oldest_thread(channel) for channel in self._channels}
-        deep = deep or any(now - mark.deep_at > DEEP_EVERY for mark in marks if not mark.error)
-        windows = []
-        for channel, by_bot in self._channels.items():
-            oldest = now - LOOK_BACK
-            if deep and roots[channel]:  # an old thread shows new replies on its root alone
-                oldest = min(oldest, float(Decimal(roots[channel])) - 1)
-            windows.append(Window(channel, by_bot, f"{oldest:.6f}", f"{now - self._quiet:.6f}"))
-        until, back = f"{now - self._quiet:.6f}", LOOK_BACK if deep else DEEP_EVERY
-        windows += [Window(channel, False, f"{now - back:.6f}", until, talk=True) for channel in self._talk]
+        deep, windows = await self._windows.of(now, now - self._quiet, deep=deep)
         return LookPlan(now, deep, self._quiet, windows)
 
     @activity.defn
@@ -102,7 +90,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     def _counts(self, window: Window, root: Raw) -> bool:
         """Whether a thread that is nobody's business yet may be some; where people talk, a reply may hold a mention."""
         if window.talk:
-            return bool(root.get("reply_count")) or calls(self._bot_user, root)
+            return bool(root.get("reply_count")) or is_direct(window.channel) or calls(self._bot_user, root)
         if window.by_bot:
             return root.get("user") == self._bot_user and bool(root.get("metadata"))
         return not root.get("bot_id")
@@ -126,7 +114,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     @activity.defn
     async def compare_threads(self, plan: LookPlan) -> Compared:
         async with self._database.begin() as work:
-            batch = await work.followed.due(self._team, BATCH, plan.began)
+            batch = await work.followed.due(self._team, BATCH, plan.began, first=self._channels)
         sent = 0
         for threads in _by_case(batch):
             sent += await self._compare_case(threads, plan)

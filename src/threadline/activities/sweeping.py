@@ -1,4 +1,4 @@
-"""The sweeper: every case that must have a workflow has one, every open escalation its clock, every turn its answer."""
+"""The sweeper: what must have a workflow has one, every open escalation its clock, every turn its answer."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -16,7 +16,7 @@ from threadline.domain.bug import Severity
 from threadline.domain.sla import Target
 
 PAGE = 100
-"""Cases, escalations or missing answers that one activity looks at."""
+"""Cases, conversations, escalations or missing answers that one activity looks at."""
 GRACE = 900.0
 """Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
 
@@ -34,6 +34,10 @@ class Workflows(Protocol):
 
     async def start_case(self, thread: Thread) -> None:
         """Start the workflow of a case without a message; nothing happens when it runs."""
+        ...
+
+    async def start_conversation(self, thread: Thread) -> None:
+        """As `start_case`, of a conversation."""
         ...
 
     async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
@@ -71,6 +75,23 @@ class LiveSweepActivities(SweepActivities):
     async def _is_open_still(self, case: OpenCase) -> bool:
         async with self._database.begin() as work:
             return [each.id for each in await work.sweep.open_cases(case.id - 1, 1)] == [case.id]
+
+    @activity.defn
+    async def sweep_conversations(self, after: int) -> Swept:
+        async with self._database.begin() as work:
+            talks = await work.sweep.open_talks(after, PAGE)
+        revived = 0
+        for talk in talks:
+            activity.heartbeat()
+            if await self._workflows.is_running(addressing.conversation_workflow_id(talk.thread)):
+                continue
+            async with self._database.begin() as work:
+                if await work.sweep.open_talks(talk.id - 1, 1) != [talk]:
+                    continue  # as with a case
+            await self._workflows.start_conversation(talk.thread)
+            _log.warning("conversation_revived", slack_thread=talk.thread.key, reason="something waits for its answer")
+            revived += 1
+        return Swept(talks[-1].id if len(talks) == PAGE else 0, revived)
 
     @activity.defn
     async def sweep_clocks(self, after: int) -> Swept:

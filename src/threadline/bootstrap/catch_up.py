@@ -1,6 +1,7 @@
 """The catch-up put together: which channels are followed, the schedule, and what the sweeper asks of Temporal."""
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 
 import structlog
@@ -25,6 +26,7 @@ from threadline.activities.catch_up import LiveCatchUpActivities
 from threadline.activities.sweeping import LiveSweepActivities
 from threadline.contracts.bug import Escalation
 from threadline.db.engine import Database
+from threadline.db.followed import ChannelMark
 from threadline.domain import addressing
 from threadline.domain.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE, Thread
 from threadline.domain.catch_up import LOOK_BACK
@@ -44,7 +46,7 @@ _log = structlog.get_logger(__name__)
 
 
 def followed_channels(channels: ChannelSettings) -> list[str]:
-    """The channels whose history is read."""
+    """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
     return [*case_channels(channels), *channels.conversation_channels]
 
 
@@ -58,7 +60,8 @@ async def mark_installation(database: Database, channels: ChannelSettings) -> No
     """Remember when each channel was first followed. Without a database the gateway serves all the same."""
     try:
         async with database.begin() as work:
-            await work.followed.install(followed_channels(channels), time.time())
+            alone = bool(channels.conversation_channels)  # else the catch-up knows which others there are
+            await work.followed.install(followed_channels(channels), time.time(), alone=alone)
     except (Permanent, Transient) as error:
         _log.warning("installation_not_marked", reason=str(error), next="the core worker does it when it starts")
 
@@ -82,7 +85,7 @@ def live_catch_up(
         case_channels(channels),
         team=str(identity["team_id"]),
         bot_user=routing.bot_user_id,
-        talk=channels.conversation_channels,
+        talk=channels.conversation_channels or None,
     )
 
 
@@ -136,6 +139,9 @@ class LiveWorkflows:
     async def start_case(self, thread: Thread) -> None:
         await self._dispatcher.revive(thread)
 
+    async def start_conversation(self, thread: Thread) -> None:
+        await self._dispatcher.revive_conversation(thread)
+
     async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
         handle = await self._client.start_workflow(
             addressing.SLA_WORKFLOW,
@@ -174,17 +180,7 @@ async def check_catch_up() -> str:
             unsaid = await work.sweep.missing_answers(_LATE * interval, _SHOWN)
     finally:
         await database.dispose()
-    for channel in followed_channels(channels):
-        mark = marks.get(channel)
-        if mark is None or not mark.looked_at:
-            raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
-        if mark.error:
-            raise Permanent(f"Slack's history of {channel} cannot be compared: {mark.error}")
-        if time.time() - mark.looked_at > _LATE * interval + _LATE * 60:
-            raise Permanent(
-                f"Slack's history of {channel} was last compared {int((time.time() - mark.looked_at) / 60)} minutes "
-                f"ago: see the workflow {CATCH_UP_ID!r} and the schedule of that name in Temporal's UI."
-            )
+    _check_marks(marks, channels, interval)
     if troubled:
         listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in troubled)
         raise Permanent(f"Threads could not be compared with what is stored: {listed}")
@@ -193,4 +189,30 @@ async def check_catch_up() -> str:
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
         raise Permanent(f"What finished was never said: {listed}. `threadline cases show` prints it.")
-    return "every channel is compared with what is stored, and nothing is owed"
+    return f"every channel is compared with what is stored, and nothing is owed; {_reach(marks, channels)}"
+
+
+def _reach(marks: Mapping[str, ChannelMark], channels: ChannelSettings) -> str:
+    """Where a mention is found that Slack gave up delivering."""
+    if channels.conversation_channels:
+        return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
+    others = len(marks.keys() - case_channels(channels).keys())
+    return f"mentions and direct messages that were missed are found in {others} more, which take turns"
+
+
+def _check_marks(marks: Mapping[str, ChannelMark], channels: ChannelSettings, interval: float) -> None:
+    """Raises:
+    Permanent: a channel cannot be read, or was not for long.
+    """
+    for channel in followed_channels(channels):
+        mark = marks.get(channel)
+        if mark is None or not mark.looked_at:
+            raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
+        if not mark.error and time.time() - mark.looked_at > _LATE * interval + _LATE * 60:
+            raise Permanent(
+                f"Slack's history of {channel} was last compared {int((time.time() - mark.looked_at) / 60)} minutes "
+                f"ago: see the workflow {CATCH_UP_ID!r} and the schedule of that name in Temporal's UI."
+            )
+    for mark in marks.values():
+        if mark.error:
+            raise Permanent(f"Slack's history of {mark.channel} cannot be compared: {mark.error}")

@@ -77,7 +77,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Swept:
-    """`next`: the case after which the following page begins, 0 when all were seen; `revived`: what runs again."""
+    """`next`: what the following page begins after, 0 when all were seen; `revived`: what runs again."""
 
     next: int
     revived: int = 0
@@ -121,7 +121,7 @@ class CatchUpActivities(ABC):
 
 
 class SweepActivities(ABC):
-    """What must hold of every case is looked up in the database, and made to hold. Run in the core worker."""
+    """What must hold of cases and conversations is looked up, and made to hold. Run in the core worker."""
 
     @activity.defn
     @abstractmethod
@@ -132,6 +132,11 @@ class SweepActivities(ABC):
     @abstractmethod
     async def sweep_clocks(self, after: int) -> Swept:
         """Start the clock of each open escalation that has lost it."""
+
+    @activity.defn
+    @abstractmethod
+    async def sweep_conversations(self, after: int) -> Swept:
+        """Start the workflow of each conversation in which something waits for an answer, or an answer to be said."""
 
     @activity.defn
     @abstractmethod

@@ -139,5 +139,6 @@ FOR: dict[str, Options] = {
     "compare_threads": LOOK,
     "sweep_cases": LOOK,
     "sweep_clocks": LOOK,
+    "sweep_conversations": LOOK,
     "find_missing_answers": LOOK,
 }

@@ -71,7 +71,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         kept = await Quarantine(connection).keep(thread, each_once)
         return StoredBatch(ConversationMarks(), tuple(kept))
     storing = Storing(connection, _SHELF, row.id, row.stored)
-    stored = await storing.add(each_once, lambda message: {"addressed": message.addressed})
+    stored = await storing.add(each_once, _columns)
     if corrected := await storing.correct(stored):
         await _forget_words(connection, row.id, corrected)
     await conversation_row.use_stops(connection, row.id)
@@ -103,6 +103,10 @@ async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[s
     asked = query.where(conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict != _OK)
     rows = await connection.execute(asked.order_by(row.said_at, row.seq))
     return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
+
+
+def _columns(message: IncomingMessage) -> dict[str, object]:
+    return {"addressed": message.addressed, "root_by": message.root_by}
 
 
 async def _unjudged(connection: AsyncConnection, conversation_id: int) -> tuple[Unjudged, ...]:

@@ -52,6 +52,7 @@ conversation_messages = Table(
     must("version", SLACK_TIME),
     must("files", JSONB()),
     must("addressed", Boolean()),
+    must("root_by", Text()),
     Column("verdict", Text),
     must("wakes", Boolean()),
     *(Column(name, Integer) for name in ("turn", "step")),

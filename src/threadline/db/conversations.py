@@ -72,6 +72,10 @@ WHERE p.channel = :channel AND p.ts = :ts AND p.key LIKE 'talk:%'
 LIMIT 1
 """)
 """The condition on the key is the index's own."""
+_UNBIND = text("""
+DELETE FROM thread_bindings b USING conversations c
+WHERE c.id = ANY(:ids) AND b.team = c.team AND b.channel = c.channel AND b.thread_ts = c.thread_ts
+""")
 _OLD = text("""
 SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
 ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -236,8 +240,8 @@ class Conversations:
     async def prune(self, before: float, limit: int = 100) -> int:
         """Forget conversations that nothing has changed since a moment (seconds since 1970), at most `limit` of them.
 
-        What was said, thought and answered goes. The row stays with its numbers, so that a conversation which begins
-        anew in the thread never meets the keys of the old one.
+        What was said, thought and answered goes, and what the thread was about. The row stays with its numbers, so that
+        a conversation which begins anew in the thread never meets the keys of the old one.
 
         Returns:
             how many, so that 0 means none is left.
@@ -245,6 +249,7 @@ class Conversations:
         old = list((await self._connection.execute(_OLD, {"before": before, "limit": limit})).scalars())
         for table in (conversation_messages, transcript, conversation_turns, model_calls):
             await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
+        await self._connection.execute(_UNBIND, {"ids": old})
         nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0}
         forgotten = update(conversations).where(conversations.c.id.in_(old))
         await self._connection.execute(forgotten.values(rev=conversations.c.rev + 1, **nothing))

@@ -55,7 +55,7 @@ ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
 """A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
 _BATCH = text("""
 WITH due AS (
-    SELECT f.*, m.channel IS NULL AS elsewhere, m.installed_at, t.bug_id, v.id AS talk
+    SELECT f.*, f.channel <> ALL(:first) AS elsewhere, m.installed_at, t.bug_id, v.id AS talk
     FROM followed_threads f
     LEFT JOIN channel_marks m ON m.channel = f.channel
     LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
@@ -75,8 +75,7 @@ ORDER BY d.elsewhere, d.active_at, d.channel, d.thread_ts
 """The threads of one case come together, so that what was said in them is sent in its order.
 
 The floor is the moment of installation, or for an older case the time a quarter of an hour before it was opened, and
-for a conversation before the first that is known of it. Conversations outside of the channels whose history is read
-come last: a case waits for none of them.
+for a conversation before the first that is known of it. Conversations come last: a case waits for none of them.
 """
 _COUNT = text("""
 SELECT count(*) FROM followed_threads f
@@ -147,10 +146,11 @@ class Followed:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def install(self, channels: Collection[str], now: float) -> None:
-        """Remember when each channel was first followed; the first word stands."""
+    async def install(self, channels: Collection[str], now: float, *, alone: bool = True) -> None:
+        """Remember when each channel was first followed; the first word stands. `alone`: no other is followed."""
         if channels:
-            await self._unfollow(channels)
+            if alone:
+                await self._unfollow(channels)
             rows = [{"channel": channel, "installed_at": Decimal(f"{now:.6f}"), "error": ""} for channel in channels]
             await self._connection.execute(insert(channel_marks).values(rows).on_conflict_do_nothing())
 
@@ -222,9 +222,13 @@ class Followed:
         await self._connection.execute(_OLD_ROOTS_DUE, {**which, "active_since": Decimal(f"{active_since:.6f}")})
         await self._connection.execute(_DUE, {**which, "channels": list(channels), "count": count})
 
-    async def due(self, team: str, count: int, began: float) -> list[DueThread]:
-        """The due threads that were active first, with the others of their cases, but for what this look has seen."""
-        rows = await self._connection.execute(_BATCH, {"team": team, "count": count, "began": began})
+    async def due(self, team: str, count: int, began: float, *, first: Collection[str]) -> list[DueThread]:
+        """The due threads that were active first, with the others of their cases, but for what this look has seen.
+
+        `first`: channels whose threads come before all others.
+        """
+        which = {"team": team, "count": count, "began": began, "first": list(first)}
+        rows = await self._connection.execute(_BATCH, which)
         return [DueThread(**row) for row in rows.mappings()]
 
     async def count_due(self, team: str, began: float) -> int:

@@ -1,4 +1,4 @@
-"""What the sweeper looks for: cases that must have a workflow, turns without their answer, clocks that must run."""
+"""What the sweeper looks for: what must have a workflow, turns without their answer, clocks that must run."""
 
 from dataclasses import dataclass
 
@@ -24,6 +24,17 @@ WHERE c.id > :after AND (c.status <> 'resolved'
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
 _ENDED_UNSAID = text(f"SELECT {_END_UNSAID} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - as above
+_TALKS = text("""
+SELECT c.id, c.team, c.channel, c.thread_ts FROM conversations c
+WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' AND (
+    EXISTS (SELECT FROM conversation_messages m
+            WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
+    OR EXISTS (SELECT FROM conversation_turns t
+               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
+                 AND t.settled_at > now() - interval '1 day'))
+ORDER BY c.id LIMIT :limit
+""")
+"""An answer that Slack refuses is tried again for a day."""
 _CLOCKS = text("""
 SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
 JOIN slack_posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
@@ -58,6 +69,14 @@ class OpenCase:
 
     id: int
     bug_id: str
+    thread: Thread
+
+
+@dataclass(frozen=True)
+class OpenTalk:
+    """A conversation whose workflow must be running; `id`: as in `OpenCase`."""
+
+    id: int
     thread: Thread
 
 
@@ -98,6 +117,11 @@ class Sweep:
     async def end_is_unsaid(self, bug_id: str) -> bool:
         """Whether the case has ended, and the people in some thread of it were not told how."""
         return bool((await self._connection.execute(_ENDED_UNSAID, {"bug_id": bug_id})).scalar_one_or_none())
+
+    async def open_talks(self, after: int, limit: int) -> list[OpenTalk]:
+        """Conversations in which something waits for its answer, or an answer waits to be said, in order."""
+        rows = await self._connection.execute(_TALKS, {"after": after, "limit": limit})
+        return [OpenTalk(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
     async def open_escalations(self, after: int, limit: int) -> list[OpenEscalation]:
         rows = await self._connection.execute(_CLOCKS, {"after": after, "limit": limit})

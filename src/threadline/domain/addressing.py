@@ -48,6 +48,12 @@ def conversation_workflow_id(thread: Thread) -> str:
     return f"talk:{thread.key}"
 
 
+def thread_of_conversation(workflow_id: str) -> Thread:
+    """The thread of a conversation's workflow."""
+    _, team, channel, ts = workflow_id.split(":")
+    return Thread(team, channel, ts)
+
+
 def route_reply_workflow_id(thread: Thread) -> str:
     return f"route:{thread.key}"
 
@@ -70,9 +76,9 @@ def deletion_id(team: str, channel: str, ts: str) -> str:
     return f"{message_id(team, channel, ts)}:d"
 
 
-def stop_id(team: str, channel: str, ts: str, user: str) -> str:
-    """Of a stop sign that a person put on a message: one each, however often it is taken away and put back."""
-    return f"{message_id(team, channel, ts)}:stop:{user}"
+def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:
+    """Of a stop sign that a person put on a message at a moment: taken away and put back, it says so again."""
+    return f"{message_id(team, channel, ts)}:stop:{user}:{moment}"
 
 
 def session_id(bug_id: str, turn: int, attempt: int) -> str:

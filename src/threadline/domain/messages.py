@@ -58,7 +58,8 @@ class IncomingMessage:
     `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), which is also the order
     in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, and
     `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is meant for the bot: it
-    has a mention, or stands in a direct message.
+    has a mention, or stands in a direct message. `root_by`: there, who wrote the thread's root, unless it was the bot
+    or the event does not say.
     """
 
     id: str
@@ -72,6 +73,7 @@ class IncomingMessage:
     version: str = ""
     files: tuple[FileRef, ...] = field(default_factory=tuple)
     addressed: bool = False
+    root_by: str = ""
 
 
 def clean(text: str) -> str:
@@ -105,7 +107,7 @@ def parse(args: Sequence[Any], *, kind: str = MESSAGE) -> IncomingMessage:
     return quarantined(whole, whole.encode("utf-8", "surrogatepass"))
 
 
-_NAMES = ("id", "sender_id", "channel", "ts", "correction_of", "version")
+_NAMES = ("id", "sender_id", "channel", "ts", "correction_of", "version", "root_by")
 
 
 def quarantined(text: str, whole: bytes = b"") -> IncomingMessage:

@@ -17,10 +17,11 @@ from temporalio.service import RPCError
 
 from threadline.domain.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatch import Dispatcher, ThreadLookup
+from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.intake import Intake, bolt_app
+from threadline.gateway.placing import ThreadLookup
 from threadline.gateway.socket_mode import SocketModeLink
 from threadline.gateway.web import Probe, SlackRequests, application
 

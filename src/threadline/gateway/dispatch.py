@@ -1,13 +1,11 @@
 """A route becomes one signal-with-start: when it returns, Temporal has the message and Slack may forget it."""
 
 import asyncio
-from collections.abc import Awaitable
-from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import structlog
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -15,20 +13,19 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.service import RetryConfig, RPCError, RPCStatusCode
+from temporalio.service import RetryConfig
 
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import BugState
 from threadline.domain.conversation import Talk
 from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import MESSAGE, STOP, IncomingMessage
+from threadline.domain.messages import STOP, IncomingMessage
 from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import (
     Addressed,
     Close,
     Ignored,
-    IgnoreReason,
     Lookup,
     Message,
     Overheard,
@@ -38,6 +35,7 @@ from threadline.gateway.events import (
     StopSign,
     StopWord,
 )
+from threadline.gateway.placing import Placing, ThreadLookup
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
 """Of cases and conversations alike: one list in Temporal's UI shows all threads of a channel."""
@@ -51,34 +49,11 @@ RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEP
 _LOOKUP = 0.3
 """Seconds for the one indexed read; a slow database must not refuse what Temporal could keep."""
 
-_PLACING = 1.0
-"""Seconds for the read without which nobody knows whether an event is anybody's business; then Slack keeps it."""
-
-_T = TypeVar("_T")
-
 _log = structlog.stdlib.get_logger(__name__)
 
 
 class NotAccepted(Transient):
     """The event is not safe, or nobody knows whose it is; it is not acknowledged, so that Slack delivers it again."""
-
-
-class ThreadLookup(Protocol):
-    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
-        """The thread in which the case was reported that the bot presents in this thread; None when it is not known."""
-        ...
-
-    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
-        """Whether the bot is part of a conversation in this thread."""
-        ...
-
-    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
-        """The conversation that holds this message, a person's or the bot's; None when none does."""
-        ...
-
-    async def working_in(self, team: str, channel: str) -> Thread | None:
-        """The conversation in a channel in which something waits for its answer, the last active; None without one."""
-        ...
 
 
 class Outcome(StrEnum):
@@ -107,6 +82,7 @@ class Dispatcher:
     def __init__(self, client: Client, threads: ThreadLookup, door: Doorkeeper | None = None) -> None:
         self._client = client
         self._threads = threads
+        self._placing = Placing(client, threads)
         self._door = door
 
     async def dispatch(self, route: Route) -> str:
@@ -132,7 +108,7 @@ class Dispatcher:
     async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                placed = await self._place(route)  # first: who talks among people need not be asked about
+                placed = await self._placing.place(route)  # first: who talks among people need not be asked about
                 admitted = await door.admit(placed) if door else placed
                 return admitted.reason if isinstance(admitted, Ignored) else await self._hand_over(admitted)
         except (Permanent, Transient) as exc:
@@ -145,56 +121,13 @@ class Dispatcher:
 
     async def revive(self, thread: Thread) -> None:
         """Start the workflow of a case without a message: it carries on from the database."""
-        await self._client.start_workflow(
-            addressing.BUG_WORKFLOW,
-            BugState(thread=thread),
-            id=addressing.bug_workflow_id(thread),
-            task_queue=addressing.CORE_QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=_in_channel(thread),
-        )
+        identity = addressing.bug_workflow_id(thread)
+        await self._start(addressing.BUG_WORKFLOW, BugState(thread=thread), identity, _in_channel(thread))
 
-    async def _place(self, route: Placed | StopSign | StopWord) -> Placed | Ignored:
-        """The route, with the conversation that it belongs to, or ignored when it belongs to none.
-
-        Raises:
-            Transient: the database does not say.
-        """
-        match route:
-            case StopWord(own, message):
-                thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
-                return Overheard(thread, message) if thread else Addressed(own, replace(message, kind=MESSAGE))
-            case Overheard(own, message):
-                thread = own if await self._is_followed(own) else None
-            case StopSign(place, message):
-                thread = await self._conversation_at(place)
-            case _:
-                return route
-        return Overheard(thread, message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
-
-    async def _is_followed(self, thread: Thread) -> bool:
-        known = self._threads.is_followed(thread.team, thread.channel, thread.ts)
-        return await _in_time(known, thread) or await self._is_beginning(thread)
-
-    async def _conversation_at(self, place: Thread) -> Thread | None:
-        known = self._threads.thread_of_message(place.team, place.channel, place.ts)
-        if found := await _in_time(known, place):
-            return found
-        return place if await self._is_beginning(place) else None
-
-    async def _is_beginning(self, thread: Thread) -> bool:
-        """Whether a conversation runs there of which the database does not know yet: its mention is on its way.
-
-        Somebody may add a word a second after the mention; a worker that is away may take minutes to store it.
-        """
-        handle = self._client.get_workflow_handle(addressing.conversation_workflow_id(thread))
-        try:
-            return (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-        except RPCError as exc:
-            if exc.status is RPCStatusCode.NOT_FOUND:
-                return False
-            raise
+    async def revive_conversation(self, thread: Thread) -> None:
+        """The same for a conversation."""
+        identity = addressing.conversation_workflow_id(thread)
+        await self._start(addressing.CONVERSATION_WORKFLOW, Talk(thread=thread), identity, _in_channel(thread))
 
     async def _hand_over(self, route: Placed) -> Outcome:
         match route:
@@ -267,28 +200,23 @@ class Dispatcher:
         message: IncomingMessage,
         search_attributes: TypedSearchAttributes | None = None,
     ) -> None:
+        given = {"start_signal": signal, "start_signal_args": [message]}
+        await self._start(workflow, state, workflow_id, search_attributes, **given)
+
+    async def _start(
+        self, workflow: str, state: Any, workflow_id: str, attributes: TypedSearchAttributes | None, **given: Any
+    ) -> None:
+        """Nothing but the signal, if one is given, happens to a workflow that runs."""
         await self._client.start_workflow(
             workflow,
             state,
             id=workflow_id,
             task_queue=addressing.CORE_QUEUE,
-            start_signal=signal,
-            start_signal_args=[message],
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=search_attributes,
+            search_attributes=attributes,
+            **given,
         )
-
-
-async def _in_time(read: Awaitable[_T], place: Thread) -> _T:
-    try:
-        async with asyncio.timeout(_PLACING):
-            return await read
-    except Exception as exc:
-        raise Transient(
-            f"The database did not say whether {place.key} is in a conversation, so Slack will deliver the event "
-            "again; if this goes on, see whether Postgres is up and `threadline db upgrade` was run"
-        ) from exc
 
 
 def _in_channel(thread: Thread) -> TypedSearchAttributes:

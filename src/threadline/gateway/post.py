@@ -94,7 +94,9 @@ def read(body: Mapping[str, Any]) -> Post:
     )
 
 
-def envelope(post: Post, kind: str, sender_type: str, *, unsaid: str = "", addressed: bool = False) -> IncomingMessage:
+def envelope(
+    post: Post, kind: str, sender_type: str, *, unsaid: str = "", addressed: bool = False, root_by: str = ""
+) -> IncomingMessage:
     """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised.
 
     Args:
@@ -103,6 +105,7 @@ def envelope(post: Post, kind: str, sender_type: str, *, unsaid: str = "", addre
         sender_type: as far as the event says so.
         unsaid: the user whose mentions are left out: the bot's own are no part of what it is asked.
         addressed: it is meant for the bot.
+        root_by: whoever else is part of the thread, since they wrote its root.
     """
     identity = post.id
     if post.kind == messages.EDIT:
@@ -122,12 +125,13 @@ def envelope(post: Post, kind: str, sender_type: str, *, unsaid: str = "", addre
         version=post.version,
         files=redact_files(post.files),
         addressed=addressed,
+        root_by=root_by,
     )
 
 
 def stop(post: Post) -> IncomingMessage:
     """What a stop sign says: to stop, when it was put there."""
-    identity = addressing.stop_id(post.team, post.channel, post.ts, post.user)
+    identity = addressing.stop_id(post.team, post.channel, post.ts, post.user, post.moment)
     return IncomingMessage(identity, messages.STOP, messages.UNKNOWN, post.user, "", post.channel, post.moment)
 
 

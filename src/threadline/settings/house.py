@@ -58,8 +58,8 @@ class SlackSettings(Section):
 class ChannelSettings(Section):
     """Channel ids, such as `C0123456789`; escalations go to the summaries channel when they have none.
 
-    In the channels of `external_people`, guests and people of other companies count like others. In those of
-    `conversation_channels`, mentions that Slack gave up delivering are looked for.
+    In the channels of `external_people`, guests and people of other companies count like others. Mentions that Slack
+    gave up delivering are looked for in those of `conversation_channels`, or wherever the bot is if there are none.
     """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")

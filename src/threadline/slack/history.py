@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from threadline.slack.client import Slack, messages_page
+from threadline.slack.errors import calling
 
 PAGE = 200
 BURST, PER_SECOND = 30.0, 50 / 60
@@ -56,6 +57,20 @@ class History:
             shown, cursor = list(page.get("messages") or ()), _next_cursor(page)
             more = bool(cursor or (shown and page.get("has_more")))
         return shown, more
+
+    async def channels(self) -> list[str]:
+        """Every channel, group message and direct message that the bot is part of and nobody has archived."""
+        found, cursor = list[str](), None
+        while True:
+            await self._pace.turn()
+            async with calling("the list of its channels"):
+                page = await self._slack.client.users_conversations(
+                    types="public_channel,private_channel,mpim,im", exclude_archived=True, limit=PAGE, cursor=cursor
+                )
+            found += [str(channel["id"]) for channel in page.get("channels") or ()]
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                return found
 
     async def shows(self, channel: str, ts: str) -> bool:
         """Whether a message is there, in whichever thread: Slack finds a reply by its own timestamp."""

@@ -29,5 +29,8 @@ class Gate:
 DRAIN_FIRST = Gate("drain-before-continuing", date(2027, 6, 1))
 """A run that is to continue as new stores what is pending, until the next run can take it, and begins no step."""
 
-GATES = (DRAIN_FIRST,)
+SWEEP_TALKS = Gate("sweep-conversations", date(2027, 6, 1))
+"""The sweep looks after conversations, too."""
+
+GATES = (DRAIN_FIRST, SWEEP_TALKS)
 """All that there are."""

@@ -1,4 +1,4 @@
-"""The sweep's workflow: whether every open case has its workflow, every escalation its clock, every turn its answer."""
+"""The sweep's workflow: what is open has its workflow, every escalation its clock, every turn its answer."""
 
 from temporalio import workflow
 
@@ -8,6 +8,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.contracts.catch_up import Repair, RepairKind, SweepActivities
     from threadline.domain import addressing
 
+from threadline.workflows import patches
 from threadline.workflows.calls import attempt, call
 
 
@@ -32,7 +33,15 @@ class SweepWorkflow:
             for repair in unsaid.repairs:
                 await self._repair(repair)
             after, first = unsaid.next, False
+        if patches.SWEEP_TALKS.passed():
+            await self._sweep_conversations()
         return "swept"
+
+    async def _sweep_conversations(self) -> None:
+        after, first = 0, True
+        while after or first:
+            talks = await call(SweepActivities.sweep_conversations, after, summary=f"conversations after {after}")
+            after, first = talks.next, False
 
     async def _repair(self, repair: Repair) -> None:
         """Say what was not said; every post has a key, so what has been said by now is not said twice."""

@@ -23,6 +23,7 @@ class ConversationMethods:
             "conversations.replies": self.replies,
             "conversations.info": self.info,
             "conversations.list": self.list_all,
+            "users.conversations": self.list_mine,
             "conversations.members": self.members,
             "conversations.join": self.join,
             "conversations.open": self.open_im,
@@ -46,16 +47,12 @@ class ConversationMethods:
     def info(self, given: Arguments) -> Json:
         return {"channel": self._workspace.channel(given.text("channel")).as_slack()}
 
+    def list_mine(self, given: Arguments) -> Json:
+        """Those that the bot is in."""
+        return _listed([place for place in self._workspace.channels.values() if BOT_USER in place.members], given)
+
     def list_all(self, given: Arguments) -> Json:
-        kinds = given.listed("types") or ["public_channel"]
-        places = [
-            place
-            for place in self._workspace.channels.values()
-            if ("im" if place.is_im else "public_channel") in kinds
-            and not (given.flag("exclude_archived") and place.is_archived)
-        ]
-        shown, cursor = page(given, places, [place.id for place in places], limit=100, most=1000)
-        return {"channels": [place.as_slack() for place in shown], "response_metadata": {"next_cursor": cursor}}
+        return _listed(list(self._workspace.channels.values()), given)
 
     def members(self, given: Arguments) -> Json:
         people = self._workspace.channel(given.text("channel")).members
@@ -77,6 +74,18 @@ class ConversationMethods:
         if BOT_USER not in place.members:
             raise Refused("not_in_channel")
         return place
+
+
+def _listed(places: Sequence[Channel], given: Arguments) -> Json:
+    kinds = given.listed("types") or ["public_channel"]
+    asked = [
+        place
+        for place in places
+        if ("im" if place.is_im else "public_channel") in kinds
+        and not (given.flag("exclude_archived") and place.is_archived)
+    ]
+    shown, cursor = page(given, asked, [place.id for place in asked], limit=100, most=1000)
+    return {"channels": [place.as_slack() for place in shown], "response_metadata": {"next_cursor": cursor}}
 
 
 def _within(messages: Sequence[Message], given: Arguments) -> list[Message]:

@@ -208,12 +208,15 @@ class Workspace:
 
     # Reactions and files
 
-    def react(self, channel: str, ts: str, user: str, name: str) -> None:
+    def react(self, channel: str, ts: str, user: str, name: str) -> str:
+        """Returns when, as the event says it."""
         message = self.message(channel, ts)
         if user in message.reactions.get(name, ()):
             raise Refused("already_reacted")
         message.reactions.setdefault(name, []).append(user)
-        self._publish(events.reaction("reaction_added", message, user, name, self._next_ts(self.channel(channel))))
+        moment = self._next_ts(self.channel(channel))
+        self._publish(events.reaction("reaction_added", message, user, name, moment))
+        return moment
 
     def unreact(self, channel: str, ts: str, user: str, name: str) -> None:
         message = self.message(channel, ts)

@@ -40,6 +40,7 @@ CREATE TABLE conversation_messages (
     version numeric(20, 6) NOT NULL DEFAULT 0,
     files jsonb NOT NULL DEFAULT '[]',
     addressed boolean NOT NULL DEFAULT false,
+    root_by text NOT NULL DEFAULT '',
     -- The guards' word, for ever: NULL until they have judged it.
     verdict text CHECK (verdict IN ('ok', 'duplicate', 'throttled', 'throttled_first')),
     wakes boolean NOT NULL DEFAULT false,
