@@ -148,7 +148,7 @@ class Talking:
         async def act(calls: list[ToolCall]) -> list[Execution]:
             return [await self.act(each, turn, step) for each in calls]
 
-        outcome = await react(think, act, may_be_silent=may_be_silent)
+        outcome = await react(think, act, may_be_silent=lambda: may_be_silent)
         await self.settle(outcome, turn)
         await self.post(turn)
         return outcome
