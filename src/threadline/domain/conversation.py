@@ -75,3 +75,5 @@ class Talk:
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     stopped: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
+    untold: list[str] = field(default_factory=list)
+    """The `ts` of messages whose writers are still to be told that it is too much at once."""
