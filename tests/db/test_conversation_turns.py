@@ -227,6 +227,16 @@ async def test_a_turn_that_failed_before_it_thought_answers_everything_else_what
     assert texts(await talk.take_up(3)) == ["four"]
 
 
+async def test_a_failure_of_which_nobody_is_told_answers_for_nobody_who_addressed_the_bot(talk: Talking) -> None:
+    await talk.hear(mention(1))
+    await talk.turn(1)
+    await talk.hear(says(2, sender_id=STRANGER), says(3, "three"))
+    assert flags(await talk.settle(2, "", OutcomeKind.SILENT)) == (False, False, False)
+    await talk.hear(says(4, sender_id=STRANGER), mention(5, "five"))
+    assert flags(await talk.settle(3, "", OutcomeKind.SILENT)) == (True, True, False)
+    assert texts(await talk.take_up(4)) == ["five"]
+
+
 @pytest.mark.promise("talk:step:once")
 async def test_a_turn_resumes_after_every_result_was_lost(talk: Talking) -> None:
     """Each step is done twice, as after a crash between its commit and its result, and says the same."""

@@ -153,7 +153,8 @@ def test_a_failure_always_has_words(words: str, executions: list[Execution]) -> 
 
 def test_the_longest_account_is_short_enough() -> None:
     long = [Execution("1", "tool" * 100, ExecutionStatus.UNKNOWN, "note " * 500)] * 50
-    for text in (answers.summary(long), answers.stopped(long), answers.failed("words " * 500, long)):
+    stopped = answers.stopped(long, by_operator=True)
+    for text in (answers.summary(long), answers.stopped(long), stopped, answers.failed("words " * 500, long)):
         assert 1_000 < len(text) <= answers.LIMIT
 
 
@@ -166,3 +167,11 @@ def test_a_failures_words_come_first() -> None:
 def test_a_stop_says_what_was_done() -> None:
     assert answers.stopped([]).endswith("Nothing was done yet.")
     assert CREATED.note in answers.stopped([CREATED])
+
+
+def test_nobody_is_told_to_have_asked_for_what_an_operator_did() -> None:
+    for executions in ([], [CREATED]):
+        text = answers.stopped(executions, by_operator=True)
+        assert "whoever runs this bot has stopped me" in text
+        assert "as you asked" not in text
+    assert CREATED.note in text

@@ -35,6 +35,7 @@ Hook = Callable[[], Awaitable[None]]
 
 AWAY = ApplicationError("The model is overloaded.", 0.0, type="Transient", non_retryable=True)
 """What is left of the last attempt at a model that does not answer."""
+SILENT = ModelReply("NO_REPLY", silent=True)
 _SHOWN = 200
 """Characters of a reply's text that travel."""
 
@@ -73,6 +74,7 @@ class Desk(ConversationActivities, SpeakingActivities):
     """What Slack shows, by turn."""
     rev: int = 0
     turn: int = 0
+    crowded: bool = False
 
     asked: list[ThinkRequest] = field(default_factory=list)
     """Each time the model itself was asked."""
@@ -85,6 +87,8 @@ class Desk(ConversationActivities, SpeakingActivities):
     words: list[Word] = field(default_factory=list)
     markers: list[Marker] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
+    summarised: list[int] = field(default_factory=list)
+    """Turns, each time the transcript was to be summarised before one."""
 
     # -- what the database would know --------------------------------------------------------------------------------
 
@@ -103,6 +107,7 @@ class Desk(ConversationActivities, SpeakingActivities):
             stop_due=bool(self._stops()),
             unsaid=min(unsaid, default=0),
             question=question if question.endswith("?") else "",
+            crowded=self.crowded,
         )
 
     def _due(self) -> list[Row]:
@@ -123,6 +128,9 @@ class Desk(ConversationActivities, SpeakingActivities):
     async def _answered(self, name: str) -> None:
         """Every change raises `rev`, and its answer may be lost on the way."""
         self.rev += 1
+        await self._happens(name)
+
+    async def _happens(self, name: str) -> None:
         if hooks := self.hooks.get(name):
             await hooks.pop(0)()
 
@@ -134,7 +142,8 @@ class Desk(ConversationActivities, SpeakingActivities):
 
     @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:
-        self.opened = self.opened or any(message.addressed for message in request.messages)
+        asked = (each for each in request.messages if each.addressed and each.kind == messages.MESSAGE)
+        self.opened = self.opened or any(asked)
         refused = [self._store(message) for message in request.messages] if self.opened else []
         for row in self.rows.values():
             if row.message.kind == messages.STOP and not row.turn and row not in self._stops():
@@ -151,6 +160,14 @@ class Desk(ConversationActivities, SpeakingActivities):
         wakes = message.kind == messages.MESSAGE and why is None
         self.rows.setdefault(message.id, Row(message, wakes))
         return Refused(message.channel, message.ts, message.sender_id, why) if why else None
+
+    @activity.defn
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        self.summarised.append(turn.turn)
+        await self._happens("summarise")
+        self.crowded = False
+        self.rev += 1
+        return self.marks()
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
@@ -222,6 +239,7 @@ class Desk(ConversationActivities, SpeakingActivities):
 
     @activity.defn
     async def post_word(self, word: Word) -> None:
+        await self._happens("post_word")
         if word not in self.words:
             self.words.append(word)
 
@@ -232,3 +250,4 @@ class Desk(ConversationActivities, SpeakingActivities):
     @activity.defn
     async def show_status(self, status: Status) -> None:
         self.statuses.append(status.words)
+        await self._happens("show_status")

@@ -12,7 +12,7 @@ from tests.workflows.desk import Desk, calls
 from tests.workflows.environment import real_time, until
 from tests.workflows.talking import ANNA, BEN, Talking, talking
 from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
-from threadline.contracts.conversation import ActRequest, ThinkRequest
+from threadline.contracts.conversation import ActRequest, Refusal, ThinkRequest
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import ModelReply, OutcomeKind
@@ -163,6 +163,29 @@ async def test_a_storm_over_runs_that_continue_as_new_is_answered_once_each() ->
         assert len(talk.desk.asked) == len(talk.desk.transcript), "no reply was paid twice"
         started = (await talk.handle.fetch_history()).events[0].workflow_execution_started_event_attributes
         assert started.continued_execution_run_id, "it went through several runs"
+
+
+async def test_a_word_that_slack_does_not_take_holds_no_run_up_and_the_next_one_says_it() -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async def continued() -> bool:
+        events = (await talk.handle.fetch_history()).events
+        return bool(events[0].workflow_execution_started_event_attributes.continued_execution_run_id)
+
+    async with talking(limits=ConversationLimits(history_events=40), server=real_time) as talk:
+        talk.desk.judge = lambda message: Refusal.THROTTLED_FIRST if message.text == "much" else None
+        talk.desk.hooks["post_word"] = [never]
+        await talk.say("hello")
+        await talk.until_said(1)
+        await talk.say("much")
+        await talk.until(lambda: not talk.desk.hooks["post_word"], "the word is on its way")
+        for turn in range(2, 6):
+            await talk.say("and this?")
+            await talk.until_said(turn)
+        await until(continued, "the run continues as new")
+        await talk.until(lambda: talk.desk.words, "the writer is told")
+        assert len(talk.desk.words) == 1
 
 
 @pytest.mark.promise("talk:run:nothing-lost")

@@ -10,14 +10,15 @@ from tests.workflows.desk import AWAY, calls
 from tests.workflows.environment import real_time, until
 from tests.workflows.talking import Talking, talking
 from threadline.contracts.conversation import ThinkRequest, WordKind
-from threadline.domain import answers
+from threadline.domain import answers, messages
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind
 from threadline.domain.errors import Permanent, Transient
 from threadline.workflows.conversation_turn import AWAY as GIVEN_UP
 
 NOTHING_DONE = answers.stopped([])
-ONE_DONE = answers.stopped([Execution("create:1", "create", ExecutionStatus.OK, "done")])
+CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
+ONE_DONE = answers.stopped([CREATED])
 
 
 async def _stop(talk: Talking) -> None:
@@ -43,6 +44,7 @@ async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins
         assert await talk.until_said(1) == NOTHING_DONE
         assert talk.desk.asked == []
         assert talk.desk.settled[1].kind is OutcomeKind.STOPPED
+        assert {marker.name for marker in talk.desk.markers} <= {"eyes"}, "it has an answer"
         await talk.say("now create one")
         assert await talk.until_said(2) == "Done."
 
@@ -70,6 +72,22 @@ async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account()
         assert await talk.until_said(1) == ONE_DONE
         assert talk.desk.ran == ["create:1"], "the second was not begun any more"
         assert len(talk.desk.asked) == 1
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_stop_that_was_meant_for_the_bot_and_finds_nothing_to_stop_gets_a_sign(begun: bool) -> None:
+    async with talking() as talk:
+        if begun:
+            await talk.say("hello")
+            await talk.until_said(1)
+            await talk.until_known("Idle since ")
+        await talk.send(talk.message("stop", kind=messages.STOP, addressed=False))
+        stop = talk.message("stop", kind=messages.STOP)
+        await talk.send(stop)
+        await talk.until(lambda: any(marker.name == "ok_hand" for marker in talk.desk.markers), "it gets a sign")
+        signs = [marker.items for marker in talk.desk.markers if marker.name != "eyes"]
+        assert signs == [((stop.channel, stop.ts),)]
+        assert list(talk.desk.said) == ([1] if begun else [])
 
 
 @pytest.mark.promise("talk:stop:after-the-step")
@@ -137,11 +155,20 @@ async def test_a_model_that_stays_away_is_given_up_with_an_account_and_asked_aga
         await talk.say("create one")
         await talk.later(minutes=11)
         answer = await talk.until_said(1)
-        assert answer == answers.failed(GIVEN_UP, [Execution("create:1", "create", ExecutionStatus.OK, "done")])
+        assert answer == answers.failed(GIVEN_UP, [CREATED])
         assert talk.desk.settled[1].kind is OutcomeKind.FAILED
         assert len(talk.desk.asked) == 7, "the last try is when the patience ends"
         await talk.say("and now?")
         assert await talk.until_said(2) == "Now."
+
+
+async def test_each_absence_of_the_model_has_its_own_patience() -> None:
+    limits = ConversationLimits(model_patience=600)
+    async with talking(*[AWAY] * 4, calls("create:1"), *[AWAY] * 4, ModelReply("There."), limits=limits) as talk:
+        await talk.say("create one")
+        await talk.later(minutes=20)
+        assert await talk.until_said(1) == "There."
+        assert [word.kind for word in talk.desk.words] == [WordKind.MODEL_AWAY], "one word is enough"
 
 
 @pytest.mark.promise("talk:model:away")
@@ -197,10 +224,37 @@ async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends()
         await talk.say("and another")
         await talk.handle.cancel()
         assert await talk.handle.result() == "cancelled"
-        assert talk.desk.said == {1: ONE_DONE, 2: NOTHING_DONE}, "who was not heard yet is told, too"
+        cancelled = {1: answers.stopped([CREATED], by_operator=True), 2: answers.stopped([], by_operator=True)}
+        assert talk.desk.said == cancelled, "who was not heard yet is told, too"
         assert (await talk.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
         await talk.say("are you there?")
         assert await talk.until_said(3) == "Here I am."
+
+
+async def test_what_is_said_after_the_last_word_of_a_cancelled_run_is_answered_by_the_next() -> None:
+    thinking = asyncio.Event()
+
+    async def hang(_: ThinkRequest) -> ModelReply:
+        thinking.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def nothing() -> None: ...
+
+    async def late() -> None:
+        await talk.say("and what about this?")
+        await talk.until_stored(3)
+
+    async with talking(hang, ModelReply("Here I am."), server=real_time) as talk:
+        talk.desk.hooks["post_answer"] = [nothing, late]
+        await talk.say("create one")
+        await thinking.wait()
+        await talk.say("and another")
+        await talk.until_stored(2)
+        await talk.handle.cancel()
+        assert await talk.until_said(3) == "Here I am."
+        assert talk.desk.prompts[-1] == (3, "and what about this?")
+        await talk.until_known("Idle since ")
 
 
 @pytest.mark.promise("talk:cancel:told")

@@ -233,10 +233,29 @@ def test_who_has_changed_something_may_not_be_silent(status: ExecutionStatus) ->
 
 
 @pytest.mark.promise("talk:answer:silent")
-def test_silence_where_it_is_not_allowed_is_an_empty_reply() -> None:
-    script = Script([ModelReply(silent=True), ModelReply(silent=True)])
+@pytest.mark.parametrize("text", ["", "NO_REPLY"])
+def test_silence_where_it_is_not_allowed_is_an_empty_reply_after_which_the_model_is_asked_once_more(text: str) -> None:
+    silent = ModelReply(text, silent=True)
+    script = Script([silent] * 9)
     assert script.play().kind is OutcomeKind.SPEECHLESS
+    assert script.asked == [AUTO, AUTO, NONE]
+    assert Script([silent, ANSWER]).play().text == ANSWER.text
+
+
+def test_a_model_that_is_asked_once_more_is_not_called_more_often_than_it_may_be() -> None:
+    script = Script([ModelReply(silent=True)] * 9)
+    assert script.play(max_turns=1).model_calls == 2
     assert script.asked == [AUTO, NONE]
+
+
+def test_a_failure_is_told_to_nobody_who_has_not_asked() -> None:
+    outcome = Script([asks(LOOK), StepFailed("The model is away.")]).play(may_be_silent=lambda: True)
+    assert (outcome.kind, outcome.text) == (OutcomeKind.SILENT, "")
+
+
+def test_a_failure_after_a_change_is_told_to_everybody() -> None:
+    outcome = Script([asks(CREATE), StepFailed("The model is away.")]).play(may_be_silent=lambda: True)
+    assert (outcome.kind, outcome.executions) == (OutcomeKind.FAILED, (done(CREATE),))
 
 
 def test_a_model_without_words_is_silent_where_it_may_be() -> None:

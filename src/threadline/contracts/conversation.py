@@ -157,6 +157,14 @@ class ConversationActivities(ABC):
 
     @activity.defn
     @abstractmethod
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
+
+        Where this fails, the oldest messages are left out of what the model reads.
+        """
+
+    @activity.defn
+    @abstractmethod
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once about the transcript with what is unused by now; a recorded reply is not asked for again.
 

@@ -57,6 +57,7 @@ ORDER BY said_at, seq
 _TAKE_THE_REST = text("""
 UPDATE conversation_messages SET turn = :turn, step = 0
 WHERE conversation_id = :id AND wakes AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
+  AND NOT (CAST(:silent AS boolean) AND addressed)
 """)
 _LAST_STOP = text("""
 SELECT max(said_at) FROM conversation_messages WHERE conversation_id = :id AND message_type = 'stop' AND turn IS NULL
@@ -186,14 +187,18 @@ class Conversations:
         return await self.marks(thread)
 
     async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
-        """Who said to stop meant all that was said before it; a failure answers for all if there was no thought."""
-        if kind not in (OutcomeKind.STOPPED, OutcomeKind.FAILED):
+        """Who said to stop meant all that was said before it; a failure answers for all if there was no thought.
+
+        One that nobody is told of does not for what was addressed to the bot, and came before the workflow heard of it.
+        """
+        if kind not in (OutcomeKind.STOPPED, OutcomeKind.FAILED, OutcomeKind.SILENT):
             return
         stop = None
         if kind is OutcomeKind.STOPPED:
             stop = (await self._connection.execute(_LAST_STOP, {"id": row.id})).scalar_one()
         if stop is not None or row.taken_turn < turn:
-            await self._connection.execute(_TAKE_THE_REST, {"id": row.id, "turn": turn, "until": stop})
+            rest = {"id": row.id, "turn": turn, "until": stop, "silent": kind is OutcomeKind.SILENT}
+            await self._connection.execute(_TAKE_THE_REST, rest)
 
     async def said(self, thread: Thread, turn: int) -> ConversationMarks:
         """A turn's answer is in Slack."""

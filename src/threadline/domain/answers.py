@@ -15,6 +15,7 @@ NOTHING_TO_SAY = (
 TROUBLE = "Something went wrong on my side, and I could not finish this. Please try again in a few minutes."
 """Of a failure that brought no words of its own."""
 
+_STOPPED_BY_OPERATOR = "Please write again if you still need this: whoever runs this bot has stopped me."
 _MORE = "\n\n_That is not all of it. Ask me for the details, and I will write it out._"
 _ROOM = 1_400
 """Characters of an account of executions; of those that do not fit the number is told."""
@@ -97,11 +98,10 @@ def summary(executions: Sequence[Execution]) -> str:
     )
 
 
-def stopped(executions: Sequence[Execution]) -> str:
-    """The end of a turn that a person stopped."""
-    if not executions:
-        return "I have stopped, as you asked. Nothing was done yet."
-    return f"I have stopped, as you asked. Until then:\n\n{_account(executions)}"
+def stopped(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
+    """The end of a turn that a person stopped: one of the thread, or whoever runs the bot."""
+    told = _STOPPED_BY_OPERATOR if by_operator else "I have stopped, as you asked."
+    return f"{told} Until then:\n\n{_account(executions)}" if executions else f"{told} Nothing was done yet."
 
 
 def failed(words: str, executions: Sequence[Execution]) -> str:

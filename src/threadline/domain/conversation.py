@@ -60,6 +60,8 @@ class ConversationMarks:
     question: str = ""
     """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
     cost_usd: float = 0.0
+    crowded: bool = False
+    """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
 
 
 @dataclass
@@ -73,3 +75,5 @@ class Talk:
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     stopped: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
+    untold: list[str] = field(default_factory=list)
+    """The `ts` of messages whose writers are still to be told that it is too much at once."""

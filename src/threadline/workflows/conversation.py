@@ -1,5 +1,6 @@
 """The workflow of a thread in which the bot was spoken to: what is due in it, in the run that `thread_run` leads."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +22,18 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.conversation import ConversationState, Talk
 
 from threadline.workflows import display, signals
-from threadline.workflows.calls import Asides, call
+from threadline.workflows.calls import attempt, call
 from threadline.workflows.conversation_turn import Conversation
 from threadline.workflows.inbox import Inbox
 from threadline.workflows.thread_run import Step, ThreadRun
 
 TAKEN_IN = "eyes"
+NOTHING_TO_STOP = "ok_hand"
 REFUSED = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
-"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:."""
+"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:.
+
+A word to stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends.
+"""
 
 
 @workflow.defn(name=addressing.CONVERSATION_WORKFLOW)
@@ -40,7 +45,6 @@ class ConversationWorkflow:
         self._inbox = Inbox(state.pending, state.seen)
         self._conversation = Conversation(state, self._enter)
         self._run = ThreadRun(self)
-        self._told = Asides()
         self._seen: dict[str, list[tuple[str, str]]] = {}
         self._dismissed = False
 
@@ -91,14 +95,19 @@ class ConversationWorkflow:
 
     @property
     def idle(self) -> bool:
-        return self._conversation.asides.idle and self._conversation.line.idle and self._told.idle
+        return self._conversation.asides.idle and self._conversation.line.idle
 
     @property
     def must_wait(self) -> bool:
-        return not self._told.idle
+        """Never: the next run says what is still to be said, and Slack may be away for longer than a history lasts."""
+        return False
 
     def outcome(self) -> str:
-        if self._conversation.state.stopped:
+        state = self._conversation.state
+        if state.stopped and self._conversation.marks.turn_due:
+            state.stopped = False  # it was said after the last word of the run that was cancelled
+            self.continue_as_new()
+        if state.stopped:
             return "cancelled"
         return "quiet" if self._conversation.marks.opened else "ignored"
 
@@ -113,6 +122,8 @@ class ConversationWorkflow:
         opened = await call(ConversationActivities.open_conversation, state.thread, summary="what is known of this?")
         state.limits = opened.limits
         self._conversation.merge(opened.marks)
+        for ts in state.untold:
+            self._tell_throttled(ts)
 
     async def flush(self) -> None:
         batch = self._inbox.batch()
@@ -120,8 +131,7 @@ class ConversationWorkflow:
         stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
         self._inbox.stored(len(batch))
         self._conversation.merge(stored.marks)
-        if stored.marks.opened:
-            self._acknowledge(batch, stored)
+        self._acknowledge(batch, stored)
 
     def due(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
@@ -151,8 +161,8 @@ class ConversationWorkflow:
         """
         marks = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
         for message in batch:
-            if message.kind == messages.MESSAGE:
-                marks.setdefault((message.channel, message.ts), TAKEN_IN)
+            if name := _sign(message, stored):
+                marks.setdefault((message.channel, message.ts), name)
         for place, name in marks.items():
             self._seen.setdefault(name, []).append(place)
         if not self._inbox:
@@ -161,9 +171,18 @@ class ConversationWorkflow:
                 marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
                 self._conversation.asides.start(SpeakingActivities.mark_messages, marker, summary)
         for each in stored.refused:
-            if each.why is Refusal.THROTTLED_FIRST:
-                word = Word(self._conversation.state.thread, WordKind.THROTTLED, about=each.ts)
-                self._told.start(SpeakingActivities.post_word, word, "say that it is too much at once")
+            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self._conversation.state.untold:
+                self._conversation.state.untold.append(each.ts)
+                self._tell_throttled(each.ts)
+
+    def _tell_throttled(self, ts: str) -> None:
+        word = Word(self._conversation.state.thread, WordKind.THROTTLED, about=ts)
+
+        async def tell() -> None:
+            await attempt(SpeakingActivities.post_word, word, summary="say that it is too much at once")
+            self._conversation.state.untold.remove(ts)
+
+        self._conversation.asides.add(asyncio.create_task(tell()))
 
     # -- the end by silence ------------------------------------------------------------------------------------------
 
@@ -198,3 +217,9 @@ class ConversationWorkflow:
                 ConversationState.IDLE: f"Idle since {since}; ends at {until}",
             }[self._state]
         )
+
+
+def _sign(message: messages.IncomingMessage, stored: Stored) -> str:
+    if message.kind == messages.STOP:
+        return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
+    return TAKEN_IN if message.kind == messages.MESSAGE and stored.marks.opened else ""

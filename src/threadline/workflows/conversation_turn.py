@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -100,6 +101,10 @@ class Conversation:
         """The turn under way is to end: a person said so, or whoever runs the house."""
         return self.marks.stop_due or self.state.stopped
 
+    @property
+    def stopped_by_operator(self) -> bool:
+        return self.state.stopped and not self.marks.stop_due
+
     async def take_turn(self) -> None:
         """Answer what is unanswered."""
         await Turn(self).take()
@@ -127,7 +132,6 @@ class Turn:
         self._number = conversation.marks.turn + 1
         self._step = 0
         self._addressed = False
-        self._asked_again = False
         self._executions: list[Execution] = []
         self._away_since: float | None = None
         self._waits = 0
@@ -149,54 +153,66 @@ class Turn:
         self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
         if self._told:
             await self._told  # that the model is away is said before what came after that
-        if outcome.kind is OutcomeKind.SILENT:
-            self._conversation.line.show("")
-        else:
+        if outcome.kind is not OutcomeKind.SILENT:
             await self._conversation.say(self._number)
 
     async def _work(self) -> Outcome:
-        limits = self._conversation.state.limits
+        conversation = self._conversation
         try:
-            return await react(
+            await self._make_room()
+            outcome = await react(
                 self._think,
                 self._act,
-                max_turns=limits.max_turns,
-                stopping=lambda: self._conversation.stopping,
+                max_turns=conversation.state.limits.max_turns,
+                stopping=lambda: conversation.stopping,
                 may_be_silent=lambda: not self._addressed,
             )
         except BrokenOff:
-            return Outcome(OutcomeKind.STOPPED, answers.stopped(self._executions), model_calls=self._step)
+            outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
+        if outcome.kind is not OutcomeKind.STOPPED:
+            return outcome
+        words = answers.stopped(self._executions, by_operator=conversation.stopped_by_operator)
+        return replace(outcome, text=words)
 
     def _hear(self) -> None:
         """Once anything that the turn took up was addressed to the bot, it may not be silent any more."""
         self._addressed = self._addressed or self._conversation.marks.addressed_due
 
+    def _show(self, words: str) -> None:
+        """What the bot does is shown to people who wait for it: not under what was only overheard."""
+        if self._addressed:
+            self._conversation.line.show(words)
+
     # -- think ---------------------------------------------------------------------------------------------------
 
+    async def _make_room(self) -> None:
+        """Have the older part of a crowded transcript summarised; without that, the model reads less of it."""
+        conversation = self._conversation
+        if not conversation.marks.crowded or conversation.stopping:
+            return
+        conversation.does("summarising what was said before")
+        self._hear()
+        self._show("thinking")
+        asked, words = TalkTurn(self._thread, self._number), f"summarise before turn {self._number}"
+        activity = attempt(ConversationActivities.summarise, asked, summary=words, taken=conversation.merge)
+        summarising = asyncio.create_task(activity)
+        await workflow.wait_condition(lambda: summarising.done() or conversation.stopping)
+        if not summarising.done():
+            await _break_off(summarising)
+
     async def _think(self, choice: ToolChoice) -> ModelReply:
-        """The model's next reply. Silence where it is not allowed is no reply: it is asked once more, the same way.
-
-        It may have been asked before the message that was addressed to it came in.
-        """
-        reply = await self._reply(choice)
-        if reply.silent and not reply.calls and self._addressed and not self._asked_again:
-            self._asked_again = True
-            reply = await self._reply(choice)
-        return replace(reply, text="") if reply.silent else reply
-
-    async def _reply(self, choice: ToolChoice) -> ModelReply:
         self._step += 1
         request = ThinkRequest(self._thread, self._number, self._step, choice)
         while True:
             self._conversation.does(f"thinking (step {self._step})")
-            self._conversation.line.show("thinking")
             self._hear()
+            self._show("thinking")
             try:
                 thought = await self._ask(request)
             except FailureError as error:
                 await self._bear(error)
             else:
-                self._waits = 0
+                self._waits, self._away_since = 0, None
                 self._conversation.merge(thought.marks)
                 self._hear()
                 return thought.reply
@@ -210,9 +226,7 @@ class Turn:
             await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "for the model's last word")
         if asking.done():
             return asking.result()
-        asking.cancel()
-        with suppress(FailureError, asyncio.CancelledError):
-            await asking
+        await _break_off(asking)
         raise BrokenOff
 
     async def _bear(self, error: FailureError) -> None:
@@ -230,6 +244,7 @@ class Turn:
         until = since + conversation.state.limits.model_patience
         if now >= until:
             raise StepFailed(AWAY) from error
+        self._hear()
         self._tell(until)
         conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
         delay = min(self._delay(fault), until - now)
@@ -242,8 +257,8 @@ class Turn:
         return max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
 
     def _tell(self, until: float) -> None:
-        """Say once that the model is away; nobody waits for Slack before the model is asked again."""
-        if self._told is None and not self._conversation.stopping:
+        """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
+        if self._told is None and self._addressed and not self._conversation.stopping:
             word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
             telling = attempt(SpeakingActivities.post_word, word, summary="say that the model is away")
             self._told = asyncio.create_task(telling)
@@ -260,7 +275,7 @@ class Turn:
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
             self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
-            self._conversation.line.show(f"using {in_words(group[0].name)}{more}")
+            self._show(f"using {in_words(group[0].name)}{more}")
             done += await asyncio.gather(*(self._execute(each) for each in group))
         self._executions += done
         return done
@@ -274,3 +289,9 @@ class Turn:
             status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
             note = sentence_of(error) or _BROKE_OFF
             return Execution(asked.id, asked.name, status, note, read_only=asked.read_only)
+
+
+async def _break_off(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    with suppress(FailureError, asyncio.CancelledError):
+        await task

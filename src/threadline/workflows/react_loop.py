@@ -48,13 +48,14 @@ async def react(
 
     A text without calls is the answer. Calls are run, save those whose id an earlier reply or call of this turn had.
     A reply that holds neither, or only such calls, or `max_turns` replies with calls, are followed by one call of the
-    model without tools; should that say nothing, what was executed is told by rule.
+    model without tools; should that say nothing, what was executed is told by rule. Silence where it is not allowed is
+    no reply: the first time the model is asked again as before, since what was addressed to it may have come meanwhile.
 
     Args:
         max_turns: the model is called at most once more often than this.
         stopping: asked before every step; once true, no step is begun any more.
-        may_be_silent: asked when the model has nothing to say: whether it may leave the message to others. It may not
-            once a call has changed something, or may have.
+        may_be_silent: asked when the model has nothing to say, or cannot be had: whether the message may be left to
+            others. It may not once a call has changed something, or may have.
 
     Returns:
         Its text is not blank, unless its kind is `SILENT`.
@@ -63,7 +64,7 @@ async def react(
     try:
         return await turn.work(max_turns) or await turn.conclude()
     except StepFailed as failure:
-        return turn.ended(OutcomeKind.FAILED, answers.failed(str(failure), turn.executions))
+        return turn.failed(str(failure))
 
 
 @dataclass
@@ -77,6 +78,7 @@ class _Turn:
     remarks: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     """Ids of calls that were run, or given to be run."""
+    asked_again: bool = False
 
     async def work(self, max_turns: int) -> Outcome | None:
         """Think and act until there is an answer; None when there is to be one more call, without tools."""
@@ -84,9 +86,12 @@ class _Turn:
             if self.stopping():
                 return self._stopped()
             reply = await self._ask(ToolChoice.AUTO)
+            if self._wrongly_silent(reply) and not self.asked_again:
+                self.asked_again = True
+                continue
             if not reply.calls:
                 return self._answer(reply)
-            if not answers.is_blank(reply.text):
+            if not (reply.silent or answers.is_blank(reply.text)):
                 self.remarks.append(reply.text)
             calls = self._new(reply.calls)
             if not calls:
@@ -109,6 +114,12 @@ class _Turn:
             return self.ended(OutcomeKind.SILENT, "")
         return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
 
+    def failed(self, words: str) -> Outcome:
+        """The end for want of a step. Of trouble with what nobody asked the bot, nobody hears."""
+        if self._may_be_silent():
+            return self.ended(OutcomeKind.SILENT, "")
+        return self.ended(OutcomeKind.FAILED, answers.failed(words, self.executions))
+
     def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> Outcome:
         return Outcome(kind, text, step, self.model_calls, tuple(self.executions), tuple(self.remarks))
 
@@ -125,14 +136,20 @@ class _Turn:
 
     def _answer(self, reply: ModelReply) -> Outcome | None:
         """The end that a reply is, whatever calls are in it; None when it says nothing."""
-        if reply.silent and self.may_be_silent() and not self._touched():
+        if reply.silent and self._may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
-        if answers.is_blank(reply.text):
+        if reply.silent or answers.is_blank(reply.text):
             return None
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
 
     def _stopped(self) -> Outcome:
         return self.ended(OutcomeKind.STOPPED, answers.stopped(self.executions))
+
+    def _wrongly_silent(self, reply: ModelReply) -> bool:
+        return reply.silent and not reply.calls and not self._may_be_silent()
+
+    def _may_be_silent(self) -> bool:
+        return self.may_be_silent() and not self._touched()
 
     def _touched(self) -> bool:
         """Whether anything was changed, or may have been: then people are told."""

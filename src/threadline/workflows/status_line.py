@@ -29,24 +29,29 @@ class StatusLine:
         return self._showing is None or self._showing.done()
 
     def show(self, words: str) -> None:
-        """Show something else; with no words, nothing any more. Slack is not asked again once it has refused."""
+        """Show something else; with no words, with which a turn ends, nothing any more."""
         self._wanted = words
-        if self.idle and self._wanted != self._shown and not self._refused:
+        if self.idle and self._due:
             self._showing = asyncio.create_task(self._bring_up_to_date())
 
     def posted(self) -> None:
         """Something was posted, with which Slack takes the words away, unless they arrive after it."""
-        if self.idle:
+        if self.idle and not self._refused:
             self._wanted = self._shown = ""
         else:
             self.show("")
 
+    @property
+    def _due(self) -> bool:
+        """Once Slack has refused, only the clearing is tried: what timed out may be shown all the same."""
+        return self._wanted != self._shown and not (self._refused and self._wanted)
+
     async def _bring_up_to_date(self) -> None:
-        while self._shown != self._wanted and not self._refused:
+        while self._due:
             self._shown = self._wanted
             status = Status(self._thread, self._shown)
             trouble = await attempt(SpeakingActivities.show_status, status, summary=f"status: {self._shown or 'none'}")
-            self._refused = bool(trouble)
+            self._refused = bool(trouble and self._shown)
 
 
 def in_words(tool: str) -> str:
