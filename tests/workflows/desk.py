@@ -73,6 +73,7 @@ class Desk(ConversationActivities, SpeakingActivities):
     """What Slack shows, by turn."""
     rev: int = 0
     turn: int = 0
+    crowded: bool = False
 
     asked: list[ThinkRequest] = field(default_factory=list)
     """Each time the model itself was asked."""
@@ -85,6 +86,8 @@ class Desk(ConversationActivities, SpeakingActivities):
     words: list[Word] = field(default_factory=list)
     markers: list[Marker] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
+    summarised: list[int] = field(default_factory=list)
+    """Turns, each time the transcript was to be summarised before one."""
 
     # -- what the database would know --------------------------------------------------------------------------------
 
@@ -103,6 +106,7 @@ class Desk(ConversationActivities, SpeakingActivities):
             stop_due=bool(self._stops()),
             unsaid=min(unsaid, default=0),
             question=question if question.endswith("?") else "",
+            crowded=self.crowded,
         )
 
     def _due(self) -> list[Row]:
@@ -123,6 +127,9 @@ class Desk(ConversationActivities, SpeakingActivities):
     async def _answered(self, name: str) -> None:
         """Every change raises `rev`, and its answer may be lost on the way."""
         self.rev += 1
+        await self._happens(name)
+
+    async def _happens(self, name: str) -> None:
         if hooks := self.hooks.get(name):
             await hooks.pop(0)()
 
@@ -141,7 +148,9 @@ class Desk(ConversationActivities, SpeakingActivities):
                 row.turn = self.turn or -1
         marks = self.marks()
         await self._answered("store_messages")
-        return Stored(replace(marks, rev=self.rev), tuple(each for each in refused if each))
+        people = {row.message.sender_id for row in self.rows.values()}
+        heard = (each.id for each in request.messages if len(people) > 1 and not each.addressed)
+        return Stored(replace(marks, rev=self.rev), tuple(each for each in refused if each), tuple(heard))
 
     def _store(self, message: IncomingMessage) -> Refused | None:
         if message.kind == messages.QUARANTINED:
@@ -151,6 +160,14 @@ class Desk(ConversationActivities, SpeakingActivities):
         wakes = message.kind == messages.MESSAGE and why is None
         self.rows.setdefault(message.id, Row(message, wakes))
         return Refused(message.channel, message.ts, message.sender_id, why) if why else None
+
+    @activity.defn
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        self.summarised.append(turn.turn)
+        await self._happens("summarise")
+        self.crowded = False
+        self.rev += 1
+        return self.marks()
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:

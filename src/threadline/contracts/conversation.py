@@ -52,10 +52,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Stored:
-    """`refused` are those of the request that the guards keep from the model: each gets a reaction."""
+    """`refused` are those of the request that the guards keep from the model: each gets a reaction.
+
+    `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice.
+    """
 
     marks: ConversationMarks
     refused: tuple[Refused, ...] = ()
+    overheard: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,14 @@ class ConversationActivities(ABC):
     @abstractmethod
     async def store_messages(self, request: StoreRequest) -> Stored:
         """Store a batch in one statement and let the guards judge each message, whose verdict stays for ever."""
+
+    @activity.defn
+    @abstractmethod
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
+
+        Where this fails, the oldest messages are left out of what the model reads.
+        """
 
     @activity.defn
     @abstractmethod

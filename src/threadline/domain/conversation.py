@@ -60,6 +60,8 @@ class ConversationMarks:
     question: str = ""
     """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
     cost_usd: float = 0.0
+    crowded: bool = False
+    """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
 
 
 @dataclass
