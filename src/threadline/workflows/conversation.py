@@ -151,7 +151,7 @@ class ConversationWorkflow:
         """
         marks = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
         for message in batch:
-            if message.kind == messages.MESSAGE:
+            if message.kind == messages.MESSAGE and message.id not in stored.overheard:
                 marks.setdefault((message.channel, message.ts), TAKEN_IN)
         for place, name in marks.items():
             self._seen.setdefault(name, []).append(place)
