@@ -53,7 +53,7 @@ async def test_a_bare_sign_that_calls_nobody_is_the_models_to_answer(talk: Talki
     await talk.think()
     await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 1))
     await talk.said(talk.message("🎉", addressed=direct))
-    assert "Create a lamp" not in (await talk.think(2)).reply.text
+    await talk.think(2)
     assert len(talk.model.log) == 2
 
 
@@ -78,7 +78,7 @@ async def test_what_people_say_to_each_other_is_not_judged_and_gets_no_reaction(
     talk.at -= 100
     talked = [aside(talk, "ok") for _ in range(2)]
     for number in range(12):
-        talk.at -= 59
+        talk.at -= 59.5
         talked.append(aside(talk, f"remark {number}"))
     stored = await talk.said(*talked)
     assert stored.refused == ()
@@ -86,7 +86,6 @@ async def test_what_people_say_to_each_other_is_not_judged_and_gets_no_reaction(
     assert stored.marks.turn_due
     again = await talk.said(*talked)
     assert set(again.overheard) == {each.id for each in talked}
-    talk.at -= 60
     asked = await talk.said("hello there", "hello there")
     assert Refusal.DUPLICATE in [each.why for each in asked.refused]
     assert asked.overheard == ()
@@ -94,7 +93,6 @@ async def test_what_people_say_to_each_other_is_not_judged_and_gets_no_reaction(
 
 async def test_the_lines_of_whoever_talks_to_the_bot_alone_are_judged(talk: Talking) -> None:
     await talk.said("hello there")
-    talk.at -= 60
     stored = await talk.said(talk.message("more", addressed=False), talk.message("more", addressed=False))
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
     assert stored.overheard == ()
@@ -131,5 +129,5 @@ async def test_the_model_is_told_by_which_ids_people_go(talk: Talking) -> None:
     await talk.said("book me a slot", talk.message("me too", sender_id=BYSTANDER))
     await talk.think()
     note = next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
-    assert f"bystander ({BYSTANDER}) and reporter ({REPORTER}) wrote what follows." in note
+    assert f"reporter ({REPORTER}) and bystander ({BYSTANDER}) wrote what follows." in note
     assert "names that person by the id" in note
