@@ -111,9 +111,8 @@ async def test_twenty_calls_of_a_reply_are_made_and_no_more(talk: Talking) -> No
     talk.model.script(greedy)
     await talk.said("list")
     assert len((await talk.think()).reply.calls) == 20
-    await talk.think(step=2)
-    told = [str(each["content"]) for each in talk.sent() if each.get("role") == "developer"]
-    assert "Of the 30 calls in your reply only the first 20 were made." in told[-1]
+    told = dict(await talk.transcript())["n:1:1"].content
+    assert "Of the 30 calls in your reply only the first 20 were made." in told
 
 
 @pytest.mark.parametrize("text", ["", ":tada:", "🎉🎉 !", "help"])
