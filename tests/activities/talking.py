@@ -1,5 +1,6 @@
 """A conversation on its real parts: Postgres, OpenAI's wire, Slack's; only the model's words are scripted."""
 
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
 from threadline.domain.dialogue import Execution, Message, ModelReply, Outcome, ToolCall, ToolChoice
+from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import IncomingMessage
 from threadline.slack.client import Slack, make_client
 from threadline.slack.posts import Claim, Posts
@@ -139,6 +141,11 @@ class Talking:
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
         """A whole turn, as the workflow plays it."""
         step = 0
+        async with self.database.begin() as work:
+            crowded = (await work.conversations.marks(self.thread)).crowded
+        if crowded:
+            with contextlib.suppress(Permanent, Transient):
+                await self.run(self.thinking.summarise, TalkTurn(self.thread, turn))
 
         async def think(choice: ToolChoice) -> ModelReply:
             nonlocal step

@@ -8,7 +8,7 @@ from threadline.activities.alerts import WINDOW, Alerts
 from threadline.devstack.slack_sandbox import SlackSandbox
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
 from threadline.slack.client import Slack
-from threadline.slack.posts import Posts
+from threadline.slack.posts import Post, Posts
 
 __all__ = ["sandbox", "session", "slack"]
 
@@ -71,6 +71,17 @@ async def test_two_workers_that_notice_the_same_tell_it_once(slack: Slack, sandb
         for _ in range(3):
             await alerts.failed("model")
     assert len(told(sandbox)) == 1
+
+
+async def test_an_alert_that_fails_for_a_reason_nobody_foresaw_does_no_harm(
+    alerts: Alerts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaking(self: Posts, post: Post) -> None:
+        raise KeyError("a fault in the code")
+
+    monkeypatch.setattr(Posts, "publish", breaking)
+    for _ in range(4):
+        await alerts.failed("model")
 
 
 async def test_an_alert_that_cannot_be_posted_does_no_harm(alerts: Alerts, sandbox: SlackSandbox) -> None:

@@ -43,7 +43,7 @@ async def test_the_model_is_told_when_who_and_what_the_thread_is_about(talk: Tal
         await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
     await talk.think()
     note = next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
-    assert "reporter wrote what follows." in note
+    assert f"reporter ({REPORTER}) wrote what follows." in note
     assert f"This thread is about project {project.project_id}." in note
     assert f"Read-only: the project {project.project_id} is locked." in note
     assert sorted(talk.model.log[-1].conversation.tools) == ["lamps_break", "lamps_dump", "lamps_list"]
@@ -62,13 +62,13 @@ async def test_a_message_of_40_000_characters_is_kept_and_shown_in_part(talk: Ta
 
 @pytest.mark.promise("memory:summary:extended")
 async def test_above_twenty_messages_the_older_are_summarised_once_and_the_summary_is_extended(talk: Talking) -> None:
-    for turn in range(1, 15):
+    for turn in range(1, 21):
         await talk.said(f"remark number {turn}")
         await talk.answer(turn)
         sent = [each for each in talk.sent() if each.get("type", "message") == "message"]
         assert len(sent) <= 20
     asked = [each.conversation for each in talk.model.log if not each.conversation.tools]
-    assert len(asked) >= 2
+    assert len(asked) == 2, "each leaves room for some turns"
     assert asked[0].prompt.startswith("Summary so far: none")
     assert asked[1].prompt.startswith("Summary so far: So far: ")
     assert "Person: remark number 1\n" not in asked[1].prompt, "it is extended, not redone"
@@ -89,7 +89,7 @@ async def test_where_no_summary_can_be_had_the_oldest_are_left_out_and_the_log_s
         for turn in range(1, 5):
             await talk.said(f"remark number {turn}")
             await talk.answer(turn)
-    assert [each["left_out"] for each in logs if each["event"] == "summary_failed"][-1] >= 2
+    assert [each["left_out"] for each in logs if each["event"] == "past_without_summary"][-1] >= 2
     texts = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
     assert texts[-1] == "remark number 4"
     assert "remark number 1" not in texts
@@ -104,9 +104,9 @@ async def test_a_context_that_is_too_long_after_all_is_halved_once(talk: Talking
     talk.model.fail_next(1, status=400, code="context_length_exceeded")
     await talk.said("remark number 5")
     assert (await talk.think(5)).reply.text
-    assert str(talk.sent()[0]["content"]).startswith("[Earlier] ")
+    assert "remark number 1" not in str(talk.sent())
     assert len([each for each in talk.sent() if each.get("type", "message") == "message"]) <= 10
-    talk.model.fail_next(3, status=400, code="context_length_exceeded")  # a summary of what is cut may be among them
+    talk.model.fail_next(2, status=400, code="context_length_exceeded")
     with pytest.raises(Permanent, match="start a new thread"):
         await talk.think(5, 2)
 
@@ -128,6 +128,19 @@ async def test_a_name_that_slack_does_not_tell_is_the_id(talk: Talking) -> None:
     await talk.think()
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
     assert users == ["U0NOBODY: hello", "reporter: and from me"]
+
+
+async def test_what_a_lost_thought_has_taken_up_is_remembered_too(talk: Talking) -> None:
+    await talk.said("List the lamps.")
+    await talk.think()
+    await talk.said("And the chairs!")
+    async with talk.database.begin() as work:
+        await work.conversations.take_up(talk.thread, 1, 2)
+    for _ in range(2):
+        await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
+    keys = [(key[:2], message.content) for key, message in await talk.transcript()]
+    assert keys[-2:] == [("u:", "And the chairs!"), ("f:", "The model is away.")]
+    assert [key for key, _ in keys].count("u:") == 2
 
 
 @pytest.mark.promise("talk:deletion:not-shown")

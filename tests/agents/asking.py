@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from threadline.agents.models.live import OpenAIModel
-from threadline.agents.models.port import Answer, OnText, Prompt
+from threadline.agents.models.port import Answer, Prompt
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
 
 Make = Callable[..., OpenAIModel]
@@ -50,12 +50,12 @@ def returned(call: ToolCall, output: str = '{"project_id": "P-12"}') -> Message:
     return Message(Role.TOOL, output, call_id=call.id)
 
 
-async def whole_turn(model: OpenAIModel, on_text: OnText | None = None) -> list[Answer]:
+async def whole_turn(model: OpenAIModel) -> list[Answer]:
     """Ask and return results until the model ends with a sentence."""
     messages: list[Message] = []
     answers = []
     for _ in range(6):
-        answers.append(await model.ask(asked(*messages), on_text=on_text))
+        answers.append(await model.ask(asked(*messages)))
         messages += [said(answers[-1].reply), *map(returned, answers[-1].reply.calls)]
         if not answers[-1].reply.calls:
             return answers
@@ -63,4 +63,3 @@ async def whole_turn(model: OpenAIModel, on_text: OnText | None = None) -> list[
 
 
 BOTH = pytest.mark.parametrize("api", ["responses", "chat"])
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

@@ -97,9 +97,12 @@ def test_a_summary_that_is_there_is_extended_by_what_is_older_now() -> None:
 
 def test_a_summary_is_made_of_calls_and_results_too_and_of_no_more_than_it_can_be() -> None:
     older = placed([bot("", call("1", arguments='{"words": "checkout"}')), result("1", "x" * 100_000)] * 40)
-    text = context.summary_prompt(NOTHING, older).messages[0].content
+    piece = context.piece(older)
+    assert 20 < len(piece) < len(older)
+    text = context.summary_prompt(NOTHING, piece).messages[0].content
     assert 'calls tickets.search {"words": "checkout"}' in text
-    assert len(text) < 80_000
+    assert len(text) < 60_000
+    assert context.piece(older[:1]) == older[:1]
 
 
 @pytest.mark.promise("memory:context:in-order")
@@ -172,7 +175,7 @@ def test_a_briefing_comes_back_from_its_note_and_nothing_else_is_taken_for_one()
 def test_a_briefing_tells_the_model_what_holds_for_the_turn() -> None:
     note = brief(
         2,
-        others=("Bob", "Cy"),
+        others=(briefing.person("Bob", "U2"), briefing.person("Cy", "Cy")),
         several=True,
         addressed=False,
         read_only=True,
@@ -183,7 +186,8 @@ def test_a_briefing_tells_the_model_what_holds_for_the_turn() -> None:
     assert note.role is Role.SYSTEM
     assert note.content.splitlines() == [
         "[Context] It is Wednesday, 2026-02-25 06:13 UTC.",
-        "Ann, Bob and Cy wrote what follows.",
+        "Ann (U1), Bob (U2) and Cy wrote what follows.",
+        "What you do for one of them names that person by the id.",
         "You were not spoken to: people talk with each other here. Answer only what is meant for you.",
         "This thread is about project P-1.",
         "Read-only: the project P-1 is locked. What would change something is not offered.",

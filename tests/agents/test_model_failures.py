@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import APIConnectionError, APIStatusError
 
-from tests.agents.asking import BOTH, KEY, STREAMED, Make, asked
+from tests.agents.asking import BOTH, KEY, Make, asked
 from threadline.agents.models.failures import (
     AnswerBroken,
     ContextTooLong,
@@ -18,7 +18,7 @@ from threadline.agents.models.failures import (
     told,
     translate,
 )
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
+from threadline.devstack.model_sandbox import ModelSandbox
 from threadline.domain.answers import TROUBLE
 from threadline.domain.errors import Permanent, Transient
 
@@ -81,31 +81,12 @@ async def test_an_overloaded_api_says_itself_how_long_to_wait(make: Make, sandbo
 
 
 @BOTH
-@STREAMED
-async def test_a_reply_that_breaks_off_may_be_asked_for_again(
-    make: Make, sandbox: ModelSandbox, api: str, streamed: bool
-) -> None:
+async def test_a_reply_that_breaks_off_may_be_asked_for_again(make: Make, sandbox: ModelSandbox, api: str) -> None:
     sandbox.break_next(1)
-    model, heard = make(api=api), list[str]()
-    on_text = heard.append if streamed else None
+    model = make(api=api)
     with pytest.raises(ModelUnavailable):
-        await model.ask(asked(), on_text=on_text)
-    assert (await model.ask(asked(), on_text=on_text)).reply.calls
-
-
-@BOTH
-async def test_an_error_amid_a_stream_may_be_asked_for_again(make: Make, sandbox: ModelSandbox, api: str) -> None:
-    async def fails_once(turn: Turn) -> None:
-        if turn.asked == 1:
-            await turn.sse_error()
-        await turn.text_only("At last.")
-
-    sandbox.script(fails_once)
-    model, heard = make(api=api), list[str]()
-    with pytest.raises(ModelUnavailable, match="broke off"):
-        await model.ask(asked(), on_text=heard.append)
-    assert heard
-    assert (await model.ask(asked(), on_text=heard.append)).reply.text == "At last."
+        await model.ask(asked())
+    assert (await model.ask(asked())).reply.calls
 
 
 async def test_a_model_that_never_answers_is_given_up(make: Make, sandbox: ModelSandbox) -> None:

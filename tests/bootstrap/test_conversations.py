@@ -1,5 +1,7 @@
 """What conversations are made of in the core worker, and for how long they are kept."""
 
+import asyncio
+import itertools
 import time
 from dataclasses import replace
 
@@ -10,13 +12,16 @@ from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
+from threadline.bootstrap import conversations
 from threadline.bootstrap.conversations import TalkSettings, conversing, forget
 from threadline.bootstrap.surroundings import conversation_model
+from threadline.contracts import options
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
 from threadline.domain.errors import Permanent
 from threadline.settings import ConversationSettings
+from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.slack.posts import Claim, Posts
 from threadline.tools.builtin import TOOLS
 from threadline.tools.registry import Registry, Tool
@@ -39,12 +44,33 @@ def test_every_toolset_that_is_there_can_be_registered() -> None:
         ("THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10"),
         ("THREADLINE_CONVERSATION_RETENTION_DAYS", "-1"),
         ("THREADLINE_MUTATIONS_PER_MINUTE", "0"),
+        ("THREADLINE_OPENAI_TIMEOUT", "151s"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(Permanent, match=name):
-        ConversationSettings.read()
+        TalkSettings()
+
+
+def test_the_longest_answer_of_a_model_is_awaited_by_the_workflow() -> None:
+    assert options.THINK.start_to_close > LONGEST_ANSWER + 20
+
+
+async def test_forgetting_goes_on_after_an_error_that_nobody_foresaw(
+    monkeypatch: pytest.MonkeyPatch, talk: Talking
+) -> None:
+    looks, third = itertools.count(1), asyncio.Event()
+
+    async def breaking(*_: object) -> int:
+        if next(looks) == 3:
+            third.set()
+        raise KeyError("a fault in the code")
+
+    monkeypatch.setattr(conversations, "SWEEP", 0.0)
+    monkeypatch.setattr(conversations, "forget", breaking)
+    async with conversations._forgetting(talk.database, ConversationSettings.read()):
+        await asyncio.wait_for(third.wait(), 5)
 
 
 @pytest.mark.parametrize("key", ["", "sk-proj-0123456789abcdefghijklmn"])

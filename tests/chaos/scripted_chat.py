@@ -15,7 +15,7 @@ from random import Random
 from tests.chaos.talk_plan import ASIDE, ROLE
 from threadline.agents.copilot.prompt import NO_REPLY
 from threadline.agents.models.failures import ModelUnavailable, RateLimited
-from threadline.agents.models.port import Answer, ChatModel, OnText, Prompt
+from threadline.agents.models.port import Answer, ChatModel, Prompt
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
 from threadline.settings import OpenAISettings
 
@@ -51,7 +51,7 @@ class ScriptedChat(ChatModel):
         self._home = home
         self._dice = Random()  # noqa: S311 - no secret depends on it
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
         mood = Mood.now(self._home)
         await asyncio.sleep(self._dice.uniform(mood.shortest, mood.longest))
         if mood.away_from <= time.time() < mood.away_until:

@@ -28,7 +28,8 @@ WHERE stored > 0 AND {_PLACE} = ANY(:places)
 """)  # noqa: S608 - all parts are written here
 _SAID = text(f"""
 SELECT {_KEY} AS bug_id, m.seq, m.message_id, m.message_type, m.message_text, m.sender_id, m.said_at, m.channel,
-       m.verdict, m.wakes, m.turn, m.step, m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
+       m.addressed, m.verdict, m.wakes, m.turn, m.step,
+       m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
        (SELECT count(*) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS shown,
        (SELECT min(place) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS place
 FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
@@ -181,9 +182,14 @@ def _use(evidence: TalkEvidence) -> Iterator[Fault]:
 
 
 def _verdicts(evidence: TalkEvidence) -> Iterator[Fault]:
-    """Of what somebody says twice in the same words one is refused; nobody asks too often."""
-    alike = defaultdict(list)
+    """Of what somebody says twice in the same words one is refused; nobody asks too often.
+
+    What people say to each other is not judged.
+    """
+    alike, people = defaultdict(list), defaultdict(set)
     for row in evidence.stored:
+        if row.message_type in (messages.MESSAGE, messages.STOP):
+            people[row.bug_id].add(row.sender_id)
         if row.message_type != messages.MESSAGE or row.redacted:
             continue
         if row.verdict not in ("ok", "duplicate"):
@@ -191,7 +197,8 @@ def _verdicts(evidence: TalkEvidence) -> Iterator[Fault]:
         alike[row.bug_id, row.sender_id, row.message_text].append(row)
     for rows in alike.values():
         passed = sum(row.verdict == "ok" for row in rows)
-        if not passed or (passed > 1 and not evidence.guards_opened):
+        overheard = len(people[rows[0].bug_id]) > 1 and not all(row.addressed for row in rows)
+        if not passed or (passed > 1 and not (evidence.guards_opened or overheard)):
             same = " and ".join(row.message_id for row in rows)
             yield Fault(rows[0].bug_id, f"of {same}, which say the same, {passed} passed")
 
@@ -222,19 +229,23 @@ def _turns(evidence: TalkEvidence) -> Iterator[Fault]:
 
 
 def _answers(evidence: TalkEvidence) -> Iterator[Fault]:
-    """An answer of the model names all that its turn has used, and nothing that an earlier turn answered."""
+    """An answer of the model names all that its turn has used, and nothing that an earlier turn answered.
+
+    What is said again in the same words, and is not refused, is answered again.
+    """
     silent = {(turn.bug_id, turn.turn) for turn in evidence.turns if turn.kind == "silent"}
     used = [row for row in evidence.stored if row.message_type == messages.MESSAGE and row.turn and not row.redacted]
     for turn in evidence.turns:
         if turn.kind != "answered":
             continue
         named, mine = set(words_of(turn.answer)), [row for row in used if row.bug_id == turn.bug_id]
+        again = {word for row in mine if row.turn == turn.turn for word in words_of(row.message_text)}
         for row in mine:
             (own, *_) = words_of(row.message_text)
             if row.turn == turn.turn and own not in named:
                 yield Fault(turn.bug_id, f"turn {turn.turn} used {row.message_id}, and its answer is not about it")
             answered = row.turn < turn.turn and (row.bug_id, row.turn) not in silent
-            if answered and own in named and not row.edited and not evidence.guards_opened:
+            if answered and own in named - again and not row.edited and not evidence.guards_opened:
                 yield Fault(turn.bug_id, f"{row.message_id} of turn {row.turn} is answered in turn {turn.turn}, too")
 
 

@@ -29,7 +29,16 @@ def _id(ts: str) -> str:
 def _row(ts: str, seq: int, **values: Any) -> Any:
     kind = messages.STOP if ts == STOP else messages.MESSAGE
     said = {"message_id": _id(ts), "message_type": kind, "message_text": SAID[ts], "said_at": float(ts)}
-    used = {"verdict": "ok", "turn": 1, "step": 1, "shown": 1, "place": seq, "redacted": False, "edited": False}
+    used = {
+        "addressed": True,
+        "verdict": "ok",
+        "turn": 1,
+        "step": 1,
+        "shown": 1,
+        "place": seq,
+        "redacted": False,
+        "edited": False,
+    }
     return SimpleNamespace(bug_id=TALK, seq=seq, sender_id="U1", channel=identity.GENERAL, **{**said, **used, **values})
 
 
@@ -106,6 +115,10 @@ def test_the_oracle_sees_what_was_not_answered_or_more_than_once() -> None:
     assert "which say the same, 2 passed" in _seen(stored=_stored(2, verdict="ok"))
     assert "which say the same, 0 passed" in _seen(stored=_stored(1, verdict="duplicate"))
     assert "say the same" not in _seen(stored=_stored(2, verdict="ok"), guards_opened=True)
+    overheard = _stored(2, verdict="ok", addressed=False)
+    assert "say the same" in _seen(stored=overheard)
+    overheard[0].sender_id = "U2"
+    assert "say the same" not in _seen(stored=overheard)
     assert "was judged throttled" in _seen(stored=_stored(1, verdict="throttled"))
     assert "was judged None" in _seen(stored=_stored(1, verdict=None))
     assert "in another order" in _seen(stored=_stored(1, place=0))

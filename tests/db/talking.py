@@ -8,7 +8,7 @@ from sqlalchemy import text
 from tests.db.scene import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
 from threadline.contracts.conversation import Refusal
 from threadline.db.conversation_intake import StoredBatch
-from threadline.db.conversations import TakenUp
+from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.transcripts import Transcript
 from threadline.domain import messages

@@ -176,6 +176,17 @@ async def test_what_calls_somebody_else_is_not_meant_for_the_bot(talk: Talking) 
     assert flags(await talk.hear(mention(4, "what does <@U9> say?"))) == (True, True, False)
 
 
+async def test_who_wrote_the_root_and_who_is_called_make_it_peoples_talk_among_themselves(talk: Talking) -> None:
+    async def overheard(*numbers: int) -> set[str]:
+        async with talk.database.begin() as work:
+            return set(await work.conversations.overheard(talk.thread, [identity(each) for each in numbers]))
+
+    await talk.hear(mention(1, root_by=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
+    assert await overheard(1, 2, 3, 4) == {identity(3)}
+    await talk.hear(says(5, root_by=STRANGER))
+    assert await overheard(1, 2, 3, 4, 5) == {identity(2), identity(3), identity(5)}
+
+
 @pytest.mark.parametrize(
     ("message", "wakes"),
     [

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
 
 from tests.db.talking import THREAD, Talking, mention
 from threadline.db.transcripts import Transcript
@@ -86,6 +87,41 @@ async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Tal
     async with talk.database.begin() as work:
         await work.transcripts.summarise(THREAD, "one to five", 5)
     assert (await talk.read()).messages == ()
+
+
+async def test_a_turn_is_read_alone_and_so_is_the_end(talk: Talking) -> None:
+    for turn in (1, 2, 3):
+        await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one", 1)
+        assert [each.key for each in await work.transcripts.of_turn(THREAD, 1)] == ["u:1"]
+        assert [each.key for each in (await work.transcripts.read(THREAD, since=3)).messages] == ["u:3"]
+        assert await work.transcripts.append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
+
+
+@pytest.mark.parametrize(("count", "size", "told", "crowded"), [
+    (18, 10, "", False),
+    (19, 10, "", True),
+    (17, 10, "They spoke.", False),
+    (18, 10, "They spoke.", True),
+    (4, 11_000, "", False),
+    (4, 11_000, "They spoke.", True),
+    (5, 11_000, "", True),
+])  # fmt: skip
+async def test_a_transcript_is_crowded_when_the_model_is_not_sent_it_with_what_is_unused(
+    talk: Talking, count: int, size: int, told: str, crowded: bool
+) -> None:
+    await talk.turn(1)
+    async with talk.database.begin() as work:
+        until = (await work.transcripts.read(THREAD)).messages[-1].place
+        await work.transcripts.append(THREAD, 1, 1, [("c:1", Message(Role.SYSTEM, "note"))])
+        await work.transcripts.summarise(THREAD, told or " ", until)
+        if not told:
+            await work.connection.execute(text("UPDATE conversations SET summary = ''"))
+    await talk.append(*((f"t:{n}", Message(Role.TOOL, "x" * size)) for n in range(count)))
+    assert not (await talk.marks()).crowded, "nothing waits"
+    assert (await talk.hear(mention(2))).crowded == crowded
+    assert (await talk.marks()).crowded == crowded
 
 
 @pytest.mark.promise("memory:transcript:exact")

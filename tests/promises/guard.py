@@ -12,6 +12,7 @@ GUARD = Area(
             "The same words of the same person in the same thread within 120 s are answered once, counted from when "
             "they were last said.",
             "one statement, behind a lock of what was said, by whom and where (`db/limits.py`).",
+            ("What people say to each other is not judged.",),
         ),
         Promise(
             "guard:duplicate:answer-exempt",
@@ -23,6 +24,7 @@ GUARD = Area(
             "Of more than ten messages of one person within 60 s the first is told that it is too much, and the rest "
             "of the window gets no answer; the window slides.",
             "one statement, behind a lock of the person (`db/limits.py`).",
+            ("What people say to each other counts for nothing.",),
         ),
         Promise(
             "guard:verdict:stands",
@@ -31,8 +33,8 @@ GUARD = Area(
         ),
         Promise(
             "guard:verdict:shown",
-            "Each message shows what became of it: :eyes: stored, :repeat: a duplicate, :hourglass: too much; and it "
-            "is told once that it is too much.",
+            "Each message to the bot shows what became of it: :eyes: stored, :repeat: a duplicate, :hourglass: too "
+            "much; and it is told once that it is too much.",
             "`workflows/conversation.py`, with what is stored as verdict.",
             ("Reactions are cosmetic: tried twice, and left out when Slack is busy.",),
         ),

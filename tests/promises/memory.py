@@ -41,7 +41,10 @@ MEMORY = Area(
             "What is older is summarised once, and a summary is extended, not made anew; where none can be had the "
             "oldest are left out, and the log says so.",
             "`activities/summaries.py`, `agents/copilot/context.py`.",
-            ("A summary is as good as its model. What was said is kept all the same.",),
+            (
+                "A summary is as good as its model. What was said is kept all the same.",
+                "When somebody deletes a message that it may tell of, it is made anew.",
+            ),
         ),
         Promise(
             "memory:reference:listed",

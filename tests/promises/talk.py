@@ -62,7 +62,7 @@ TALK = Area(
             "A turn asks the model at most once more often than THREADLINE_CONVERSATION_MAX_TURNS, and runs no call of "
             "an earlier reply and no call id twice.",
             "`workflows/react_loop.py`.",
-            ("A silence that was not allowed is asked for once more.", "Summaries are calls of their own."),
+            ("Summaries are calls of their own.",),
         ),
         Promise(
             "talk:answer:silent",
@@ -177,6 +177,7 @@ TALK = Area(
             "While the model is away the thread is told once and the turn is kept: answered when the model is back, or "
             "given up with an account when THREADLINE_CONVERSATION_MODEL_PATIENCE ends.",
             "`workflows/conversation_turn.py`, where the workflow waits and no activity does.",
+            ("Of what nobody has asked the bot, nobody is told.",),
         ),
         Promise(
             "talk:model:rate-limit",

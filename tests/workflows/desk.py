@@ -150,7 +150,9 @@ class Desk(ConversationActivities, SpeakingActivities):
                 row.turn = self.turn or -1
         marks = self.marks()
         await self._answered("store_messages")
-        return Stored(replace(marks, rev=self.rev), tuple(each for each in refused if each))
+        people = {row.message.sender_id for row in self.rows.values()}
+        heard = (each.id for each in request.messages if len(people) > 1 and not each.addressed)
+        return Stored(replace(marks, rev=self.rev), tuple(each for each in refused if each), tuple(heard))
 
     def _store(self, message: IncomingMessage) -> Refused | None:
         if message.kind == messages.QUARANTINED:

@@ -1,6 +1,8 @@
 """One call of a tool: run through all policies, its output kept in the transcript, and a line of it told."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from threadline.activities.alerts import Alerts
@@ -8,6 +10,7 @@ from threadline.activities.thinking import Mind
 from threadline.agents.copilot import briefing, context
 from threadline.agents.copilot.briefing import Briefing
 from threadline.contracts.conversation import ActRequest
+from threadline.db.conversation_reading import Asker
 from threadline.db.engine import Database
 from threadline.domain.dialogue import Execution, Message
 from threadline.domain.errors import Permanent
@@ -35,32 +38,39 @@ class Acting:
             Permanent: the model has not made this call.
             Transient: trying it again does no harm.
         """
-        reply, brief = await self._asked(request)
+        reply, brief, askers = await self._asked(request)
         call = next((each for each in reply.calls if each.id == request.call.id), None)
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         run = pipeline(self._mind.registry, self._mind.allowed(brief), self._guards)
-        result = await run(call, self._context(request, brief, attempt))
+        result = await run(call, self._context(request, brief, askers, attempt))
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(rendered, result)
         key = f"t:{request.turn}:{request.step}:{call.id}"
         async with self._database.begin() as work:
             entry = (key, context.result(call.id, shown))
-            await work.transcripts.append(request.thread, request.turn, request.step, [entry])
-        if result.error and result.error.code.category is Category.INTERNAL:
+            new = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
+        if new and result.error and result.error.code.category is Category.INTERNAL:
             await self._alerts.failed(call.name)
         return telling.execution(call, result, self._mind.registry)
 
-    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing]:
-        """The reply that the call is in, with its arguments, and what holds for the turn."""
+    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, Sequence[Asker]]:
+        """The reply that the call is in, with its arguments, what holds for the turn, and who asked for it by then."""
+        thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
-            reply = await work.transcripts.at(request.thread, f"a:{request.turn}:{request.step}")
-            brief = briefing.read(await work.transcripts.at(request.thread, f"c:{request.turn}"))
-        if reply is None or brief is None:
-            raise Permanent("What the model asked for is not there any more, so nothing was done.")
-        return reply, brief
+            reply = await work.transcripts.at(thread, f"a:{turn}:{request.step}")
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+            if reply is None or brief is None:
+                raise Permanent("What the model asked for is not there any more, so nothing was done.")
+            askers = await work.conversations.askers(thread, turn, request.step)
+            if askers and askers[-1].user_id != brief.user_id:
+                newest = askers[-1]
+                said = await work.transcripts.at(thread, f"u:{newest.message_id}")
+                name = said.author if said and said.author else newest.user_id
+                brief = replace(brief, user_id=newest.user_id, actor=name, request_id=newest.message_id)
+        return reply, brief, askers
 
-    def _context(self, request: ActRequest, brief: Briefing, attempt: int) -> ToolContext:
+    def _context(self, request: ActRequest, brief: Briefing, askers: Sequence[Asker], attempt: int) -> ToolContext:
         thread = request.thread
         return ToolContext(
             team=thread.team,
@@ -75,5 +85,6 @@ class Acting:
             turn=request.turn,
             step=request.step,
             call_id=request.call.id,
+            others=tuple(each.user_id for each in askers if each.user_id != brief.user_id),
             retries_left=max(0, self._attempts - attempt),
         )

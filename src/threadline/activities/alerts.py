@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import structlog
 
-from threadline.domain.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.posts import Post, Posts
 
@@ -49,5 +48,5 @@ class Alerts:
         try:
             await self._posts.publish(Post(key, self._channel, None, rendered, case="", kind="alert"))
             _log.error("alert_raised", what=what)
-        except (Permanent, Transient) as error:
+        except Exception as error:  # noqa: BLE001 - the failure that is counted must not become another
             _log.error("alert_not_posted", what=what, reason=str(error))

@@ -19,6 +19,7 @@ from threadline.contracts.conversation import (
     SettleRequest,
     Stored,
     StoreRequest,
+    TalkTurn,
     ThinkRequest,
     Thought,
 )
@@ -63,19 +64,23 @@ class LiveConversationActivities(ConversationActivities):
         batch = [without_secrets(each) for each in request.messages]
         async with self._database.begin() as work:
             stored = await work.conversations.store(thread, batch)
+            told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
+            opened = stored.marks.opened
+            overheard = await work.conversations.overheard(thread, told) if opened else frozenset[str]()
         tell_quarantined(thread, stored.quarantined)
-        if not stored.marks.opened:
+        if not opened:
             return Stored(stored.marks)
         files = {each.id: each.files for each in batch}
-        verdicts: dict[str, Refusal | None] = {}
+        verdicts: dict[str, Refusal | None] = dict.fromkeys(overheard & {each.message_id for each in stored.unjudged})
         for each in stored.unjudged:
-            attached = files.get(each.message_id, ())
-            verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
-        # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
-        told = [each.id for each in batch] + list(verdicts)
+            if each.message_id not in overheard:
+                attached = files.get(each.message_id, ())
+                verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
         async with self._database.begin() as work:
             marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
-            return Stored(marks, await work.conversations.refused(thread, told))
+            # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
+            refused = await work.conversations.refused(thread, told)
+        return Stored(marks, refused, tuple(each.id for each in batch if each.id in overheard))
 
     async def _judge(self, thread: Thread, said: Unjudged, files: Sequence[FileRef], *, exempt: bool) -> Refusal | None:
         """The guards' word on a message; `exempt`: the bot has asked, and an answer may be the same twice."""
@@ -100,6 +105,12 @@ class LiveConversationActivities(ConversationActivities):
             _log.error("guard_open", guard=guard, reason=str(error))
             activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": guard})
             return otherwise
+
+    @activity.defn
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        await self._thinking.summarise(turn)
+        async with self._database.begin() as work:
+            return await work.conversations.marks(turn.thread)
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
@@ -143,6 +154,5 @@ async def _answer(work: Work, request: SettleRequest) -> tuple[str, bool]:
 
 async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
     """Whether somebody has asked for a long answer in what this turn has used."""
-    said = (await work.transcripts.read(thread)).messages
-    mine = (each.message for each in said if each.turn == turn and each.message.role is Role.USER)
-    return any(answers.wants_detail(message.content) for message in mine)
+    mine = (each.message for each in await work.transcripts.of_turn(thread, turn))
+    return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)

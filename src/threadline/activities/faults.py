@@ -12,6 +12,10 @@ from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED
 from threadline.domain.errors import ClaimLost, Permanent, Transient
 from threadline.domain.redaction import redact
 
+_WAITED_FOR = frozenset({"think", "summarise"})
+"""Asked of a model: when it may be asked again only much later, the workflow waits, and says so to the people."""
+_LONG = 60.0
+"""Seconds."""
 _log = structlog.get_logger(__name__)
 
 
@@ -34,10 +38,14 @@ class _Faults(ActivityInboundInterceptor):
             try:
                 return await super().execute_activity(input)
             except Transient as error:
-                delay = timedelta(seconds=error.retry_after) if error.retry_after else None
+                wait = error.retry_after or 0.0
                 _log.warning("activity_failed_for_now", reason=str(error))
                 raise ApplicationError(
-                    redact(str(error)), error.retry_after or 0.0, type="Transient", next_retry_delay=delay
+                    redact(str(error)),
+                    wait,
+                    type="Transient",
+                    non_retryable=wait > _LONG and info.activity_type in _WAITED_FOR,
+                    next_retry_delay=timedelta(seconds=wait) if wait else None,
                 ) from None
             except ClaimLost as error:
                 raise ApplicationError(redact(str(error)), type="ClaimLost", non_retryable=True) from None

@@ -7,14 +7,15 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from threadline.activities.names import Names
-from threadline.activities.summaries import At, Summaries
 from threadline.activities.toolsets import bound_project
 from threadline.agents.copilot import briefing, context, references
 from threadline.agents.copilot.briefing import Briefing
 from threadline.agents.copilot.context import Budget, Past
 from threadline.contracts.conversation import ThinkRequest
-from threadline.db.conversations import TakenUp
+from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.transcripts import DELETED, Placed
 from threadline.db.work import Work
@@ -24,6 +25,8 @@ from threadline.domain.dialogue import Message, Role
 from threadline.domain.estimates import ProjectNotFound
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, failure
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Question:
 
 @dataclass(frozen=True)
 class _Found:
-    """What one transaction found: the transcript, and this call's share of what people wrote."""
+    """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
+    its briefing needs its own part alone."""
 
     marks: ConversationMarks
     kept: Message | None = None
@@ -67,12 +71,9 @@ class _Found:
 class TakingUp:
     """Args: `clock` returns seconds since 1970."""
 
-    def __init__(
-        self, database: Database, names: Names, summaries: Summaries, budget: Budget, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, database: Database, names: Names, budget: Budget, clock: Callable[[], float]) -> None:
         self._database = database
         self._names = names
-        self._summaries = summaries
         self._budget = budget
         self._clock = clock
 
@@ -82,7 +83,7 @@ class TakingUp:
         if found.kept:
             return Question(found.marks, found.kept)
         thread, turn, step = request.thread, request.turn, request.step
-        several = _several(found)
+        several = _several(found.taken, found.briefing or found.previous, found.placed)
         fresh = await self._said(found.taken, several=several)
         brief = found.briefing or await self._brief(request, found, fresh, several=several)
         entries = [
@@ -92,11 +93,11 @@ class TakingUp:
         ]
         async with self._database.begin() as work:
             await work.transcripts.append(thread, turn, step, entries)
-            transcript = await work.transcripts.read(thread)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
+            transcript = await work.transcripts.read(thread, since=brief.since)
             marks = await work.conversations.marks(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
-        past = Past(transcript.summary, tuple(entry for entry in before if entry[0] >= brief.since))
+        past = Past(transcript.summary, tuple(before))
         return Question(marks, None, brief, past, tuple(message for _, message in current), found.taken)
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
@@ -106,10 +107,11 @@ class TakingUp:
             words: our own last words; empty when the model had some, or nothing was said.
         """
         async with self._database.begin() as work:
-            unread = await work.conversations.take_up(thread, turn, 0)
+            unread = await work.conversations.unread(thread, turn)
+            last = await work.transcripts.at(thread, f"c:{turn}") or await work.transcripts.at(thread, f"c:{turn - 1}")
         if not (unread or words):
             return
-        said = await self._said(unread, several=len({each.author_id for each in unread}) > 1)
+        said = await self._said(unread, several=_several(unread, briefing.read(last)))
         entries = [(f"u:{each.message_id}", message) for each, message in zip(unread, said, strict=True)]
         own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
         async with self._database.begin() as work:
@@ -121,17 +123,19 @@ class TakingUp:
             if kept := await work.transcripts.at(thread, f"a:{turn}:{request.step}"):
                 return _Found(await work.conversations.marks(thread), kept)
             taken = await work.conversations.take_up(thread, turn, request.step)
+            marks = await work.conversations.marks(thread)
+            if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
+                mine = await work.transcripts.of_turn(thread, turn)
+                return _Found(marks, taken=tuple(taken), placed=mine, briefing=begun)
             transcript = await work.transcripts.read(thread)
             previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
-            begun = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             return _Found(
-                marks=await work.conversations.marks(thread),
+                marks=marks,
                 taken=tuple(taken),
                 summary=transcript.summary,
                 placed=transcript.messages,
-                briefing=begun,
                 previous=previous or _last_briefing(transcript.messages),
-                about=About() if begun else await _about(work, thread),
+                about=await _about(work, thread),
             )
 
     async def _said(self, taken: Sequence[TakenUp], *, several: bool) -> list[Message]:
@@ -142,12 +146,14 @@ class TakingUp:
         return context.from_people(said, self._budget)
 
     async def _brief(self, request: ThinkRequest, found: _Found, fresh: list[Message], *, several: bool) -> Briefing:
-        """The turn's context; it decides what of the past is sent, and has the rest summarised."""
+        """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
         before, _ = context.parted(_entries(found.placed), request.turn)
         past = Past(found.summary, tuple(before))
         cut = context.cut(past, fresh, self._budget)
-        left = await self._summaries.extended(At(request.thread, request.turn, request.step), past, cut)
-        newest = found.taken[-1] if found.taken else None
+        if cut.older:
+            key, left_out = request.thread.key, len(cut.older)
+            _log.warning("past_without_summary", slack_thread=key, turn=request.turn, left_out=left_out)
+        newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
         user = newest.author_id if newest else found.previous.user_id if found.previous else ""
         others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
         listed = found.previous.ids if found.previous else ()
@@ -157,13 +163,13 @@ class TakingUp:
             user_id=user,
             actor=await self._names.of(user) if user else "Somebody",
             request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
-            others=tuple([await self._names.of(each) for each in others]),
+            others=tuple([briefing.person(await self._names.of(each), each) for each in others]),
             several=several,
             addressed=found.marks.addressed_due,
             read_only=found.about.read_only,
             because=found.about.because,
             records=found.about.records,
-            ids=references.ids([message for _, message in left.messages], listed),
+            ids=references.ids([message for _, message in cut.kept], listed),
             since=cut.since,
         )
 
@@ -176,11 +182,10 @@ def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:
     return next((found for each in reversed(placed) if (found := briefing.read(each.message))), None)
 
 
-def _several(found: _Found) -> bool:
+def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[Placed] = ()) -> bool:
     """Whether more than one person has written in the thread, as far as its turns so far have seen."""
-    known = found.briefing or found.previous
-    authors = {each.author_id for each in found.taken} | ({known.user_id} if known and known.user_id else set())
-    named = any(each.message.author for each in found.placed)
+    authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
+    named = any(each.message.author for each in placed)
     return len(authors) > 1 or named or bool(known and known.several)
 
 

@@ -9,15 +9,18 @@ import structlog
 from threadline.activities import sentences
 from threadline.activities.alerts import Alerts
 from threadline.activities.names import Names
-from threadline.activities.summaries import At, Summaries
+from threadline.activities.summaries import Summaries
 from threadline.activities.taking_up import Question, TakingUp, has_words
 from threadline.agents.copilot import context, intent, replies
 from threadline.agents.copilot.briefing import Briefing
-from threadline.agents.copilot.context import Budget
+from threadline.agents.copilot.context import Budget, Past
 from threadline.agents.copilot.intent import IntentType
+from threadline.agents.copilot.prompt import NO_REPLY
 from threadline.agents.models.failures import ContextTooLong
 from threadline.agents.models.port import Answer, ChatModel, Prompt
-from threadline.contracts.conversation import ThinkRequest, Thought
+from threadline.contracts import options
+from threadline.contracts.conversation import TalkTurn, ThinkRequest, Thought
+from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply
@@ -27,6 +30,7 @@ from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 
+_LAST_ATTEMPT = options.THINK.retry.maximum_attempts
 _log = structlog.get_logger(__name__)
 
 
@@ -51,8 +55,12 @@ class Thinking:
         self._database = database
         self._mind = mind
         self._alerts = alerts
-        self._summaries = Summaries(database, mind.model)
-        self._taking_up = TakingUp(database, names, self._summaries, mind.budget, mind.clock)
+        self._summaries = Summaries(database, mind.model, mind.budget)
+        self._taking_up = TakingUp(database, names, mind.budget, mind.clock)
+
+    async def summarise(self, turn: TalkTurn) -> None:
+        """See `Summaries.make`."""
+        await self._summaries.make(turn)
 
     async def think(self, request: ThinkRequest, attempt: int) -> Thought:
         """See `ConversationActivities.think`; `attempt` counts from 1."""
@@ -72,19 +80,21 @@ class Thinking:
 
     def _without_model(self, request: ThinkRequest, question: Question) -> str:
         """What is said where there is nothing for a model to understand; empty where there is."""
-        if request.step > 1:
+        if request.step > 1 or question.briefing is None:
             return ""
+        addressed = question.briefing.addressed
         there = [each for each in question.taken if has_words(each)]
         if not there:
-            return sentences.DELETED
+            return sentences.DELETED if addressed else NO_REPLY
         tools = access.offered(self._mind.registry, self._mind.ports)
         for each in there:
             wanted = intent.extract(each.text, tools)
-            # A thumb may be the answer to what the bot has asked.
-            sign = wanted is None and bool(each.text.strip()) and bool(question.marks.question)
-            if each.files or sign or (wanted and wanted.type is not IntentType.HELP):
+            # A thumb may be the answer to what the bot has asked, or to what it has said; nobody wants help by it.
+            sign = wanted is None and bool(each.text.strip())
+            meant = sign and bool(question.marks.question or (addressed and not _is_mention(request.thread, each)))
+            if each.files or meant or (wanted and wanted.type is not IntentType.HELP):
                 return ""
-        return intent.help_text(tools)
+        return intent.help_text(tools) if addressed else NO_REPLY
 
     async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Answer:
         if self._mind.model is None:
@@ -93,7 +103,7 @@ class Thinking:
             try:
                 return await self._mind.model.ask(self._prompt(request, question), attempt=attempt)
             except ContextTooLong:
-                return await self._mind.model.ask(await self._tighter(request, question), attempt=attempt)
+                return await self._mind.model.ask(self._tighter(request, question), attempt=attempt)
         except Transient:
             raise
         except ContextTooLong as error:
@@ -102,7 +112,8 @@ class Thinking:
             await self._alerts.failed("model")
             raise Permanent(sentences.no_answer(str(error))) from error
         except Exception:
-            await self._alerts.failed("model")
+            if attempt >= _LAST_ATTEMPT:
+                await self._alerts.failed("model")
             raise
 
     def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
@@ -111,12 +122,11 @@ class Thinking:
         offered = (self._mind.registry, self._mind.allowed(question.briefing))
         return context.prompt_of(request.thread, question.past, question.current, offered, request.choice, tight=tight)
 
-    async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
-        """The same question with half of the past at most; what goes is summarised."""
+    def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
+        """The same question with half of the past at most; for a summary of what goes there is no time now."""
         _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
         halved = context.cut(question.past, question.current, self._mind.budget.halved())
-        at = At(request.thread, request.turn, request.step)
-        past = await self._summaries.extended(at, question.past, halved)
+        past = Past(question.past.summary, halved.kept)
         return self._prompt(request, replace(question, past=past), tight=True)
 
     async def _keep(
@@ -128,6 +138,13 @@ class Thinking:
         async with self._database.begin() as work:
             await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
             kept = await work.transcripts.at(thread, f"a:{turn}:{step}") or message
+            if (note := replies.left_out(reply)) and kept == message:
+                await work.transcripts.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
             if answer:
                 await work.conversations.spent(thread, turn, step, "think", answer.usage, took)
             return Thought(replies.told(kept), await work.conversations.marks(thread))
+
+
+def _is_mention(thread: Thread, said: TakenUp) -> bool:
+    """Whether somebody called the bot by its name: what is written to it directly is addressed to it without that."""
+    return said.addressed and not thread.channel.startswith("D")

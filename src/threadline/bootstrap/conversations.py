@@ -24,7 +24,6 @@ from threadline.contracts import options
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.conversation import ConversationLimits
-from threadline.domain.errors import Permanent, Transient
 from threadline.domain.limits import Rate
 from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
@@ -128,8 +127,8 @@ async def _forgetting(database: Database, settings: ConversationSettings) -> Asy
         while True:
             try:
                 await forget(database, settings, time.time())
-            except (Permanent, Transient) as error:
-                _log.warning("nothing_forgotten", reason=str(error))
+            except Exception:  # noqa: BLE001 - whatever went wrong now, the next look is to come
+                _log.exception("nothing_forgotten")
             await asyncio.sleep(SWEEP)
 
     sweeping = asyncio.create_task(sweep())

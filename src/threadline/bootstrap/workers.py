@@ -177,7 +177,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
     stored, case, forge = settings.stored.url.get_secret_value(), settings.case, settings.forge
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
-    database = Database(stored, pool_size=20, application="threadline-core")
+    context = settings.talk.conversation.context_bytes
+    database = Database(stored, pool_size=20, application="threadline-core", context_bytes=context)
     try:
         await _store_services(database, case.services)
         async with slack_client(settings.slack) as web:

@@ -52,10 +52,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Stored:
-    """`refused` are those of the request that the guards keep from the model: each gets a reaction."""
+    """`refused` are those of the request that the guards keep from the model: each gets a reaction.
+
+    `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice.
+    """
 
     marks: ConversationMarks
     refused: tuple[Refused, ...] = ()
+    overheard: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,15 @@ UPDATE conversation_messages m SET verdict = j.verdict, wakes = j.verdict = 'ok'
 FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
 WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
 """)  # noqa: S608 - as above
+_OVERHEARD = text("""
+SELECT m.message_id FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND m.message_type = 'message' AND NOT m.addressed
+  AND (position('<@' IN m.message_text) > 0 OR EXISTS (
+      SELECT FROM conversation_messages other
+      WHERE other.conversation_id = m.conversation_id AND other.message_type IN ('message', 'stop')
+        AND (other.sender_id <> m.sender_id OR other.root_by NOT IN ('', m.sender_id))))
+""")
+"""Whoever wrote the root, and whoever is called, counts as in the marks: see `conversation_row`."""
 _DELETED = text("""
 SELECT message_id FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
@@ -103,6 +112,12 @@ async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[s
     asked = query.where(conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict != _OK)
     rows = await connection.execute(asked.order_by(row.said_at, row.seq))
     return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
+
+
+async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> frozenset[str]:
+    """See `Conversations.overheard`."""
+    row = await conversation_row.locked(connection, thread)
+    return frozenset((await connection.execute(_OVERHEARD, {"id": row.id, "ids": list(ids)})).scalars())
 
 
 def _columns(message: IncomingMessage) -> dict[str, object]:

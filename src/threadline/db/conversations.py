@@ -1,17 +1,17 @@
 """Conversations: what was said in them, which turn has used it, and how each turn ended."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
-from sqlalchemy import Row, delete, func, select, text, update
+from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.contracts.conversation import Refusal, Refused
-from threadline.db import conversation_intake, conversation_row
+from threadline.db import conversation_intake, conversation_reading, conversation_row
 from threadline.db.agent_pool import storable
 from threadline.db.conversation_intake import StoredBatch
+from threadline.db.conversation_reading import Asker, TakenUp
 from threadline.db.conversation_row import Conversation
 from threadline.db.conversation_tables import (
     conversation_messages,
@@ -20,40 +20,15 @@ from threadline.db.conversation_tables import (
     model_calls,
     transcript,
 )
-from threadline.db.transcripts import DELETED
+from threadline.db.transcripts import BYTES, Transcripts
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import OutcomeKind, Usage
-from threadline.domain.messages import FileRef, IncomingMessage
+from threadline.domain.messages import IncomingMessage
 
 _QUESTION_KEPT = 200
 
-_TAKE_UP = text("""
-UPDATE conversation_messages SET turn = :turn, step = :step WHERE conversation_id = :id AND wakes AND turn IS NULL
-""")
-_TAKE_UP_EDITS = text("""
-UPDATE conversation_messages e SET turn = :turn, step = :step
-FROM conversation_messages o
-WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
-  AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of AND o.turn IS NOT NULL
-""")
-_TAKEN = text("""
-SELECT m.message_id, m.sender_id, m.message_text, m.files, m.said_at, m.redacted_at, '' AS corrects, m.seq
-FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.turn = :turn AND m.step = :step AND m.message_type = 'message'
-UNION ALL
-SELECT e.message_id, o.sender_id, o.message_text, o.files, o.said_at, o.redacted_at, o.message_id, e.seq
-FROM conversation_messages e JOIN conversation_messages o
-     ON o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
-WHERE e.conversation_id = :id AND e.turn = :turn AND e.step = :step AND e.message_type = 'edit'
-  AND (o.turn, o.step) < (e.turn, e.step) AND o.redacted_at IS NULL
-  AND NOT EXISTS (SELECT FROM conversation_messages later
-                  WHERE later.conversation_id = e.conversation_id AND later.message_type = 'edit'
-                    AND later.correction_of = e.correction_of AND later.version > e.version)
-ORDER BY said_at, seq
-""")
-"""An edit is shown when its original was shown before; else the original has its wording."""
 _TAKE_THE_REST = text("""
 UPDATE conversation_messages SET turn = :turn, step = 0
 WHERE conversation_id = :id AND wakes AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
@@ -84,21 +59,6 @@ ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
 
 
 @dataclass(frozen=True)
-class TakenUp:
-    """A message for the model, as it reads now. `said_at`: seconds since 1970.
-
-    `corrects` is empty, or the id of a message that the model has read before and whose new wording this is.
-    """
-
-    message_id: str
-    author_id: str
-    text: str
-    files: tuple[FileRef, ...] = ()
-    said_at: float = 0.0
-    corrects: str = ""
-
-
-@dataclass(frozen=True)
 class SettledTurn:
     kind: OutcomeKind
     answer: str
@@ -115,12 +75,19 @@ class Conversations:
     else raises `ConversationNotFound`.
     """
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: AsyncConnection, context_bytes: int = BYTES) -> None:
         self._connection = connection
+        self._context_bytes = context_bytes
 
     async def marks(self, thread: Thread) -> ConversationMarks:
         """What is known of a thread; empty marks when nothing is stored."""
-        return await conversation_row.marks(self._connection, thread)
+        return await self._with_room(thread, await conversation_row.marks(self._connection, thread))
+
+    async def _with_room(self, thread: Thread, marks: ConversationMarks) -> ConversationMarks:
+        if not marks.turn_due:
+            return marks
+        crowded = await Transcripts(self._connection).crowded(thread, self._context_bytes)
+        return replace(marks, crowded=crowded)
 
     async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
         """Store what arrived; the first message that is addressed to the bot opens the conversation.
@@ -132,30 +99,42 @@ class Conversations:
             The marks, and every message that wants an answer and was not judged yet, in the order in which they were
             said, also of earlier batches: until it is judged it wakes nobody.
         """
-        return await conversation_intake.store(self._connection, thread, batch)
+        stored = await conversation_intake.store(self._connection, thread, batch)
+        return replace(stored, marks=await self._with_room(thread, stored.marks))
 
     async def judged(self, thread: Thread, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
         """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands."""
-        return await conversation_intake.judge(self._connection, thread, verdicts)
+        marks = await conversation_intake.judge(self._connection, thread, verdicts)
+        return await self._with_room(thread, marks)
 
     async def refused(self, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
         """Which of these messages the guards keep from the model, also when that was decided earlier."""
         return await conversation_intake.refused(self._connection, thread, ids)
 
+    async def overheard(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
+        """Which of these messages people have said to each other: nobody spoke to the bot, and several people write, or
+        somebody else was called."""
+        return await conversation_intake.overheard(self._connection, thread, ids)
+
     async def take_up(self, thread: Thread, turn: int, step: int) -> list[TakenUp]:
         """What a call of the model is to read first, in the order in which it was said.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
-        would else answer for messages that it has not seen. After the turn is settled, step 0 has what it took up
-        without a thought.
+        would else answer for messages that it has not seen.
         """
-        row = await conversation_row.locked(self._connection, thread)
-        which = {"id": row.id, "turn": turn, "step": step}
-        if turn > row.turn and (turn, step) > (row.taken_turn, row.taken_step):
-            await self._connection.execute(_TAKE_UP, which)
-            await self._connection.execute(_TAKE_UP_EDITS, which)
-            await conversation_row.write(self._connection, row.id, taken_turn=turn, taken_step=step)
-        return [_taken(each) for each in await self._connection.execute(_TAKEN, which)]
+        return await conversation_reading.take_up(self._connection, thread, turn, step)
+
+    async def unread(self, thread: Thread, turn: int) -> list[TakenUp]:
+        """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
+        return await conversation_reading.unread(self._connection, thread, turn)
+
+    async def unused(self, thread: Thread) -> list[TakenUp]:
+        """What waits for a turn that is settled, in the order in which it was said."""
+        return await conversation_reading.unused(self._connection, thread)
+
+    async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
+        """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""
+        return await conversation_reading.askers(self._connection, thread, turn, step)
 
     async def settle(
         self,
@@ -259,14 +238,3 @@ class Conversations:
         forgotten = update(conversations).where(conversations.c.id.in_(old))
         await self._connection.execute(forgotten.values(rev=conversations.c.rev + 1, **nothing))
         return len(old)
-
-
-def _taken(row: Row[Any]) -> TakenUp:
-    return TakenUp(
-        message_id=row.message_id,
-        author_id=row.sender_id,
-        text=DELETED if row.redacted_at else row.message_text,
-        files=tuple(FileRef(**file) for file in row.files),
-        said_at=float(row.said_at),
-        corrects=row.corrects,
-    )

@@ -7,6 +7,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from threadline.db.failures import understood
+from threadline.db.transcripts import BYTES
 from threadline.db.work import Work
 
 
@@ -17,9 +18,13 @@ class Database:
         url: `postgresql://user@host/name`, or with `?host=/folder` for a socket.
         pool_size: connections that are kept; half as many again are opened in a rush. Whoever waits for one longer
             than five seconds gets `Transient`, and Temporal tries the activity again.
+        context_bytes: of a conversation, what the model is sent; see `ConversationMarks.crowded`.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10, application: str = "threadline") -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 10, application: str = "threadline", context_bytes: int = BYTES
+    ) -> None:
+        self._context_bytes = context_bytes
         self._engine: AsyncEngine = create_async_engine(
             driver_url(url, "asyncpg"),
             pool_size=pool_size,
@@ -50,7 +55,7 @@ class Database:
         """
         with understood():
             async with self._engine.begin() as connection:
-                yield Work(connection)
+                yield Work(connection, self._context_bytes)
 
     async def dispose(self) -> None:
         await self._engine.dispose()

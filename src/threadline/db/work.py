@@ -26,13 +26,14 @@ from threadline.db.talked import Talked
 from threadline.db.threads import Threads
 from threadline.db.tool_executions import ToolExecutions
 from threadline.db.tool_results import ToolResults
-from threadline.db.transcripts import Transcripts
+from threadline.db.transcripts import BYTES, Transcripts
 from threadline.db.turns import Turns
 
 
 class Work:
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: AsyncConnection, context_bytes: int = BYTES) -> None:
         self.connection = connection
+        self._context_bytes = context_bytes
 
     @cached_property
     def cases(self) -> Cases:
@@ -124,7 +125,7 @@ class Work:
 
     @cached_property
     def conversations(self) -> Conversations:
-        return Conversations(self.connection)
+        return Conversations(self.connection, self._context_bytes)
 
     @cached_property
     def transcripts(self) -> Transcripts:

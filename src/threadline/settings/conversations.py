@@ -7,6 +7,9 @@ from pydantic_settings import SettingsConfigDict
 
 from threadline.settings.section import HttpAddress, Prices, Seconds, Section, Slug
 
+LONGEST_ANSWER = 150.0
+"""Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""
+
 
 class OpenAISettings(Section):
     """The model that answers mentions, at any endpoint that speaks one of OpenAI's two APIs; no key, no answers."""
@@ -15,7 +18,7 @@ class OpenAISettings(Section):
     base_url: HttpAddress = Field("https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL")
     model: str = Field("gpt-5.4-mini", validation_alias="THREADLINE_OPENAI_MODEL")
     api: Literal["auto", "responses", "chat"] = Field("auto", validation_alias="THREADLINE_OPENAI_API")
-    timeout: Seconds = Field(120.0, validation_alias="THREADLINE_OPENAI_TIMEOUT")
+    timeout: Seconds = Field(120.0, le=LONGEST_ANSWER, validation_alias="THREADLINE_OPENAI_TIMEOUT")
     prices: Prices = Field(default_factory=dict, validation_alias="THREADLINE_OPENAI_PRICES")
 
 
@@ -31,6 +34,11 @@ class ConversationSettings(Section):
     conversation_retention_days: float = Field(90, gt=0)
     tool_log_days: float = Field(365, gt=0)
     mutations_per_minute: int = Field(30, ge=1)
+
+    @property
+    def context_bytes(self) -> int:
+        """Four bytes for a token."""
+        return self.conversation_context_tokens * 4
 
 
 class JiraSettings(Section):

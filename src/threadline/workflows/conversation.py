@@ -222,4 +222,6 @@ class ConversationWorkflow:
 def _sign(message: messages.IncomingMessage, stored: Stored) -> str:
     if message.kind == messages.STOP:
         return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
-    return TAKEN_IN if message.kind == messages.MESSAGE and stored.marks.opened else ""
+    if message.kind != messages.MESSAGE or message.id in stored.overheard:
+        return ""
+    return TAKEN_IN if stored.marks.opened else ""

@@ -38,8 +38,12 @@ class Desk:
         return allowed(self._registry, self._ports, read_only=read_only).names
 
     async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
-        """One call; `team`, `channel`, `user_id` and the like are the context's, everything else the tool's."""
-        where = {name: arguments.pop(name) for name in ("team", "channel", "thread_ts", "user_id") if name in arguments}
+        """One call; `team`, `user_id`, `others` and the like are the context's, everything else the tool's."""
+        where = {
+            name: arguments.pop(name)
+            for name in ("team", "channel", "thread_ts", "user_id", "others")
+            if name in arguments
+        }
         called = call_id or next(self._ids)
         at = context(**where, clock=self.clock, ports=self._ports, call_id=called, retries_left=retries_left)
         return await self._run(ToolCall(called, tool, json.dumps(arguments)), at)

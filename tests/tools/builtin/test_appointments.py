@@ -212,6 +212,14 @@ async def test_another_teams_appointment_is_not_there(desk: Desk, tool: str, arg
     assert tokyo.data["starts_at"] == "2026-03-02T10:00+09:00", "each team has its own of that name"
 
 
+async def test_where_several_have_written_it_is_said_whom_a_booking_is_for(desk: Desk) -> None:
+    refused = await book(desk, user_id="U1", others=("U2",))
+    assert "U1, U2" in told(refused)
+    assert (await book(desk, user_id="U1", others=("U2",), attendee_id="U2")).success
+    booked = [(await desk.done("appointments.listUpcoming", attendee_id=each))["appointments"] for each in ("U1", "U2")]
+    assert [len(each) for each in booked] == [0, 1]
+
+
 async def test_a_resource_is_booked_no_faster_than_its_rate(database: Database) -> None:
     desk = Desk(database, appointments.TOOLS, Rate(2, 60))
     for hour in (10, 11):

@@ -20,10 +20,11 @@ class Briefing:
     Args:
         turn: its number, from 1.
         at: when it began, in seconds since 1970.
-        user_id: who is acted for: the author of the newest message that the turn began with.
+        user_id: who is acted for: the author of the newest message that the turn began with,
+            of those to the bot if there are any.
         actor: their name.
         request_id: the id of that message.
-        others: the names of further people whose messages the turn began with.
+        others: further people whose messages the turn began with, as `person` names them.
         several: more than one person has written in the thread.
         addressed: the bot was spoken to, so it has to answer.
         read_only: nothing may be changed in this turn, `because` of this ("the project PRJ-1 is locked").
@@ -53,7 +54,9 @@ class Briefing:
     def _lines(self) -> Iterable[str]:
         moment = datetime.fromtimestamp(self.at, UTC)
         yield f"[Context] It is {moment:%A}, {moment:%Y-%m-%d %H:%M} UTC."
-        yield f"{_together([self.actor, *self.others])} wrote what follows."
+        yield f"{_together([person(self.actor, self.user_id), *self.others])} wrote what follows."
+        if self.others:
+            yield "What you do for one of them names that person by the id."
         if not self.addressed:
             yield "You were not spoken to: people talk with each other here. Answer only what is meant for you."
         elif self.several:
@@ -66,6 +69,11 @@ class Briefing:
             yield f"Read-only: {self.because or 'nothing may be changed'}. What would change something is not offered."
         if self.ids:
             yield f"Ids in the latest results, the newest result first, each in its own order: {', '.join(self.ids)}."
+
+
+def person(name: str, user_id: str) -> str:
+    """Somebody with the id that tools know them by."""
+    return name if user_id in ("", name) else f"{name} ({user_id})"
 
 
 def read(message: Message | None) -> Briefing | None:

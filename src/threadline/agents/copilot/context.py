@@ -116,11 +116,20 @@ def cut(past: Past, fresh: Sequence[Message], budget: Budget) -> Cut:
 
 
 def summary_prompt(past: Past, older: Sequence[Placed]) -> Prompt:
-    """The question for a summary that tells the one so far and what is older now."""
-    each = max(100, min(_EACH_FOR_SUMMARY, _FOR_SUMMARY // max(1, len(older))))
+    """The question for a summary that tells the one so far and what is older now, see `piece`."""
     lines = [f"Summary so far: {past.summary or 'none'}", "", "What was said after it, oldest first:"]
-    lines += [_line(message, each) for _, message in older]
+    lines += [_line(message, _EACH_FOR_SUMMARY) for _, message in older]
     return Prompt(prompt.SUMMARISE, (Message(Role.USER, "\n".join(lines)),), tool_choice=ToolChoice.NONE)
+
+
+def piece(older: Sequence[Placed]) -> Sequence[Placed]:
+    """The beginning of what is older: as much as one summary can tell without cutting more than what is huge."""
+    room = _FOR_SUMMARY
+    for index, (_, message) in enumerate(older):
+        room -= min(_EACH_FOR_SUMMARY, size(_line(message, _EACH_FOR_SUMMARY)))
+        if room < 0 and index:
+            return older[:index]
+    return older
 
 
 def as_summary(text: str) -> str:

@@ -24,6 +24,15 @@ def message(reply: ModelReply, registry: Registry) -> Message:
     return Message(Role.ASSISTANT, _whole(reply.text), calls, opaque=reply.opaque)
 
 
+def left_out(reply: ModelReply) -> Message | None:
+    """What the model is told after a reply that asks for more calls than are made."""
+    asked = len(reply.calls)
+    if asked <= MOST_CALLS:
+        return None
+    words = f"[Left out] Of the {asked} calls in your reply only the first {MOST_CALLS} were made. Ask again for others"
+    return Message(Role.SYSTEM, f"{words} that are still needed.")
+
+
 def told(kept: Message) -> ModelReply:
     """A kept reply as it travels: the beginning of its text, and its calls without their arguments.
 

@@ -4,12 +4,9 @@ See https://developers.openai.com/api/reference/resources/chat.
 """
 
 import json
-from collections.abc import AsyncIterable
-from dataclasses import dataclass, field
 from typing import Any
 
-from threadline.agents.models.failures import AnswerBroken
-from threadline.agents.models.port import Answer, OnText, Prompt, shown
+from threadline.agents.models.port import Answer, Prompt, shown
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, Usage
 
 
@@ -48,45 +45,6 @@ def _readable(arguments: str) -> str:
     except (ValueError, RecursionError):
         pass
     return json.dumps({"unreadable": arguments})
-
-
-@dataclass
-class _Draft:
-    text: list[str] = field(default_factory=list)
-    calls: dict[int, list[str]] = field(default_factory=dict)
-    """id, name and arguments by the call's place in the reply."""
-    finished: str = ""
-    used: Any = None
-
-    def add(self, choice: Any, on_text: OnText) -> None:
-        self.finished = choice.finish_reason or self.finished
-        if said := choice.delta.content or choice.delta.refusal:
-            self.text.append(said)
-            on_text(said)
-        for place, piece in enumerate(choice.delta.tool_calls or ()):
-            call = self.calls.setdefault(place if piece.index is None else piece.index, ["", "", ""])
-            call[0] = piece.id or call[0]
-            if piece.function:
-                call[1] += piece.function.name or ""
-                call[2] += piece.function.arguments or ""
-
-
-async def collected(chunks: AsyncIterable[Any], on_text: OnText, model: str) -> Answer:
-    """The answer in a stream, whose text goes to `on_text` meanwhile.
-
-    Raises:
-        AnswerBroken: the stream ends in the middle.
-    """
-    draft = _Draft()
-    async for chunk in chunks:
-        draft.used = chunk.usage or draft.used
-        for choice in chunk.choices:
-            draft.add(choice, on_text)
-    if not draft.finished:
-        raise AnswerBroken
-    pieces = (draft.calls[place] for place in sorted(draft.calls))
-    calls = tuple(ToolCall(identity, name, arguments) for identity, name, arguments in pieces)
-    return _answer("".join(draft.text), calls, draft.finished, draft.used, model)
 
 
 def read(completion: Any, model: str) -> Answer:

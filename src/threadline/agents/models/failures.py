@@ -63,7 +63,7 @@ class ContextTooLong(Permanent):
 
 
 class AnswerBroken(Exception):
-    """An answer that came, and told of a failure by its `code`, or ended before its end (no code)."""
+    """An answer that came, and told of a failure by its `code`; some tell none."""
 
     def __init__(self, code: str = "") -> None:
         super().__init__(code)
@@ -163,7 +163,7 @@ def _refused(error: APIStatusError) -> Permanent:
 
 
 def _told(code: str, attempt: int) -> Permanent | Transient:
-    """For a code that came amid a stream or in a finished answer, where no status says more."""
+    """For a code that came in an answer, where no status says more."""
     if code == UNREADABLE:
         return ModelUnavailable("The answer of the model's API could not be read: check OPENAI_BASE_URL.")
     if code in ("rate_limit_exceeded", "rate_limit_error"):

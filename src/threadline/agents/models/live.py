@@ -11,7 +11,7 @@ from openai import APIStatusError, AsyncOpenAI, BadRequestError, Timeout
 
 from threadline.agents.models import chat_api, responses_api
 from threadline.agents.models.failures import EXPECTED, is_endpoint_missing, is_reasoning_missing, reading, translate
-from threadline.agents.models.port import Answer, ChatModel, OnText, Prompt
+from threadline.agents.models.port import Answer, ChatModel, Prompt
 from threadline.agents.models.prices import Price, PriceList
 from threadline.domain.dialogue import ModelReply
 
@@ -51,35 +51,35 @@ class OpenAIModel(ChatModel):
     async def close(self) -> None:
         await self._client.close()
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
         """See `ChatModel.ask`."""
         try:
             async with asyncio.timeout(self._config.timeout):
-                answer = await self._ask(prompt, on_text)
+                answer = await self._ask(prompt)
         except EXPECTED as exc:
             raise translate(exc, attempt) from exc
         usage = self._prices.priced(answer.usage)
         structlog.get_logger().info("model_replied", calls=len(answer.reply.calls), cut=answer.cut, **vars(usage))
         return replace(answer, reply=_told_apart(answer.reply, prompt), usage=usage)
 
-    async def _ask(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+    async def _ask(self, prompt: Prompt) -> Answer:
         if self._api == "chat":
-            return await self._chat(prompt, on_text)
+            return await self._chat(prompt)
         try:
-            answer = await self._responses(prompt, on_text)
+            answer = await self._responses(prompt)
         except APIStatusError as exc:
             if self._api == "responses" or not is_endpoint_missing(exc):
                 raise
-            answer = await self._chat(prompt, on_text)
+            answer = await self._chat(prompt)
             self._api = "chat"
             structlog.get_logger().info("model_has_no_responses")
         else:
             self._api = "responses"
         return answer
 
-    async def _responses(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+    async def _responses(self, prompt: Prompt) -> Answer:
         try:
-            return await self._respond(prompt, on_text)
+            return await self._respond(prompt)
         except BadRequestError as exc:
             if self._reasoning and is_reasoning_missing(exc):
                 self._reasoning = False
@@ -88,27 +88,21 @@ class OpenAIModel(ChatModel):
                 prompt = _without_thoughts(prompt)
             else:
                 raise
-        return await self._respond(prompt, on_text)
+        return await self._respond(prompt)
 
-    async def _respond(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+    async def _respond(self, prompt: Prompt) -> Answer:
         create: Any = self._client.responses.create
         asked = responses_api.body(prompt, self._config.model, reasoning=self._reasoning)
         with reading():
-            if on_text is None:
-                return responses_api.read(await create(**asked), self._config.model)
-            async with await create(**asked, stream=True) as events:
-                return responses_api.read(await responses_api.final(events, on_text), self._config.model)
+            return responses_api.read(await create(**asked), self._config.model)
 
-    async def _chat(self, prompt: Prompt, on_text: OnText | None) -> Answer:
+    async def _chat(self, prompt: Prompt) -> Answer:
         create: Any = self._client.chat.completions.create
         asked = chat_api.body(prompt, self._config.model)
         if self._config.base_url.rstrip("/") == OPENAI:
             asked["store"] = False  # OpenAI may keep it otherwise; other endpoints may not know the word
         with reading():
-            if on_text is None:
-                return chat_api.read(await create(**asked), self._config.model)
-            async with await create(**asked, stream=True, stream_options={"include_usage": True}) as chunks:
-                return await chat_api.collected(chunks, on_text, self._config.model)
+            return chat_api.read(await create(**asked), self._config.model)
 
 
 def _without_thoughts(prompt: Prompt) -> Prompt:

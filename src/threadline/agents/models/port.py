@@ -1,13 +1,10 @@
 """What a model that converses is asked and answers, in words of the house, whichever API carries them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from threadline.domain.dialogue import Message, ModelReply, ToolChoice, Usage
-
-OnText = Callable[[str], None]
-"""Is given the text piece by piece as it comes; a reply that fails may have begun so, too."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +36,12 @@ class Answer:
 class ChatModel(Protocol):
     """A model that converses and calls tools."""
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1, on_text: OnText | None = None) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
         """Ask once.
 
         Args:
             prompt: the question.
             attempt: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
-            on_text: is given the text while it comes.
 
         Raises:
             Permanent | Transient: see `failures`.

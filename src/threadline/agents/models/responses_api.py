@@ -7,16 +7,15 @@ a message, as JSON: `model` wrote them, and no other can read them; `items` are,
 """
 
 import json
-from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from threadline.agents.models.failures import AnswerBroken
-from threadline.agents.models.port import Answer, OnText, Prompt, shown
+from threadline.agents.models.port import Answer, Prompt, shown
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, Usage
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 
-_FINAL = ("response.completed", "response.incomplete", "response.failed")
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")
 """What the API takes back of a reasoning item; it refuses a `status`."""
 
@@ -85,22 +84,6 @@ def _said(text: str, phase: str | None) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
-
-
-async def final(events: AsyncIterable[Any], on_text: OnText) -> Any:
-    """The finished response of a stream, whose text goes to `on_text` meanwhile.
-
-    Raises:
-        AnswerBroken: the stream tells of an error, or ends without a response.
-    """
-    async for event in events:
-        if event.type in ("response.output_text.delta", "response.refusal.delta"):
-            on_text(event.delta)
-        elif event.type == "error":
-            raise AnswerBroken(event.code or "")
-        elif event.type in _FINAL:
-            return event.response
-    raise AnswerBroken
 
 
 def read(response: Any, model: str) -> Answer:

@@ -15,7 +15,7 @@ from threadline.domain.operations import Change, Effect, Operation
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.effects import by_effect
 from threadline.tools.registry import Cache, tool
-from threadline.tools.results import Code, Status, Structured, ToolError, ToolResult
+from threadline.tools.results import Code, Status, Structured, ToolError, ToolResult, failure
 
 _EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
 MOST = 50
@@ -174,6 +174,9 @@ def _appointment_of(given: Move | Cancel) -> str:
 
 async def _book(context: ToolContext, given: Book) -> ToolResult:
     calendar, attendee = context.ports[APPOINTMENTS], given.attendee_id or context.user_id
+    if context.others and not given.attendee_id:
+        people = ", ".join([context.user_id, *context.others])
+        return failure(Code.INVALID_ARGUMENTS, f"Several people have written: name one of {people} in attendee_id.")
     try:
         booked = await calendar.book(
             context.change, given.resource, given.starts_at, given.minutes, given.title, attendee
