@@ -14,7 +14,6 @@ from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import activities_of, skipping_time, worker
@@ -121,23 +120,15 @@ class House:
         return self.environment.client.get_workflow_handle(addressing.bug_workflow_id(self.thread))
 
     async def send(self, message: IncomingMessage) -> None:
-        """As the gateway does, and again, as Slack does, where the test server refuses while a run continues as new."""
-        signal = addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE
-        for refusals_left in (2, 1, 0):
-            try:
-                await self.environment.client.start_workflow(
-                    addressing.BUG_WORKFLOW,
-                    BugState(thread=self.thread),
-                    id=addressing.bug_workflow_id(self.thread),
-                    task_queue=addressing.CORE_QUEUE,
-                    start_signal=signal,
-                    start_signal_args=[message],
-                )
-            except WorkflowAlreadyStartedError:
-                if not refusals_left:
-                    raise
-            else:
-                return
+        """As the gateway does."""
+        await self.environment.client.start_workflow(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=self.thread),
+            id=addressing.bug_workflow_id(self.thread),
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE,
+            start_signal_args=[message],
+        )
 
     async def report(self, text: str = "The cart total is wrong") -> None:
         await self.send(self.message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))

@@ -16,6 +16,9 @@ LEAVES = 40.0
 Stopped amid many activities, Temporal's core sometimes waits for ever (temporalio 1.35).
 """
 
+_SELDOM = (10_000, 20, 50)
+"""When the collector of garbage looks: after so many objects more, and at the older ones each so many times."""
+
 
 def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:
     """Run a service that drains and returns once its event is set.
@@ -37,8 +40,10 @@ def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = T
             loop.add_signal_handler(ask, end)
         await service(stop)
 
-    # What was imported stays, and to look through it again and again stops everything for a tenth of a second.
+    # What was imported stays, and so do the workflows that a worker holds: to look through all of it again and again
+    # stopped everything for a tenth of a second.
     gc.freeze()
+    gc.set_threshold(*_SELDOM)
     with asyncio.Runner(loop_factory=_uvloop() if fast else None) as runner:
         runner.run(served())
 
