@@ -40,10 +40,11 @@ async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
 
 @asynccontextmanager
 async def real_time() -> AsyncIterator[WorkflowEnvironment]:
-    """Temporal's own server, for what the one above does otherwise when a run continues as new.
+    """Temporal's own server, for what the one above does otherwise: how a run ends whose work is still under way.
 
-    It leaves the children alone, and it continues in one step. The one above ends the run first, and a
-    signal-with-start that comes in between begins a second run beside the one that goes on.
+    When a run continues as new it leaves the children alone, and continues in one step. The one above ends the run
+    first: a signal-with-start that comes in between begins a second run beside the one that goes on, and a query that
+    does is never answered.
     """
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=binary("temporal"), data_converter=pydantic_data_converter

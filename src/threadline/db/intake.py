@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
@@ -148,12 +148,12 @@ async def _store(
 ) -> list[IncomingMessage]:
     """Returns what was not there. Nearly always that is all, in one statement, and nothing is asked before.
 
-    Otherwise each goes in by itself, so that numbers have no gaps and one that Postgres refuses goes into quarantine.
+    When Postgres refuses a row, each goes in by itself, and the refused one into quarantine.
     """
     try:
         return await _insert(connection, case, 0, batch)
-    except _KnownAlready:
-        pass
+    except _KnownAlready as known:
+        return await _insert(connection, case, 0, [message for message in batch if message.id in known.others])
     except DBAPIError as exc:
         if not failures.refuses_a_value(exc):
             raise
@@ -177,7 +177,11 @@ async def _one(
 
 
 class _KnownAlready(Exception):
-    """Some of what was to be stored is stored."""
+    """Some of what was to be stored is stored; `others` are the ids of the rest. Numbers shall have no gaps."""
+
+    def __init__(self, others: Collection[str]) -> None:
+        super().__init__()
+        self.others = others
 
 
 async def _insert(
@@ -203,9 +207,9 @@ async def _insert(
     files = [_file_row(case, message, file) for message in fresh for file in message.files]
     new = insert(bug_conversations).on_conflict_do_nothing(index_elements=["bug_id", "message_id"])
     async with connection.begin_nested():
-        stored = (await connection.execute(new.values(rows).returning(bug_conversations.c.id))).all()
+        stored = set((await connection.execute(new.values(rows).returning(bug_conversations.c.message_id))).scalars())
         if len(stored) < len(fresh):
-            raise _KnownAlready
+            raise _KnownAlready(stored)
         if files:
             await connection.execute(insert(attachments).values(files).on_conflict_do_nothing())
     return list(fresh)
