@@ -108,6 +108,19 @@ async def test_the_mirror_is_fetched_at_most_once_a_minute(
         assert workspace.base == {"shop": run_git(shop, "rev-parse", "HEAD")}
 
 
+async def test_what_another_process_has_fetched_is_what_the_next_case_starts_from(
+    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
+    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
+    async with Workspaces(tmp_path / "work", [str(shop)]).open("BUG-2", newer, {}):
+        pass
+    async with workspaces.open("BUG-3", {}, {}) as workspace:
+        assert workspace.base == newer
+
+
 async def test_a_lock_that_a_killed_fetch_left_is_no_obstacle(
     workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
 ) -> None:

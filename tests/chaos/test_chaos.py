@@ -1,4 +1,4 @@
-"""A few seeds of the chaos; `make chaos RUNS=200` runs many, and docs/chaos.md has their figures."""
+"""A few seeds of the chaos; `make chaos RUNS=200` runs many, and docs/guarantees.md has their figures."""
 
 import pytest
 

@@ -59,5 +59,5 @@ def test_results_add_up_by_seed(tmp_path: Path) -> None:
     assert list(known) == [1, 3]
     assert known[3] == mended
     assert list(results.fresh_seeds(3, known)) == [0, 2, 4]
-    assert "| of them clean | 2 |" in results.page(list(known.values()))
-    assert "seed 3 (abc): BUG-1: was lost" in results.page([bad])
+    assert "| of them clean | 2 |" in results.section(known)
+    assert "seed 3 (abc): BUG-1: was lost" in results.section({3: bad})

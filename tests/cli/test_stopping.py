@@ -46,3 +46,7 @@ def test_a_service_that_does_not_end_leaves_and_says_so() -> None:
     code, said = ended("await asyncio.Event().wait()")
     assert code == 1
     assert "did not come to its end" in said
+
+
+def test_what_a_service_has_imported_is_not_looked_through_again_and_again() -> None:
+    assert ended("import gc; assert gc.get_freeze_count() > 10_000") == (0, "")

@@ -21,7 +21,7 @@ from tests.db.scene import (
     said,
     ts,
 )
-from threadline.db import case_row
+from threadline.db import agent_turns, case_row
 from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import CaseStatus, Marks, Reason
@@ -291,22 +291,41 @@ async def test_another_thread_is_another_case(scene: Scene) -> None:
     assert identity(100) != identity(0)
 
 
+_MANY_SHORT = """
+WITH made AS (INSERT INTO cases (team, channel, thread_ts, reporter_id, turn)
+              SELECT 'T1', 'C2', n::text, 'U1', 1 FROM generate_series(1, 300) n RETURNING bug_id),
+     noted AS (INSERT INTO case_transitions (bug_id, rev, to_status, reason, actor)
+               SELECT bug_id, 1, 'new', 'reported', 'U1' FROM made)
+INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                               channel, slack_ts, said_at, wakes, turn)
+SELECT bug_id, n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C2', n::text, n, true, n / 5
+FROM made, generate_series(1, 10) n
+"""
+_ONE_LONG = """
+INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                               channel, slack_ts, said_at, wakes, turn)
+SELECT 'BUG-1', n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C1', n::text, n, true, n / 20
+FROM generate_series(2, 3001) n
+"""
+_OF_THE_BOT = """
+INSERT INTO bug_conversations (bug_id, message_id, sender_type, sender_id, message_type, message_text,
+                               channel, slack_ts, said_at)
+SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM generate_series(2, 3001) n
+"""
+
+
 @pytest.mark.promise("speed:thread:flat")
-async def test_what_is_unused_is_found_without_reading_what_was_used(scene: Scene) -> None:
-    """A plan, and no time: in a thread of 3,000 used messages the rows that are read are those that are unused."""
+@pytest.mark.parametrize("asked", [case_row._MARKS.text, agent_turns._BATCH], ids=["marks", "batch"])
+async def test_what_a_turn_is_to_use_is_found_without_reading_what_others_have_used(scene: Scene, asked: str) -> None:
+    """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
     await scene.opened()
     async with scene.database.begin() as work:
-        await work.connection.execute(
-            text("""
-            INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                                           channel, slack_ts, said_at, wakes, turn)
-            SELECT 'BUG-1', n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C1', n::text, n, true, 1
-            FROM generate_series(2, 3001) n
-            """)
-        )
-        await work.connection.execute(text("UPDATE cases SET turn = 1, rev = rev + 1"))
+        await work.connection.execute(text(_MANY_SHORT))
         await work.connection.execute(text("ANALYZE bug_conversations"))
-        asked = text("EXPLAIN (ANALYZE, COSTS OFF) " + case_row._MARKS.text)
-        plan = "\n".join((await work.connection.execute(asked, {"bug_id": "BUG-1"})).scalars())
+        await work.connection.execute(text(_ONE_LONG))
+        await work.connection.execute(text(_OF_THE_BOT))
+        await work.connection.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
+        given = re.sub(":bug_id|[$]1", "'BUG-1'", asked).replace("$2", "150")
+        plan = "\n".join((await work.connection.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
     assert "bug_conversations_turn_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

@@ -5,6 +5,7 @@ threads are fewer; `make limits` runs the same in full size, which takes some mi
 """
 
 import os
+from collections import Counter
 
 import asyncpg
 import pytest
@@ -15,6 +16,7 @@ from temporalio.service import RPCError
 
 from tests.limits.scene import Ground, laid_out
 from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox import identity
 from threadline.domain.bug import Limits
 
 IN_FULL = os.environ.get("THREADLINE_LIMITS") == "full"
@@ -25,7 +27,7 @@ MANY = PER_RUN + PER_RUN // 20 if IN_FULL else 2 * PER_RUN
 THREADS = 1_000 if IN_FULL else 200
 SENDERS = 32
 
-_INVESTIGATED = text("SELECT count(*) FROM cases WHERE status = 'investigating'")
+_CASES = text("SELECT count(*) FROM cases WHERE status = :status")
 
 pytestmark = pytest.mark.timeout(900 if IN_FULL else 120)
 
@@ -94,18 +96,26 @@ async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refu
 
 
 @pytest.mark.promise("limits:flood:many-threads")
-async def test_many_threads_at_once_are_as_many_cases(ground: Ground) -> None:
-    """Their turns wait for an agent."""
+@pytest.mark.timeout(1_800)
+async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(ground: Ground) -> None:
     threads = [ground.thread() for _ in range(THREADS)]
     async with ground.working(reactions=False, agents=False):
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
-
-        async def investigated() -> bool:
-            async with ground.database.begin() as work:
-                return bool(await work.connection.scalar(_INVESTIGATED) == THREADS)
-
-        await ground.until(investigated, "each is investigated", 300)
+        await ground.until(lambda: _all_are(ground, "investigating"), "each waits for an agent", 300)
         async with ground.database.begin() as work:
             assert {case.thread for case in await work.overview.cases(limit=2 * THREADS)} == set(threads)
-        assert await ground.lost() == []
         assert await ground.runs("Running") == THREADS
+    async with ground.working(reactions=False):
+        await ground.until(
+            lambda: _all_are(ground, "pending_verification"), "each is answered", 1_200 if IN_FULL else 300
+        )
+        assert await ground.faults() == []
+    posts = ground.slack.workspace.channel(identity.SUMMARIES).messages.values()
+    answers = Counter(post.thread_ts for post in posts)
+    assert answers.pop("") == THREADS, "one thread for each, and one answer in it"
+    assert list(answers.values()) == [1] * THREADS
+
+
+async def _all_are(ground: Ground, status: str) -> bool:
+    async with ground.database.begin() as work:
+        return bool(await work.connection.scalar(_CASES, {"status": status}) == THREADS)

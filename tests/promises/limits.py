@@ -66,7 +66,7 @@ LIMITS = Area(
         ),
         Promise(
             "limits:flood:many-threads",
-            "A thousand reports at once are a thousand cases, each stored once and each on its way to an agent.",
+            "A thousand reports at once are a thousand cases, each stored once and each answered once.",
             "one workflow for each thread, and nothing that they share but the database.",
             ("The suite plays it with 200, `make limits` with 1,000.",),
         ),

@@ -1,5 +1,7 @@
 """Every promise, area by area, in the order of docs/guarantees.md."""
 
+from tests.chaos import results
+from tests.promises import document
 from tests.promises.agent import AGENT
 from tests.promises.case import CASE
 from tests.promises.catch_up import CATCH_UP, SWEEP
@@ -7,6 +9,7 @@ from tests.promises.deploy import DEPLOY
 from tests.promises.devstack import DEVSTACK
 from tests.promises.fix import FIX
 from tests.promises.guard import GUARD
+from tests.promises.holders import holders
 from tests.promises.intake import INTAKE
 from tests.promises.limits import LIMITS
 from tests.promises.memory import MEMORY
@@ -61,9 +64,9 @@ the product to it. Paths are relative to `src/threadline/` or to the repository.
 This page is written by `make guarantees` from `tests/promises/`, and a test fails when it is out of date, when a
 promise has no test, or when a test names no promise: change the promise there, and not here.
 
-More about some of it: [chaos, by the figures](chaos.md), [what it costs](performance.md), [which secrets are
-recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md), [conversations, and input that
-nobody hopes for](conversations.md), [the tools](tools.md).
+More about some of it: [chaos, by the figures](#chaos-by-the-figures), [what it costs](performance.md), [which secrets
+are recognised](privacy.md), [encryption](encryption.md), [how a deploy goes](deploying.md), [conversations, and input
+that nobody hopes for](conversations.md), [the tools](tools.md).
 """
 
 APPENDIX = """
@@ -72,3 +75,8 @@ APPENDIX = """
 Restoring Postgres from a backup while Temporal goes on, or the other way round; several workspaces of Slack in one
 installation; more than one summaries channel; a busy server for days.
 """
+
+
+def page() -> str:
+    """docs/guarantees.md, the figures of the chaos included."""
+    return document.render(PREFACE, AREAS, f"{results.section(results.read())}\n{APPENDIX.lstrip()}", holders())

@@ -23,11 +23,13 @@ from tests.replay.conversation_paths import TALKS, TalkPath, TalkStage
 from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
 from tests.replay.stage import SHOP, Stage, shop
+from tests.workflows.environment import real_time, skipping_time
 from tests.workflows.house import house
 from tests.workflows.talking import talking
 from threadline.bootstrap import replayer
 from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
 from threadline.db.engine import Database
+from threadline.domain.bug import Limits
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 
 MAX_BYTES = 100_000
@@ -47,7 +49,8 @@ async def test_a_path_is_recorded_to_its_end(
     path: PlayedPath, database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
     repository = shop(tmp_path)
-    async with house(database, pool, limits=path.limits, repositories={SHOP: str(repository)}) as home:
+    server = skipping_time if path.limits.history_events == Limits().history_events else real_time
+    async with house(database, pool, limits=path.limits, repositories={SHOP: str(repository)}, server=server) as home:
         stage = Stage(home, repository)
         await path.play(stage)
         histories.write(path.name, stage.runs)

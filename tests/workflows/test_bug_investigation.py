@@ -11,6 +11,7 @@ from sqlalchemy import text
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.exceptions import ApplicationError
 
+from tests.workflows.environment import real_time
 from tests.workflows.house import House, Play, house, outcome
 from threadline.contracts.bug import TurnRequest
 from threadline.db.agent_turns import Claim, TurnOutcome
@@ -337,7 +338,8 @@ async def test_a_signal_that_cannot_be_read_is_kept_and_the_case_goes_on(
 @pytest.mark.promise("intake:storing:continue-as-new")
 async def test_continue_as_new_at_every_point_loses_nothing(database: Database, pool: asyncpg.Pool) -> None:
     script = [outcome(ASK), outcome(POST), outcome(POST, "third"), outcome(RESOLVE, "fourth")]
-    async with house(database, pool, *script, limits=Limits(history_events=11)) as home:
+    limits = Limits(history_events=11)
+    async with house(database, pool, *script, limits=limits, server=real_time) as home:
         await home.report()
         await home.until_status("awaiting_reporter")
         await home.reporter("Firefox")

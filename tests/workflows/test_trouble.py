@@ -7,6 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.workflows.environment import real_time
 from tests.workflows.house import REPORTER, House, house, outcome
 from threadline.contracts.bug import TurnRequest
 from threadline.db.agent_turns import Claim, TurnOutcome
@@ -202,7 +203,7 @@ async def test_a_terminated_case_carries_on_where_it_was(database: Database, poo
         raise AssertionError
 
     began = asyncio.Event()
-    async with house(database, pool, never, outcome(POST)) as home:
+    async with house(database, pool, never, outcome(POST), server=real_time) as home:
         await home.report()
         await began.wait()
         await home.handle.terminate("by hand")
@@ -217,7 +218,8 @@ async def test_much_text_at_once_is_stored_before_the_run_continues_as_new(
     database: Database, pool: asyncpg.Pool
 ) -> None:
     limits = Limits(history_events=12)
-    async with house(database, pool, outcome(POST), outcome(POST, "read it all"), limits=limits) as home:
+    script = outcome(POST), outcome(POST, "read it all")
+    async with house(database, pool, *script, limits=limits, server=real_time) as home:
         await home.report()
         await home.until_status("pending_verification")
         for number in range(40):

@@ -16,6 +16,11 @@ LEAVES = 40.0
 Stopped amid many activities, Temporal's core sometimes waits for ever (temporalio 1.35).
 """
 
+_SELDOM = (10_000, 20, 5)
+"""When the collector of garbage looks: after so many objects more, at what is left of them after so many looks, and at
+all after so many of those: after a million, which are some hundreds of evicted workflows.
+"""
+
 
 def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:
     """Run a service that drains and returns once its event is set.
@@ -37,8 +42,10 @@ def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = T
             loop.add_signal_handler(ask, end)
         await service(stop)
 
-    # What was imported stays, and to look through it again and again stops everything for a tenth of a second.
+    # What was imported stays, and most of what a worker holds of its workflows does for long: looking through it all
+    # again and again stopped everything for a tenth of a second.
     gc.freeze()
+    gc.set_threshold(*_SELDOM)
     with asyncio.Runner(loop_factory=_uvloop() if fast else None) as runner:
         runner.run(served())
 

@@ -28,7 +28,13 @@ async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
     settings = {"application_name": "threadline-agents", "statement_timeout": "15s", "lock_timeout": "10s"}
     with understood():
         pool = await asyncpg.create_pool(
-            url, min_size=1, max_size=size, timeout=5, command_timeout=20, server_settings=settings
+            url,
+            min_size=1,
+            max_size=size,
+            timeout=5,
+            command_timeout=20,
+            server_settings=settings,
+            reset=_keeps_nothing,
         )
     try:
         with understood():
@@ -38,6 +44,10 @@ async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
         yield pool
     finally:
         await pool.close()
+
+
+async def _keeps_nothing(_: object) -> None:
+    """No locks, settings or cursors outlive their transaction here: asyncpg's question for each use is left out."""
 
 
 def jsonb(value: object) -> str:

@@ -29,9 +29,10 @@ FROM cases c CROSS JOIN LATERAL (
                FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1] AS closed_last
     FROM (
         SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
-        FROM (SELECT * FROM bug_conversations m WHERE m.bug_id = c.bug_id AND m.turn IS NULL
-              UNION ALL SELECT * FROM bug_conversations m WHERE m.bug_id = c.bug_id AND m.turn > c.turn) m
-        WHERE sender_type <> 'bot'
+        FROM (SELECT * FROM bug_conversations m
+              WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND m.turn IS NULL
+              UNION ALL SELECT * FROM bug_conversations m
+              WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND m.turn > c.turn) m
     ) unused
 ) u
 WHERE c.bug_id = :bug_id

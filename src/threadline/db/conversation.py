@@ -119,6 +119,7 @@ class Conversation:
         message = bug_conversations.c
         query = select(message.channel, message.slack_ts).where(
             message.bug_id == bug_id,
+            message.sender_type != messages.BOT,  # the index's own condition
             message.turn == turn,
             message.message_type.in_((messages.REPORT, messages.MESSAGE, messages.CLOSE)),
             message.redacted_at.is_(None),

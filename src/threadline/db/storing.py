@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal, InvalidOperation
 
@@ -74,7 +74,11 @@ class Shelf:
 
 
 class _KnownAlready(Exception):
-    """Some of what was to be stored is stored."""
+    """Some of what was to be stored is stored; `others` are the ids of the rest. Numbers shall have no gaps."""
+
+    def __init__(self, others: Collection[str]) -> None:
+        super().__init__()
+        self.others = others
 
 
 def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
@@ -110,18 +114,17 @@ class Storing:
     stored: int
 
     async def add(self, batch: Sequence[IncomingMessage], columns: Columns) -> list[IncomingMessage]:
-        """Number and insert what is not stored yet. Nearly always that is all, in one statement.
+        """Number and insert what is not stored yet. Nearly always that is all, in one statement, and nothing is asked.
 
-        Otherwise each goes in by itself, so that numbers have no gaps and one that Postgres refuses goes into
-        quarantine.
+        When Postgres refuses a row, each goes in by itself, and the refused one into quarantine.
 
         Returns:
             what was not there, with what is in quarantine in the form in which it is kept.
         """
         try:
             return await self._insert(0, batch, columns)
-        except _KnownAlready:
-            pass
+        except _KnownAlready as known:
+            return await self._insert(0, [message for message in batch if message.id in known.others], columns)
         except DBAPIError as exc:
             if not failures.refuses_a_value(exc):
                 raise
@@ -171,9 +174,10 @@ class Storing:
         files = [self._file_row(each, file) for each in fresh for file in each.files]
         new = insert(shelf.table).on_conflict_do_nothing(index_elements=[shelf.owner, "message_id"])
         async with self.connection.begin_nested():
-            stored = (await self.connection.execute(new.values(rows).returning(shelf.table.c.id))).all()
+            ids = await self.connection.execute(new.values(rows).returning(shelf.table.c.message_id))
+            stored = set(ids.scalars())
             if len(stored) < len(fresh):
-                raise _KnownAlready
+                raise _KnownAlready(stored)
             if shelf.files is not None and files:
                 await self.connection.execute(insert(shelf.files).values(files).on_conflict_do_nothing())
         return list(fresh)

@@ -93,7 +93,7 @@ bug_conversations = Table(
     UniqueConstraint("bug_id", "seq"),
     UniqueConstraint("bug_id", "message_id"),
     Index("bug_conversations_order_idx", "bug_id", "said_at"),
-    Index("bug_conversations_turn_idx", "bug_id", "turn"),
+    Index("bug_conversations_turn_idx", "bug_id", "turn", postgresql_where=text("sender_type <> 'bot'")),
     Index("bug_conversations_correction_idx", "bug_id", "correction_of", postgresql_where=text("correction_of <> ''")),
     Index(
         "bug_conversations_words_idx",

@@ -119,6 +119,7 @@ class Turns:
         query = select(message.id).where(
             message.bug_id == bug_id,
             message.turn == turn,
+            message.sender_type != messages.BOT,  # the index's own condition
             message.sender_type == messages.DEVELOPER,
             message.message_type.in_((messages.MESSAGE, messages.CLOSE)),
         )

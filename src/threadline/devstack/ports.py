@@ -5,8 +5,9 @@ import socket
 
 HOST = "127.0.0.1"
 BELOW_EPHEMERAL = range(20_000, 32_768)
-"""Where no system takes ports by itself (RFC 6335, section 6; Linux begins at 32,768): between the asking and the
-listening, neither a connection nor a program that takes any port, as Temporal's does, can take the one given out."""
+"""Where Linux and macOS take no ports by themselves, unless told to (Linux begins at 32,768): between asking for a port
+and listening on it, neither a connection nor a program that takes any port, as Temporal's does, can take it.
+"""
 
 
 class Ports:

@@ -29,6 +29,8 @@ class Mirrors:
         self._root = root.resolve()
         self._remotes = {name: Remote.parse(url) for name, url in repositories.items()}
         self._git = git
+        self._heads: dict[str, tuple[int, str]] = {}
+        """What each default branch led to, and the stamp of the fetch that it was read after."""
 
     def path(self, name: str) -> Path:
         return self._root / f"{name}.git"
@@ -45,8 +47,7 @@ class Mirrors:
             Transient: it cannot be reached now.
         """
         if wanted is None:
-            await self._refresh(name, MAX_AGE)
-            return await self._resolve(name, _DEFAULT)
+            return await self._head(name)
         if not COMMIT.fullmatch(wanted):
             raise Permanent(f"{wanted!r} is no commit id of {name}: give all of its hexadecimal digits")
         if not await self._has(name, wanted):
@@ -67,18 +68,24 @@ class Mirrors:
         )
         return found.code == 0
 
-    async def _resolve(self, name: str, ref: str) -> str:
-        found = await self._git.run("rev-parse", "--verify", f"{ref}^{{commit}}", git_dir=self.path(name))
-        return found.text
+    async def _head(self, name: str) -> str:
+        fetched = await self._refresh(name, MAX_AGE)
+        known, head = self._heads.get(name, (0, ""))
+        if known != fetched:
+            resolved = await self._git.run("rev-parse", "--verify", f"{_DEFAULT}^{{commit}}", git_dir=self.path(name))
+            head = resolved.text
+            self._heads[name] = fetched, head
+        return head
 
-    async def _refresh(self, name: str, max_age: float) -> None:
+    async def _refresh(self, name: str, max_age: float) -> int:
+        """Returns the stamp of the newest fetch."""
         busy = f"another process has been fetching {name} for too long: try again later"
         async with locks.held(self._root / f"{name}.lock", wait=NETWORK_SECONDS, busy=busy):
             stamp = self._root / f"{name}.fetched"
-            if stamp.exists() and time.time() - stamp.stat().st_mtime < max_age and self.path(name).exists():
-                return
-            await self._fetch(name)
-            stamp.touch()
+            if not (stamp.exists() and time.time() - stamp.stat().st_mtime < max_age and self.path(name).exists()):
+                await self._fetch(name)
+                stamp.touch()
+            return stamp.stat().st_mtime_ns
 
     async def _fetch(self, name: str) -> None:
         mirror, remote = self.path(name), self._remotes[name]

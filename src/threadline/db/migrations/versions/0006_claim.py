@@ -1,4 +1,4 @@
-"""Claiming a turn takes as long at the end of a long conversation as at its beginning."""
+"""What a turn is to use is found without reading what others have used, or what the bot has said."""
 
 from pathlib import Path
 
@@ -14,3 +14,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """The function as it was does the same, and 0002 takes it away."""
+    op.execute("DROP INDEX bug_conversations_turn_idx")
+    op.execute("CREATE INDEX bug_conversations_turn_idx ON bug_conversations (bug_id, turn)")
