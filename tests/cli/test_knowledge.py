@@ -1,42 +1,22 @@
 """`threadline knowledge` on a real database: files become documents, and are found again."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import Command
 from tests.postgres import database, database_url, postgres
 from threadline.db.engine import Database
 
 __all__ = ["database", "database_url", "postgres"]
 
-MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-
 
 @pytest.fixture
-def run(database_url: str, tmp_path: Path) -> "Run":
-    return Run(database_url, tmp_path)
+def run(database_url: str, tmp_path: Path) -> Command:
+    return Command("knowledge", database_url, tmp_path)
 
 
-class Run:
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url, self.folder = url, folder
-
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "threadline", "knowledge", *arguments, "--team", "T1"],
-            env=MACHINE | {"DATABASE_URL": self._url},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-
-async def test_files_are_added_listed_found_and_forgotten(run: Run, database: Database) -> None:
+async def test_files_are_added_listed_found_and_forgotten(run: Command, database: Database) -> None:
     (run.folder / "leave.md").write_text("# Days off\n\nAsk the office for a day off.\n", encoding="utf-8-sig")
     (run.folder / "opening-hours.txt").write_text("Open from nine to five.", encoding="utf-8")
     added = run("add", "leave.md", "opening-hours.txt")
@@ -55,7 +35,7 @@ async def test_files_are_added_listed_found_and_forgotten(run: Run, database: Da
     assert "There is no document from leave.md" in again.stderr
 
 
-async def test_a_file_that_cannot_be_read_is_named_and_nothing_is_kept(run: Run, database: Database) -> None:
+async def test_a_file_that_cannot_be_read_is_named_and_nothing_is_kept(run: Command, database: Database) -> None:
     (run.folder / "fine.md").write_text("Fine.", encoding="utf-8")
     (run.folder / "picture.png").write_bytes(b"\x89PNG\xff")
     for name in ("picture.png", "nowhere.md"):

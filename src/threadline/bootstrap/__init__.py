@@ -4,7 +4,7 @@ from threadline.bootstrap.codec import run_codec
 from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
 from threadline.bootstrap.doctor import Check, examine
 from threadline.bootstrap.gateway import run_gateway
-from threadline.bootstrap.knowledge import KnowledgeDesk, knowledge_desk
+from threadline.bootstrap.records import NewProject, RecordsDesk, records_desk
 from threadline.bootstrap.replaying import Verdict, Wanted, verdicts
 from threadline.bootstrap.temporal import replayer, temporal_client
 from threadline.bootstrap.workers import run_worker, upgrade_database
@@ -13,12 +13,13 @@ __all__ = [
     "CaseDesk",
     "CaseFile",
     "Check",
-    "KnowledgeDesk",
+    "NewProject",
+    "RecordsDesk",
     "Verdict",
     "Wanted",
     "case_desk",
     "examine",
-    "knowledge_desk",
+    "records_desk",
     "replayer",
     "run_codec",
     "run_gateway",

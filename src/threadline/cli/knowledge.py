@@ -30,9 +30,9 @@ def add(
     documents = [_document(path) for path in files]  # all are read before the first is kept
 
     async def run() -> None:
-        from threadline.bootstrap import knowledge_desk
+        from threadline.bootstrap import records_desk
 
-        async with knowledge_desk(team) as desk:
+        async with records_desk(team) as desk:
             for document in documents:
                 await desk.save(document)
                 telling.progress(f"{document.source}: {document.title}")
@@ -45,9 +45,9 @@ def list_documents(team: Team = "") -> None:
     """The documents that are known, by where they are from."""
 
     async def run() -> None:
-        from threadline.bootstrap import knowledge_desk
+        from threadline.bootstrap import records_desk
 
-        async with knowledge_desk(team) as desk:
+        async with records_desk(team) as desk:
             found = await desk.documents()
         for document in found:
             telling.line(f"{document.source}: {document.title} ({len(document.body):,} characters)")
@@ -65,9 +65,9 @@ def remove(
     """Forget a document."""
 
     async def run() -> None:
-        from threadline.bootstrap import knowledge_desk
+        from threadline.bootstrap import records_desk
 
-        async with knowledge_desk(team) as desk:
+        async with records_desk(team) as desk:
             if not await desk.forget(source):
                 raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
         telling.line(f"{source} is forgotten.")

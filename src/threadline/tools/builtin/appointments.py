@@ -65,7 +65,9 @@ class Calendar(Protocol):
         ...
 
 
-APPOINTMENTS = Port[Calendar]("The appointments", "They are in the database: set DATABASE_URL.")
+APPOINTMENTS = Port[Calendar](
+    "The appointments", "They are in the database: set DATABASE_URL, and fill it with `threadline records load FILE`."
+)
 
 
 def _time(value: object) -> datetime:

@@ -57,4 +57,6 @@ class EstimateBook(Protocol):
         ...
 
 
-ESTIMATES = Port[EstimateBook]("The estimates", "They are in the database: set DATABASE_URL.")
+ESTIMATES = Port[EstimateBook](
+    "The estimates", "They are in the database: set DATABASE_URL, and fill it with `threadline records load FILE`."
+)
