@@ -26,5 +26,6 @@ def test_the_end_of_a_log_is_whole_lines_within_its_room(lines: list[str], room:
     log = "\n".join(lines)
     end = tail(log, room)
     assert len(end.encode()) <= room
-    if end and len(lines[-1].encode()) < room:
-        assert end.split("\n") == [each.rstrip() for each in log.rstrip().split("\n")][-len(end.split("\n")) :]
+    whole = [each.rstrip() for each in log.rstrip().split("\n")]
+    if end and len(whole[-1].encode()) < room:
+        assert end.split("\n") == whole[-len(end.split("\n")) :]

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from threadline.devstack.story import CHAPTERS
+from threadline.devstack.talk_story import TALK_CHAPTERS
+
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 # A mount namespace of its own, with everything read-only but `$1`.
@@ -56,4 +59,4 @@ def test_the_story_plays_where_only_one_folder_can_be_written_to(folder: Path) -
     assert (folder / "inside").exists()
     done = confined(folder, 'exec "$@"', sys.executable, "-m", "threadline", "demo")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("seen to happen") == 7
+    assert done.stdout.count("seen to happen") == len(CHAPTERS) + len(TALK_CHAPTERS)

@@ -31,7 +31,7 @@ console = Console(highlight=False)
 
 def line(text: str) -> None:
     if text:
-        console.print(escape(text))
+        console.print(escape(text), soft_wrap=True)
 
 
 def progress(text: str) -> None:
