@@ -37,7 +37,10 @@ async def stopped(scene: TalkScene) -> None:
 
 
 async def too_much_at_once(scene: TalkScene) -> None:
-    roots = [await scene.mention(BYSTANDER, f"what is open? ({number})") for number in range(USER_RATE.count + 2)]
+    roots = [
+        await scene.mention(BYSTANDER, f"search the cases for checkout ({number + 1})")
+        for number in range(USER_RATE.count + 2)
+    ]
 
     async def dealt_with() -> bool:
         said = [message for root in roots for message in await scene.answers(root)]

@@ -16,7 +16,7 @@ QUOTE = 300
 """Characters of a result, or of what people wrote, that a sentence repeats."""
 _READ_ONLY = re.compile(r"Read-only: (.+?)\. What would change")
 """As the turn's context says it."""
-OFFERED = 8
+OFFERED = 3
 """Tools that are named to somebody who asked for nothing that they do."""
 
 

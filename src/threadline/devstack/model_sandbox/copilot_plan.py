@@ -99,7 +99,10 @@ def _score(said: Sequence[str], verb: str, tool: str, about: str) -> int:
     if does and does != verb:
         return 0
     asked = set(said) - _VERB.keys()
-    return 3 * len(asked & set(name)) + len(asked & set(_words(about))) + (1 if does == verb and asked else 0)
+    if not asked:
+        return 0
+    same = does == verb, bool(set(said) & set(name) & _VERB.keys())
+    return 3 * len(asked & set(name)) + len(asked & set(_words(about))) + sum(same)
 
 
 def _name_words(tool: str) -> list[str]:
