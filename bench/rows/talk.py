@@ -1,9 +1,10 @@
 """What a conversation costs: until the model is asked, until its answer is in Slack, and all that is in between."""
 
 import statistics
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from sqlalchemy import text
 
@@ -12,7 +13,7 @@ from bench.ground import Ground
 from bench.rows import latency
 from bench.rows.latency import Least, Times
 from bench.scale import by_turns
-from bench.talk import PLAIN, READ, WORK, Talks, all_were_answered, talks
+from bench.talk import PLAIN, READ, WORK, Talks, Took, all_were_answered, talks
 from bench.usage import Meter
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
@@ -20,9 +21,9 @@ from threadline.domain.addressing import Thread
 FLOOR = "the same model calls, tools and SQL one after the other in one process, without Temporal"
 TURN = "a turn with 3 model calls and 2 tool calls"
 AT_ONCE = 50
-LONG, COMPARED = 300, 20
-"""Turns of the long thread, and how many at each end are compared, twice."""
-BEGINNING = "the same at the thread's beginning"
+LONG, COMPARED = 300, 10
+"""Turns of a long thread, and how many of it are compared with as many of a new one in each round."""
+BEGINNING = "the same in a new thread"
 FLAT = Goal("ratio at most", 1.15)
 SMALL = Goal("largest at most", 20)
 """Kilobytes, which the issue about conversations allows to a turn whose tools return two megabytes."""
@@ -114,7 +115,7 @@ async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
     more = Figure(tuple(run - bare for run, bare in zip(mine, least, strict=True)), "ms")
     return [
         Row("talk", f"{TURN}: wall time", *pair(mine, least, "ms"), FLOOR),
-        Row("talk", f"{TURN}: what Temporal adds", more),
+        Row("talk", f"{TURN}: ours minus the floor's", more),
     ]
 
 
@@ -179,22 +180,26 @@ async def _size(talk: Talks, thread: Thread) -> tuple[int, int]:
 
 
 async def _growth(ours: Talks, floor: Talks) -> list[Row]:
+    """A long thread beside a new one, by turns: a machine that slows down slows both."""
     async with ours.ground.database.begin() as work:
         await work.connection.execute(text("ANALYZE"))
-    turns = ours.ground.scale.of(LONG, least=8)
-    taken: dict[str, list[float]] = {}
-    for talk in (ours, floor):
-        (thread,) = await talk.open(1)
-        took = [await talk.turn(thread, WORK) for _ in range(turns)]
-        if talk is ours:
-            taken["wall time"] = [each.wall * 1000 for each in took]
-        else:
-            taken["database"] = [each.database * 1000 for each in took]
-    rows = []
-    for what, costs in taken.items():
-        share = min(COMPARED, turns // 4)
-        first = (costs[:share], costs[share : 2 * share])
-        last = (costs[-2 * share : -share], costs[-share:])
-        ends = pair(map(statistics.mean, last), map(statistics.mean, first), "ms")
-        rows.append(Row("talk", f"{TURN}: {what}, after {turns} turns", *ends, BEGINNING, FLAT))
+    scale, rows = ours.ground.scale, []
+    length, share = scale.of(LONG, least=6), scale.of(COMPARED, least=2)
+    measured: list[tuple[str, Talks, Callable[[Took], float]]] = [
+        ("wall time", ours, lambda took: took.wall),
+        ("database", floor, lambda took: took.database),
+    ]
+    for what, talk, of in measured:
+        long, young = await talk.open(2)
+        await _mean(of, talk, long, length)
+        ends = await by_turns(
+            scale.rounds, partial(_mean, of, talk, long, share), partial(_mean, of, talk, young, share)
+        )
+        rows.append(Row("talk", f"{TURN}: {what}, after {length} turns", *pair(*ends, "ms"), BEGINNING, FLAT))
     return rows
+
+
+async def _mean(of: Callable[[Took], float], talk: Talks, thread: Thread, turns: int) -> float:
+    """Milliseconds of a turn."""
+    took = [of(await talk.turn(thread, WORK)) for _ in range(turns)]
+    return statistics.mean(took) * 1000
