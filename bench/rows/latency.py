@@ -18,6 +18,7 @@ FLOOR = "a workflow with one activity that does nothing, on a queue of its own"
 WITHIN = Goal("ratio at most", 2)
 PAUSE = 0.1
 """Seconds between two messages: nothing waits for anything else."""
+TURNS = ("run_agent_investigation", "run_continuation_investigation")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Times:
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     count = ground.scale.of(60, least=4)
     async with ground.part("least_worker", ground.temporal_address), product(ground) as ours:
-        floor = _Least(ground)
+        floor = Least(ground)
         threads, least = await ours.open(count), await floor.open(count)
         await asyncio.sleep(1)
         replies = await by_turns(ground.scale.rounds, lambda: _product(ours, threads), lambda: floor.times(least))
@@ -61,7 +62,7 @@ async def _product(ours: Product, threads: Sequence[str]) -> Times:
         await ours.send(thread)
         await asyncio.sleep(PAUSE)
     await ours.rest()
-    return await _times(ours.ground, sent)
+    return await times(ours.ground, sent, ("flush_messages",), TURNS)
 
 
 async def _reports(ours: Product, count: int) -> Times:
@@ -71,22 +72,28 @@ async def _reports(ours: Product, count: int) -> Times:
         sent[await ours.report()] = began
         await asyncio.sleep(PAUSE)
     await ours.rest()
-    return await _times(ours.ground, sent)
+    return await times(ours.ground, sent, ("flush_messages",), TURNS)
 
 
-async def _times(ground: Ground, sent: dict[str, datetime]) -> Times:
+async def times(ground: Ground, sent: dict[str, datetime], storing: Sequence[str], turns: Sequence[str]) -> Times:
+    """By Temporal's history.
+
+    Args:
+        sent: when the last message of each workflow was sent.
+        storing: the activities by one of which it is stored.
+        turns: those with one of which its turn starts.
+    """
     stored, started = [], []
     for workflow_id, at in sent.items():
         history = (await ground.client.get_workflow_handle(workflow_id).fetch_history()).events
         since = [event for event in history if _at(event) >= at]
         names = {event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name for event in since}
-        stored.append(_first(since, names, "activity_task_completed_event_attributes", ("flush_messages",), at))
-        turns = ("run_agent_investigation", "run_continuation_investigation")
+        stored.append(_first(since, names, "activity_task_completed_event_attributes", storing, at))
         started.append(_first(since, names, "activity_task_started_event_attributes", turns, at))
     return Times(tuple(stored), tuple(started))
 
 
-class _Least:
+class Least:
     """The floor: the same clock, the same server, and one activity."""
 
     def __init__(self, ground: Ground) -> None:
@@ -156,7 +163,7 @@ def _at(event: HistoryEvent) -> datetime:
 
 
 def _first(
-    events: Sequence[HistoryEvent], names: dict[int, str], kind: str, wanted: tuple[str, ...], since: datetime
+    events: Sequence[HistoryEvent], names: dict[int, str], kind: str, wanted: Sequence[str], since: datetime
 ) -> float:
     """Seconds from `since` until something first happened to an activity of the wanted name, by the server's clock."""
     moments = [

@@ -23,6 +23,23 @@ async def test_a_connection_that_is_cut_is_a_passing_trouble_and_the_next_one_wo
         assert (await work.connection.execute(text("SELECT 1"))).scalar_one() == 1
 
 
+async def test_a_connection_that_was_cut_while_it_lay_idle_is_used_by_nobody(database: Database) -> None:
+    async def pid(held: asyncio.Barrier) -> int:
+        async with database.begin() as work:
+            own = int((await work.connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
+            await held.wait()
+            return own
+
+    both = asyncio.Barrier(2)
+    before = await asyncio.gather(pid(both), pid(both))
+    async with database.begin() as work:
+        cut = text("SELECT pg_terminate_backend(pid, 5000) FROM unnest(CAST(:pids AS int[])) pid WHERE pid <> :own")
+        own = (await work.connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+        await work.connection.execute(cut, {"pids": before, "own": own})
+    after = await asyncio.gather(pid(both), pid(both))
+    assert set(before) & set(after) == {own}
+
+
 async def test_a_deadlock_is_a_passing_trouble_for_the_one_who_loses(database: Database) -> None:
     ready = asyncio.Barrier(2)
 

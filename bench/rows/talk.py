@@ -1,0 +1,205 @@
+"""What a conversation costs: until the model is asked, until its answer is in Slack, and all that is in between."""
+
+import statistics
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from sqlalchemy import text
+
+from bench.figures import Figure, Goal, Row, pair, percentile
+from bench.ground import Ground
+from bench.rows import latency
+from bench.rows.latency import Least, Times
+from bench.scale import by_turns
+from bench.talk import PLAIN, READ, WORK, Talks, Took, all_were_answered, talks
+from bench.usage import Meter
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
+
+FLOOR = "the same model calls, tools and SQL one after the other in one process, without Temporal"
+TURN = "a turn with 3 model calls and 2 tool calls"
+AT_ONCE = 50
+LONG, COMPARED = 300, 10
+"""Turns of a long thread, and how many of it are compared with as many of a new one in each round."""
+BEGINNING = "the same in a new thread"
+FLAT = Goal("ratio at most", 1.15)
+SMALL = Goal("largest at most", 20)
+"""Kilobytes, which the issue about conversations allows to a turn whose tools return two megabytes."""
+_MUCH = ["A long description of what there is to do. " * 250] * 100
+"""Items of a project which is a megabyte long."""
+_OUTPUT = text("SELECT coalesce(sum(octet_length(result::text)), 0) FROM agent_tool_executions WHERE thread_ts = :ts")
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    async with talks(ground) as (ours, floor):
+        for part in (_latency, _overhead, _at_once):
+            for row in await part(ours, floor):
+                yield row
+        for row in await _history(ours):
+            yield row
+        # Last: by now the tables hold many short threads, as a database in operation does.
+        for row in await _growth(ours, floor):
+            yield row
+        await all_were_answered(ground)
+
+
+# -- latency -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Seconds for each mention: until its turn started, until the model was asked, from its reply to the answer."""
+
+    started: tuple[float, ...]
+    asked: tuple[float, ...]
+    said: tuple[float, ...]
+
+
+async def _latency(ours: Talks, _: Talks) -> list[Row]:
+    ground = ours.ground
+    count, rounds = ground.scale.of(60, least=4), ground.scale.rounds
+    async with ground.part("least_worker", ground.temporal_address):
+        floor = Least(ground)
+        threads, least = await ours.open(count), await floor.open(count)
+
+        def first() -> list[Thread]:
+            return [ours.new() for _ in range(count)]
+
+        known = await by_turns(rounds, lambda: _mentions(ours, threads), lambda: _least(floor.times(least)))
+        new = await by_turns(rounds, lambda: _mentions(ours, first()), lambda: _least(floor.new(count)))
+    parts = {"started": "a mention → turn started", "asked": "a mention → the model is asked"}
+    rows = _rows(parts | {"said": "the model's last reply → the answer in Slack"}, *known)
+    return rows + _rows({of: what.replace("mention", "first mention") for of, what in parts.items()}, *new)
+
+
+async def _mentions(talk: Talks, threads: Sequence[Thread]) -> Heard:
+    took = {addressing.conversation_workflow_id(thread): await talk.turn(thread, PLAIN) for thread in threads}
+    sent = {workflow_id: datetime.fromtimestamp(each.began, UTC) for workflow_id, each in took.items()}
+    times = await latency.times(talk.ground, sent, ("store_messages",), ("think",))
+    return Heard(
+        times.started,
+        tuple(each.asked - each.began for each in took.values()),
+        tuple(each.answered - each.asked for each in took.values()),
+    )
+
+
+async def _least(measured: Awaitable[Times]) -> Heard:
+    """One activity after one message is the least for each of the three."""
+    started = (await measured).started
+    return Heard(started, started, started)
+
+
+def _rows(parts: Mapping[str, str], ours: Sequence[Heard], floor: Sequence[Heard]) -> list[Row]:
+    rows = []
+    for name, share in (("p50", 0.5), ("p95", 0.95)):
+        for of, what in parts.items():
+            mine, least = ([percentile(getattr(run, of), share) * 1000 for run in runs] for runs in (ours, floor))
+            goal = latency.WITHIN if (of, name) == ("started", "p50") else None
+            rows.append(Row("talk", f"{what}, {name}", *pair(mine, least, "ms"), latency.FLOOR, goal))
+    return rows
+
+
+# -- a turn with tools -------------------------------------------------------------------------------------------------
+
+
+async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
+    count = ours.ground.scale.of(20, least=2)
+
+    async def wall(talk: Talks) -> float:
+        took = [await talk.turn(thread, WORK) for thread in await talk.open(count)]
+        return statistics.median(each.wall for each in took) * 1000
+
+    mine, least = await by_turns(ours.ground.scale.rounds, lambda: wall(ours), lambda: wall(floor))
+    more = Figure(tuple(run - bare for run, bare in zip(mine, least, strict=True)), "ms")
+    return [
+        Row("talk", f"{TURN}: wall time", *pair(mine, least, "ms"), FLOOR),
+        Row("talk", f"{TURN}: ours minus the floor's", more),
+    ]
+
+
+async def _at_once(ours: Talks, floor: Talks) -> list[Row]:
+    count = ours.ground.scale.of(AT_ONCE, least=2)
+
+    async def load(talk: Talks) -> tuple[float, float]:
+        threads, meter = await talk.open(count), Meter(talk.pids)
+        meter.start()
+        seconds = await talk.together(threads, WORK)
+        await talk.fall_silent()
+        return count / seconds, meter.used * 1000 / count
+
+    mine, least = await by_turns(ours.ground.scale.rounds, lambda: load(ours), lambda: load(floor))
+    rate = pair((run[0] for run in mine), (run[0] for run in least), "turns/s")
+    cpu = pair((run[1] for run in mine), (run[1] for run in least), "ms")
+    note = "all processes: worker, Temporal, Postgres; model and Slack are not counted"
+    return [
+        Row("talk", f"answered turns/s, {count} conversations at once", *rate, FLOOR),
+        Row("talk", f"CPU a turn, {count} conversations at once", *cpu, FLOOR, note=note),
+    ]
+
+
+# -- the history -------------------------------------------------------------------------------------------------------
+
+
+async def _history(ours: Talks) -> list[Row]:
+    count = ours.ground.scale.of(5)
+    usual = [await _added(ours, thread, WORK) for thread in await ours.open(count)]
+    much = await ours.open(count, _MUCH)
+    large = [await _added(ours, thread, READ) for thread in much]
+    for thread in much:
+        async with ours.ground.database.begin() as work:
+            output = (await work.connection.execute(_OUTPUT, {"ts": thread.ts})).scalar_one()
+        if output < 2_000_000:
+            raise RuntimeError(f"the tools of {thread.key} returned no more than {output} bytes")
+    events, kilobytes = (tuple(run[number] for run in usual) for number in (0, 1))
+    bounded = Figure(tuple(run[1] for run in large), "kB")
+    return [
+        Row("talk", f"{TURN}: history events", Figure(events, "events")),
+        Row("talk", f"{TURN}: history", Figure(kilobytes, "kB")),
+        Row("talk", "history of a turn whose 2 tool calls return 2 MB", bounded, goal=SMALL),
+    ]
+
+
+async def _added(talk: Talks, thread: Thread, words: str) -> tuple[float, float]:
+    """Events and kilobytes that a turn adds."""
+    before = await _size(talk, thread)
+    await talk.turn(thread, words)
+    await talk.fall_silent()
+    after = await _size(talk, thread)
+    return after[0] - before[0], (after[1] - before[1]) / 1000
+
+
+async def _size(talk: Talks, thread: Thread) -> tuple[int, int]:
+    handle = talk.ground.client.get_workflow_handle(addressing.conversation_workflow_id(thread))
+    events = (await handle.fetch_history()).events
+    return len(events), sum(event.ByteSize() for event in events)
+
+
+# -- a long thread -----------------------------------------------------------------------------------------------------
+
+
+async def _growth(ours: Talks, floor: Talks) -> list[Row]:
+    """A long thread beside a new one, by turns: a machine that slows down slows both."""
+    async with ours.ground.database.begin() as work:
+        await work.connection.execute(text("ANALYZE"))
+    scale, rows = ours.ground.scale, []
+    length, share = scale.of(LONG, least=6), scale.of(COMPARED, least=2)
+    measured: list[tuple[str, Talks, Callable[[Took], float]]] = [
+        ("wall time", ours, lambda took: took.wall),
+        ("database", floor, lambda took: took.database),
+    ]
+    for what, talk, of in measured:
+        long, young = await talk.open(2)
+        await _mean(of, talk, long, length)
+        ends = await by_turns(
+            scale.rounds, partial(_mean, of, talk, long, share), partial(_mean, of, talk, young, share)
+        )
+        rows.append(Row("talk", f"{TURN}: {what}, after {length} turns", *pair(*ends, "ms"), BEGINNING, FLAT))
+    return rows
+
+
+async def _mean(of: Callable[[Took], float], talk: Talks, thread: Thread, turns: int) -> float:
+    """Milliseconds of a turn."""
+    took = [of(await talk.turn(thread, WORK)) for _ in range(turns)]
+    return statistics.mean(took) * 1000

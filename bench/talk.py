@@ -1,0 +1,219 @@
+"""Conversations through the whole path, from a mention to the answer in Slack: the product's, and a floor's."""
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+
+import aiohttp
+from sqlalchemy import text
+
+from bench.ground import Ground
+from bench.parts import quiet_slack
+from bench.parts.quiet_slack import QuietSlack
+from bench.path import PATIENCE, Clock
+from threadline.devstack.model_sandbox import ModelSandbox
+from threadline.devstack.model_sandbox.conversation import Conversation
+from threadline.devstack.model_sandbox.turn import Turn
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.estimates import NewItem, Role
+from threadline.domain.messages import IncomingMessage
+from threadline.domain.operations import Change, Operation
+from threadline.gateway.dispatch import NotAccepted
+from threadline.gateway.events import Addressed
+
+PLAIN = "We talked about the cart yesterday. What was the question that was still open?"
+"""One call of the model."""
+WORK = "Please look up what {project} holds, and then give its first item three days."
+"""Three calls of the model, one of a tool that reads, and one of a tool that changes something."""
+READ = "Please read me all that {project} holds, and then read it again."
+"""The same with two calls of the tool that reads."""
+PAUSE = 0.1
+"""Seconds after an answer until the next message: nothing waits for anything else."""
+
+_APART = 61
+"""Seconds between two messages of a thread by their timestamps: the guards let a person say ten things a minute."""
+_SILENCE = 0.4
+_PROJECT = re.compile(r"PRJ-\d+")
+_NOT_SOUND = text("""
+SELECT (SELECT count(*) FROM conversation_turns WHERE kind <> 'answered')
+     + (SELECT count(*) FROM agent_tool_executions WHERE status IS DISTINCT FROM 'ok')
+""")
+
+
+class SwiftModel(ModelSandbox):
+    """The sandbox with its OpenAI wire, and a model that answers at once.
+
+    It does not reckon what a provider's cache would have saved: it would look through all requests for that.
+    """
+
+    asked_at = 0.0
+    """When the last request was read, in seconds since 1970."""
+
+    def cached(self, _: Conversation) -> int:
+        return 0
+
+    async def converse(self, turn: Turn) -> None:
+        self.asked_at = time.time()
+        named = _PROJECT.search(turn.prompt) if turn.tools else None  # a summary is asked for without tools
+        if named:
+            await turn.call("estimates_getProjectDetails", project_id=named[0])
+            if "read it again" in turn.prompt:
+                await turn.call("estimates_getProjectDetails", project_id=named[0])
+            else:
+                item = {"number": 1, "title": None, "role": None, "days": 3}
+                await turn.call("estimates_updateWbsItems", project_id=named[0], items=[item])
+        await turn.text_only("I have looked at it, and done what you asked for. Is there anything else?")
+
+
+@dataclass(frozen=True)
+class Took:
+    """A turn, in seconds since 1970; `database` is how many were spent there, where that is known."""
+
+    began: float
+    asked: float
+    answered: float
+    database: float
+
+    @property
+    def wall(self) -> float:
+        return self.answered - self.began
+
+
+@dataclass
+class Talks:
+    """One of the two ways. `deliver` hands a message over; `pids` are the processes whose CPU it costs.
+
+    Each thread has a person and a project of its own, so that nobody waits for another's row.
+    """
+
+    ground: Ground
+    model: SwiftModel
+    slack: QuietSlack
+    clock: Clock
+    pids: tuple[int, ...]
+    deliver: Callable[[Addressed], Awaitable[float]]
+    projects: dict[Thread, str] = field(default_factory=dict)
+    _said: Counter[Thread] = field(default_factory=Counter)
+
+    def new(self) -> Thread:
+        return Thread(identity.TEAM, identity.GENERAL, self.clock.next())
+
+    async def open(self, count: int, items: Sequence[str] = ("Checkout with discount codes",)) -> list[Thread]:
+        """Threads in which a first mention was answered, each with a project of these items."""
+        threads = [self.new() for _ in range(count)]
+        for thread in threads:
+            self.projects[thread] = await _project(self.ground, thread, items)
+        await self.together(threads, PLAIN)
+        await self.fall_silent()
+        return threads
+
+    async def turn(self, thread: Thread, words: str) -> Took:
+        """One turn from the message to the answer, and a pause."""
+        wanted, began = self._answers + 1, time.time()
+        database = await self._say(thread, words)
+        await self._until(wanted)
+        took = Took(began, self.model.asked_at, self.slack.last_post, database)
+        await asyncio.sleep(PAUSE)
+        return took
+
+    async def together(self, threads: Sequence[Thread], words: str) -> float:
+        """The same in all of the threads at once; returns the seconds until the last answer."""
+        wanted, began = self._answers + len(threads), time.time()
+        await asyncio.gather(*(self._say(thread, words) for thread in threads))
+        await self._until(wanted)
+        return self.slack.last_post - began
+
+    async def fall_silent(self) -> None:
+        """Wait until nothing is said to Slack any more: what nobody waits for would be the next one's cost."""
+        before = -1
+        while before != self.slack.calls:
+            before = self.slack.calls
+            await asyncio.sleep(_SILENCE)
+
+    @property
+    def _answers(self) -> int:
+        """Their keys end in the turn's number; a second part of an answer has another one behind it."""
+        return sum(count for key, count in self.slack.posts.items() if key.isdecimal())
+
+    async def _until(self, answers: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while self._answers < answers:  # noqa: ASYNC110 - the other side is other processes
+                await asyncio.sleep(0.005)
+
+    async def _say(self, thread: Thread, words: str) -> float:
+        number = self._said[thread]
+        self._said[thread] += 1
+        seconds, _, rest = thread.ts.partition(".")
+        ts = f"{int(seconds) + number * _APART}.{rest}"
+        message = IncomingMessage(
+            id=addressing.message_id(thread.team, thread.channel, ts),
+            kind=messages.MESSAGE,
+            sender_type=messages.UNKNOWN,
+            sender_id=f"U{seconds}{rest}",
+            text=f"{words.format(project=self.projects.get(thread))} (This is message {number}.)",
+            channel=thread.channel,
+            ts=ts,
+            addressed=True,
+        )
+        return await self.deliver(Addressed(thread, message))
+
+
+@asynccontextmanager
+async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
+    """The product, and the same steps in one process without Temporal, with one model and one Slack for both."""
+    async with SwiftModel.running() as model, quiet_slack.serving() as slack, aiohttp.ClientSession() as session:
+        model.copilot = model.converse
+        given = {
+            "SLACK_API_URL": slack.api_url,
+            "OPENAI_BASE_URL": f"{model.url}/v1",
+            "OPENAI_API_KEY": "none",
+            "THREADLINE_MUTATIONS_PER_MINUTE": "1000000",
+        }
+        async with (
+            ground.product("core", "worker", "--queue", "core", **given),
+            ground.product("one_process", module="bench.parts.one_process", **given) as alone,
+        ):
+
+            async def by_temporal(route: Addressed) -> float:
+                while True:
+                    try:
+                        await ground.dispatcher.dispatch(route)
+                    except NotAccepted:  # as Slack does
+                        await asyncio.sleep(0.1)
+                    else:
+                        return 0.0
+
+            async def alone_in_a_process(route: Addressed) -> float:
+                async with session.post(str(alone["url"]), json=asdict(route)) as answer:
+                    answer.raise_for_status()
+                    return float((await answer.json())["database"])
+
+            def way(deliver: Callable[[Addressed], Awaitable[float]], *names: str) -> Talks:
+                return Talks(ground, model, slack, clock, tuple(ground.pid(name) for name in names), deliver)
+
+            clock = Clock()
+            yield way(by_temporal, "core", "temporal", "postgres"), way(alone_in_a_process, "one_process", "postgres")
+
+
+async def all_were_answered(ground: Ground) -> None:
+    """A turn that fails is a fast one."""
+    async with ground.database.begin() as work:
+        if failed := (await work.connection.execute(_NOT_SOUND)).scalar_one():
+            raise RuntimeError(f"{failed} turns or calls of tools did not end as they should")
+
+
+async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
+    async with ground.database.begin() as work:
+        project = (await work.estimates.open_project(thread.team, f"Project of {thread.ts}", "EUR")).project_id
+        await work.estimates.save_role(thread.team, project, Role("developer", Decimal(900)))
+        change = Change(Operation(thread, 0, 1, "bench"), time.time())
+        new = [NewItem(title, "developer", Decimal(2)) for title in items]
+        await work.estimates.create_items(change, project, new)
+    return project
