@@ -72,7 +72,8 @@ class Thinking:
         begun = time.monotonic()
         answer = await self._ask(request, question, attempt)
         took = round((time.monotonic() - begun) * 1000)
-        return await self._keep(request, answer.reply, answer, took)
+        reply = replies.clear(answer, addressed=question.briefing is None or question.briefing.addressed)
+        return await self._keep(request, reply, answer, took)
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
         """See `TakingUp.remember`."""
