@@ -87,10 +87,17 @@ async def test_a_created_ticket_says_who_asked_and_shows_no_mark(office: Office)
     (issue,) = made(office)
     assert result.data["key"] == issue.key == "SHOP-5"
     assert result.structured[0].kind == "tickets"
-    assert issue.description == "Asked for by Rina in Slack."
+    assert issue.description == "Asked for by Rina (U1) in Slack."
     assert issue.labels == ["checkout"]
     assert list(issue.properties) == [PROPERTY]
     assert "T1" not in str(issue.properties), "the mark does not tell the thread"
+
+
+async def test_where_several_have_written_each_of_them_is_named(office: Office) -> None:
+    office.others = ("Ann (U2)", "Ben (U3)")
+    await office.call("jira.comment", **COMMENT)
+    body = office.services.jira.site.issues["SHOP-2"].comments[-1].body
+    assert body == "Seen again today.\n\nAsked for in a Slack thread by Rina (U1), Ann (U2) and Ben (U3)."
 
 
 @pytest.mark.promise("record:jira:once")

@@ -206,10 +206,11 @@ def mark(context: ToolContext) -> str:
 
 
 def _signed(text: str, context: ToolContext) -> str:
-    """The account is the bot's, so the text says who asked."""
-    if not context.actor.strip():
-        return text
-    return f"{text}\n\nAsked for by {' '.join(context.actor.split())} in Slack.".strip()
+    """The account is the bot's, so the text says who asked, with the ids, since anybody may take any name. Where
+    several have written, only they know whose wish it was."""
+    *people, last = context.people
+    asked = f"in a Slack thread by {', '.join(people)} and {last}" if people else f"by {last} in Slack"
+    return f"{text}\n\nAsked for {asked}.".strip()
 
 
 def _record(ticket: Ticket) -> dict[str, str]:
