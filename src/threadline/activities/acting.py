@@ -20,7 +20,7 @@ from threadline.domain.people import labelled
 from threadline.tools import telling
 from threadline.tools.context import ToolContext
 from threadline.tools.execution import Guards, pipeline
-from threadline.tools.rendering import rendered
+from threadline.tools.rendering import rendered, share
 from threadline.tools.results import Category
 
 
@@ -48,7 +48,7 @@ class Acting:
         run = pipeline(self._mind.registry, self._mind.allowed(brief), self._guards)
         result = await run(call, self._context(request, brief, others, attempt))
         # In a thread: a large result takes a while, in which others are to be served.
-        shown = await asyncio.to_thread(rendered, result)
+        shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
         async with self._database.begin() as work:
             entry = (key, context.result(call.id, shown))
