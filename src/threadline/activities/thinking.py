@@ -89,7 +89,7 @@ class Thinking:
             return sentences.DELETED if addressed else NO_REPLY
         tools = access.offered(self._mind.registry, self._mind.ports)
         for each in there:
-            wanted = intent.extract(each.text, tools)
+            wanted = intent.extract(each.text)
             # A thumb may be the answer to what the bot has asked, or to what it has said; nobody wants help by it.
             sign = wanted is None and bool(each.text.strip())
             meant = sign and bool(question.marks.question or (addressed and not _is_mention(request.thread, each)))
