@@ -17,7 +17,7 @@ from threadline.domain.dialogue import ExecutionStatus, Message, Outcome, Outcom
 from threadline.domain.errors import Permanent
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import Registry, tool
-from threadline.tools.rendering import LARGEST_KEPT
+from threadline.tools.rendering import FOR_STEP, LARGEST_KEPT
 
 __all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
 
@@ -157,6 +157,19 @@ async def test_fifty_megabytes_of_output_are_kept_and_shown_in_part(make_talk: M
     assert LARGEST_KEPT // 2 < row["bytes"] < 2 * LARGEST_KEPT
     [posted] = talk.posted()
     assert posted.text == "It was cut."
+
+
+@pytest.mark.promise("tool:result:bounded")
+async def test_the_results_of_one_reply_share_what_may_be_sent_with_each_later_step(talk: Talking) -> None:
+    async def many(turn: Turn) -> None:
+        await turn.call_together(*[("lamps_dump", {})] * 6)
+
+    talk.model.script(many)
+    await talk.said("dump it all")
+    await talk.answer()
+    results = [str(each["output"]).encode() for each in talk.sent() if each.get("type") == "function_call_output"]
+    assert len(results) == 6
+    assert FOR_STEP // 2 < sum(map(len, results)) <= FOR_STEP
 
 
 @pytest.mark.promise("talk:input:unhoped-for", "talk:answer:bounded")

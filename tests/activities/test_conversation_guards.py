@@ -33,6 +33,19 @@ async def test_silence_is_kept_and_nothing_is_posted(talk: Talking) -> None:
 
 
 @pytest.mark.promise("talk:answer:silent")
+async def test_silence_with_its_reasons_is_silence_and_nothing_of_it_is_posted(talk: Talking) -> None:
+    async def silent(turn: Turn) -> None:
+        await turn.text_only("NO_REPLY: this is between Ann and Ben.")
+
+    talk.model.script(silent)
+    await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
+    async with talk.database.begin() as work:
+        await work.connection.execute(sql("UPDATE conversation_messages SET addressed = false"))
+    assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
+    assert talk.posted() == []
+
+
+@pytest.mark.promise("talk:answer:silent")
 async def test_where_silence_is_not_allowed_the_word_for_it_is_never_posted(talk: Talking) -> None:
     async def silent(turn: Turn) -> None:
         await turn.text_only("NO_REPLY")

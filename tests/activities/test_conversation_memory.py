@@ -118,7 +118,7 @@ async def test_people_are_told_apart_as_soon_as_there_are_two(talk: Talking) -> 
     await talk.said(talk.message("and me?", sender_id=BYSTANDER, addressed=False))
     await talk.think(2)
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert users == ["hello there, who are you", "bystander: and me?"]
+    assert users == ["hello there, who are you", f"bystander ({BYSTANDER}): and me?"]
     assert any("You were not spoken to" in str(each.get("content")) for each in talk.sent())
 
 
@@ -127,7 +127,7 @@ async def test_a_name_that_slack_does_not_tell_is_the_id(talk: Talking) -> None:
     await talk.said(talk.message("hello", sender_id="U0NOBODY"), "and from me")
     await talk.think()
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert users == ["U0NOBODY: hello", "reporter: and from me"]
+    assert users == ["U0NOBODY: hello", f"reporter ({REPORTER}): and from me"]
 
 
 async def test_what_a_lost_thought_has_taken_up_is_remembered_too(talk: Talking) -> None:

@@ -1,7 +1,9 @@
 """Several people in a thread: who is answered, who is judged, and whom a tool acts for."""
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -12,6 +14,7 @@ from threadline.activities.acting import Acting
 from threadline.contracts.conversation import Refusal
 from threadline.devstack.model_sandbox.turn import Turn
 from threadline.devstack.slack_sandbox.identity import BYSTANDER, REPORTER
+from threadline.devstack.slack_sandbox.records import User
 from threadline.domain.dialogue import Outcome, OutcomeKind
 from threadline.domain.messages import IncomingMessage
 from threadline.tools.context import ToolContext
@@ -42,7 +45,7 @@ async def test_a_thumb_between_people_may_still_answer_an_open_question(talk: Ta
     await talk.answer()
     await talk.said(aside(talk, ":+1:"))
     await talk.think(2)
-    assert talk.sent()[-1]["content"] == "bystander: :+1:"
+    assert talk.sent()[-1]["content"] == f"bystander ({BYSTANDER}): :+1:"
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -121,7 +124,11 @@ async def test_a_tool_acts_for_whoever_has_asked_last_before_its_step(
         [call] = (await talk.think(step=step)).reply.calls
         await talk.said(*joins[step - 1 : step])
         await talk.act(call, step=step)
-    assert seen == [("reporter", ()), ("bystander", (REPORTER,)), ("bystander", ("U0NOBODY", REPORTER))]
+    assert seen == [
+        ("reporter", ()),
+        ("bystander", (f"reporter ({REPORTER})",)),
+        ("bystander", ("U0NOBODY", f"reporter ({REPORTER})")),
+    ]
     assert [each.split(" for ")[1].split(" at ")[0] for each in RAN] == [REPORTER, BYSTANDER, BYSTANDER]
 
 
@@ -131,3 +138,43 @@ async def test_the_model_is_told_by_which_ids_people_go(talk: Talking) -> None:
     note = next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
     assert f"reporter ({REPORTER}) and bystander ({BYSTANDER}) wrote what follows." in note
     assert "names that person by the id" in note
+
+
+async def test_who_joins_while_the_bot_works_goes_by_an_id_as_well(talk: Talking) -> None:
+    await talk.said("List the lamps.")
+    [call] = (await talk.think()).reply.calls
+    await talk.act(call)
+    await talk.said(talk.message("book me one, too", sender_id=BYSTANDER))
+    await talk.think(step=2)
+    assert talk.sent()[-1]["content"] == f"bystander ({BYSTANDER}): book me one, too"
+
+
+def note(talk: Talking) -> str:
+    return next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
+
+
+async def test_the_model_is_told_which_day_and_time_it_is_for_a_writer(talk: Talking) -> None:
+    talk.slack.workspace.add_user(User("U0WEST", "west", "west", time_zone="America/Los_Angeles"))
+    await talk.said(talk.message("book me a slot tomorrow at 10", sender_id="U0WEST"))
+    await talk.think()
+    local = datetime.now(ZoneInfo("America/Los_Angeles"))
+    assert f"For west (U0WEST) it is {local:%A, %Y-%m-%d}" in note(talk)
+    assert "(America/Los_Angeles)" in note(talk)
+
+
+async def test_what_was_said_before_the_bot_was_called_is_said_not_to_be_known(talk: Talking) -> None:
+    late = "before you were called is not shown to you"
+    await talk.said("and what do you say to this?")
+    await talk.answer()
+    assert late in note(talk)
+    await talk.said("more of it, please")
+    await talk.think(2)
+    assert late in note(talk)
+
+
+async def test_of_a_thread_whose_root_the_bot_has_read_no_such_thing_is_said(talk: Talking) -> None:
+    await talk.said(talk.message("what do you say?", ts=talk.thread.ts, id=talk.thread.key))
+    await talk.answer()
+    await talk.said("more of it, please")
+    await talk.think(2)
+    assert "before you were called" not in note(talk)

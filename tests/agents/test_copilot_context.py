@@ -175,7 +175,9 @@ def test_a_briefing_comes_back_from_its_note_and_nothing_else_is_taken_for_one()
 def test_a_briefing_tells_the_model_what_holds_for_the_turn() -> None:
     note = brief(
         2,
-        others=(briefing.person("Bob", "U2"), briefing.person("Cy", "Cy")),
+        others=("Bob (U2)", "Cy"),
+        clocks=(("America/Los_Angeles", ("Ann (U1)", "Cy")), ("Asia/Tokyo", ("Bob (U2)",))),
+        begun_late=True,
         several=True,
         addressed=False,
         read_only=True,
@@ -186,6 +188,9 @@ def test_a_briefing_tells_the_model_what_holds_for_the_turn() -> None:
     assert note.role is Role.SYSTEM
     assert note.content.splitlines() == [
         "[Context] It is Wednesday, 2026-02-25 06:13 UTC.",
+        "For Ann (U1) and Cy it is Tuesday, 2026-02-24 22:13 (America/Los_Angeles): they mean its days and times.",
+        "For Bob (U2) it is Wednesday, 2026-02-25 15:13 (Asia/Tokyo): they mean its days and times.",
+        "What was said here before you were called is not shown to you: where it matters, say so and ask for it.",
         "Ann (U1), Bob (U2) and Cy wrote what follows.",
         "What you do for one of them names that person by the id.",
         "You were not spoken to: people talk with each other here. Answer only what is meant for you.",

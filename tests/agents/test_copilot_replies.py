@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.agents.dialogues import REGISTRY
 from threadline.agents.copilot import replies
+from threadline.agents.models.port import Answer
 from threadline.domain.answers import is_blank
 from threadline.domain.dialogue import ModelReply, Role, ToolCall
 from threadline.tools.builtin import estimates
@@ -68,6 +69,45 @@ def test_silence_is_the_word_alone_and_its_text_goes_nowhere(text: str) -> None:
 def test_anything_else_is_no_silence(text: str) -> None:
     told = replies.told(replies.message(ModelReply(text), REGISTRY))
     assert (told.silent, told.text) == (False, text)
+
+
+@pytest.mark.promise("talk:answer:silent")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("NO_REPLY: this is between Ann and Ben", "this is between Ann and Ben"),
+        ("**NO_REPLY**\n\n- one\n- two", "- one\n- two"),
+        ("`NO_REPLY` - they talk", "they talk"),
+        ("NO_REPLY? Yes.", "Yes."),
+        ("They talk with each other.\n\nNO_REPLY.", "They talk with each other."),
+    ],
+)
+def test_the_word_for_silence_is_silence_or_goes_whatever_stands_beside_it(text: str, words: str) -> None:
+    answer = Answer(ModelReply(text))
+    assert replies.clear(answer, addressed=False) == ModelReply("NO_REPLY")
+    assert replies.clear(answer, addressed=True) == ModelReply(words)
+    with_a_call = ModelReply(text, (ToolCall("1", "a"),))
+    assert replies.clear(Answer(with_a_call), addressed=False).text == words
+
+
+@pytest.mark.parametrize("text", ["", "Yes.", "NO_REPLY_TO is the setting", "NO_REPLYING", "It writes NO_REPLY then"])
+def test_another_reply_stays_as_it_is(text: str) -> None:
+    for addressed in (True, False):
+        assert replies.clear(Answer(ModelReply(text)), addressed=addressed).text == text
+
+
+def test_nothing_but_the_word_stays_where_the_bot_was_spoken_to() -> None:
+    assert replies.clear(Answer(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
+
+
+@pytest.mark.promise("talk:answer:length")
+def test_an_answer_that_was_cut_off_by_the_model_says_so() -> None:
+    assert (
+        replies.clear(Answer(ModelReply("The first"), cut=True), addressed=True).text == f"The first\n\n{replies.CUT}"
+    )
+    assert replies.clear(Answer(ModelReply(""), cut=True), addressed=True).text == ""
+    call = ModelReply("I look", (ToolCall("1", "a"),))
+    assert replies.clear(Answer(call, cut=True), addressed=True) == call
 
 
 def test_who_asks_for_a_tool_is_not_silent() -> None:

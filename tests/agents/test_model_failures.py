@@ -15,11 +15,9 @@ from threadline.agents.models.failures import (
     ModelRefused,
     ModelUnavailable,
     RateLimited,
-    told,
     translate,
 )
 from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.domain.answers import TROUBLE
 from threadline.domain.errors import Permanent, Transient
 
 FAULTS: Sequence[tuple[int, str, type[Exception], str]] = (
@@ -130,29 +128,3 @@ def test_no_words_of_the_other_side_are_ever_repeated(status: int, secret: str, 
         assert words.endswith(".")
         assert secret not in words
         assert "zq-" not in words
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (ModelRefused("Check OPENAI_API_KEY."), "Check OPENAI_API_KEY."),
-        (RateLimited("It is busy."), "It is busy. Please try again in a few minutes."),
-        (Transient("No answer from db.internal."), "No answer from [host]. Please try again in a few minutes."),
-        (Transient("ValueError: x"), "The model could not be reached. Please try again in a few minutes."),
-        (Permanent(""), TROUBLE),
-        (KeyError("/srv/app"), TROUBLE),
-    ],
-)
-def test_a_person_is_told_what_was_meant_for_people_and_what_to_try(error: Exception, words: str) -> None:
-    assert told(error) == words
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_what_the_client_says_of_a_failure_reaches_the_person_unchanged(
-    make: Make, sandbox: ModelSandbox, fault: tuple[int, str, type[Exception], str]
-) -> None:
-    status, code, kind, _ = fault
-    sandbox.fail_next(1, status=status, code=code)
-    with pytest.raises(kind) as raised:
-        await make().ask(asked())
-    assert told(raised.value).startswith(str(raised.value))

@@ -7,9 +7,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
+from sqlalchemy import insert
 
 from tests.db.tooling import change
 from threadline.db.engine import Database
+from threadline.db.tool_tables import estimate_quotes
 from threadline.db.work import Work
 from threadline.domain.estimates import (
     EstimateRefused,
@@ -57,6 +59,14 @@ async def test_a_project_is_opened_once_and_found_by_id_or_name(database: Databa
                 await work.estimates.project(team, words)
         assert await work.estimates.projects("T1") == [shop]
         assert await work.estimates.projects("T2") == []
+
+
+async def test_all_projects_are_listed_where_no_limit_is_given(database: Database) -> None:
+    async with database.begin() as work:
+        for number in range(60):
+            await work.estimates.open_project("T1", f"Shop {number}", "EUR")
+        assert len(await work.estimates.projects("T1")) == 61
+        assert len(await work.estimates.projects("T1", 10)) == 10
 
 
 @pytest.mark.promise("record:team:its-own")
@@ -191,8 +201,7 @@ async def test_totals_follow_items_and_rates_when_they_are_updated(database: Dat
 async def test_the_newest_quote_is_meant_when_none_is_named(database: Database) -> None:
     await create(database, change("c1"), BUILD)
     async with database.begin() as work:
-        added = await work.estimates.add_quote(change("c2"), ID)
-        assert (added.number, added.totals.total) == (2, Decimal(9000))
+        await work.connection.execute(insert(estimate_quotes).values(project_id=ID, number=2))
         assert (await work.estimates.update_quote_totals(change("c3"), ID)).number == 2
         assert (await work.estimates.update_quote_totals(change("c4"), ID, 1)).number == 1
     async with database.begin() as work:
@@ -226,7 +235,6 @@ CHANGES: dict[str, Changing] = {
     "create": lambda work, made: work.estimates.create_items(made, ID, [DESIGN]),
     "update": lambda work, made: work.estimates.update_items(made, ID, [ItemChange(1, days=Decimal(1))]),
     "totals": lambda work, made: work.estimates.update_quote_totals(made, ID),
-    "quote": lambda work, made: work.estimates.add_quote(made, ID),
 }
 
 

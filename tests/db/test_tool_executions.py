@@ -153,15 +153,18 @@ async def test_a_call_is_found_by_its_id_and_told_from_another_with_the_same(dat
             await work.tool_executions.of_call(call(fingerprint="of others"))
 
 
-async def test_a_turns_calls_are_listed_in_the_order_in_which_they_were_begun(database: Database) -> None:
-    begun = (operation("b", step=2), operation("z"), operation("a"), operation("x", turn=2))
+async def test_what_a_turns_calls_have_to_show_comes_in_the_order_in_which_they_were_begun(database: Database) -> None:
+    begun = (operation("b", step=2), operation("z"), operation("a"), operation("x", turn=2), operation("y"))
     for number, each in enumerate(begun):
         await intend(database, call(operation=each), NOW + number)
-    await finish(database, call("z"), None)
+    for each in begun[:4]:
+        await finish(database, call(operation=each), {"data": "not read", "structured": [{"kind": each.call_id}]})
+    await finish(database, call("n"), None)
+    await finish(database, call("f"), {"structured": [{"kind": "none"}]}, status="error")
     async with database.begin() as work:
-        ordered = await work.tool_executions.of_turn(THREAD, 1)
-        assert await work.tool_executions.of_turn(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
-    assert [(each.step, each.call_id) for each in ordered] == [(1, "z"), (1, "a"), (2, "b")]
+        shown = await work.tool_executions.shown(THREAD, 1)
+        assert await work.tool_executions.shown(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
+    assert shown == [None, [{"kind": "z"}], [{"kind": "a"}], [{"kind": "b"}]]
 
 
 @pytest.mark.promise("memory:retention:forgotten")
@@ -170,6 +173,6 @@ async def test_old_calls_are_forgotten_in_steps_and_young_ones_kept(database: Da
         await intend(database, call(f"call_{number}"), NOW + number)
     async with database.begin() as work:
         counts = [await work.tool_executions.prune(NOW + 3, 2) for _ in range(3)]
-        left = await work.tool_executions.of_turn(THREAD, 1)
+        left = [await work.tool_executions.recorded(operation(f"call_{number}")) for number in range(5)]
     assert counts == [2, 1, 0]
-    assert [each.call_id for each in left] == ["call_3", "call_4"]
+    assert [bool(each) for each in left] == [False, False, False, True, True]

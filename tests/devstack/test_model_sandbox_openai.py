@@ -40,6 +40,9 @@ def chat(client: Any, *messages: Mapping[str, Any], **changes: Any) -> Any:
     return client.chat.completions.create(**{"model": "m", "messages": list(messages), "tools": tools} | changes)
 
 
+DOTTED = {"name": "a.b", "arguments": "{}"}
+
+
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
@@ -98,6 +101,7 @@ async def test_the_sdks_own_helpers_read_the_streams(client: Any) -> None:
         ([user("x")], {"tools": [LIST_ROLES | {"name": "a.b", "parameters": EMPTY}]}, "a.b"),
         ([user("x")], {"tools": [LIST_ROLES | {"parameters": {"type": "object"}, "strict": True}]}, "strict"),
         ([{"type": "reasoning", "id": "rs_1", "summary": []}, user("x")], {}, "rs_1"),
+        ([user("x"), called("c") | {"name": "a.b"}, output("c")], {}, "a.b"),
     ],
 )
 async def test_responses_refuses_what_the_real_one_refuses(
@@ -130,6 +134,14 @@ async def test_thoughts_come_back_to_the_model_that_had_them_and_before_what_the
             "none: c",
         ),
         ([user("x")], {"tools": [], "tool_choice": "none"}, "tool_choice"),
+        (
+            [
+                {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": DOTTED}]},
+                {"role": "tool", "tool_call_id": "c", "content": ""},
+            ],
+            {},
+            "a.b",
+        ),
     ],
 )
 async def test_chat_refuses_what_the_real_one_refuses(

@@ -59,8 +59,8 @@ RECORD = Area(
         Promise(
             "record:jira:once",
             "A ticket, a comment or a step whose answer was lost is looked for in Jira, and made once.",
-            "a mark in what is made (`tools/builtin/jira.py`, `tracker/`).",
-            _TRIED,
+            "a mark in what is made, and of a step the ticket's status (`tools/builtin/jira.py`, `tracker/`).",
+            (*_TRIED, "A ticket that is elsewhere after an interrupted step may have been put back: people are told."),
         ),
         Promise(
             "record:builds:once",

@@ -56,6 +56,15 @@ def test_in_detail_every_paragraph_is_posted_in_order() -> None:
     assert "not all of it" in short.text
 
 
+@pytest.mark.promise("talk:answer:length")
+def test_a_text_with_its_records_is_no_longer_than_an_answer_may_be() -> None:
+    (message,) = answer_of("word " * 395, [TICKETS, ROLES])[:1]
+    assert answers.LIMIT - 70 < len(message.text) <= answers.LIMIT
+    assert message.text.split()[-1] in {"SHOP-0", "·", "t", "Tickets", "(60)"}, "no half of a word"
+    (whole,) = answer_of("word " * 395, [ROLES], detail=True)
+    assert whole.text.endswith("QA · –")
+
+
 @pytest.mark.promise("talk:answer:blocks")
 def test_the_records_stand_in_the_last_part() -> None:
     assert kinds("Here.", ROLES) == [["markdown", "section", "table"]]

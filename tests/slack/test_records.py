@@ -116,9 +116,10 @@ def test_a_list_that_was_asked_for_twice_is_shown_once_with_its_number() -> None
     listed = ("things", [{"a": number} for number in range(150)])
     (message,) = messages(listed, listed)
     assert message.text.startswith("Things (150)\n")
-    tickets = ("tickets", [{"key": str(number)} for number in range(99)])
-    (message,) = messages(tickets, tickets)
-    assert message.text.startswith("Tickets (99)\n")
+    for count in (99, 150):
+        tickets = ("tickets", [{"key": str(number)} for number in range(count)])
+        (message,) = messages(tickets, tickets)
+        assert message.text.startswith(f"Tickets ({count})\n")
 
 
 def test_a_few_records_can_also_be_lines_without_a_table() -> None:

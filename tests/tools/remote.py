@@ -33,12 +33,20 @@ class Office:
     def __init__(self, services: Services, jira: Jira, actions: Actions) -> None:
         self.services, self.jira, self.actions = services, jira, actions
         self.log, self.clock = MemoryLog(), Clock()
+        self.others: tuple[str, ...] = ()
         self.ports = Ports().having(JIRA, jira).having(CI, actions)
         everything = allowed(REGISTRY, self.ports, read_only=False)
         self._run = pipeline(REGISTRY, everything, Guards(self.log, MemoryLimit(10_000), MemoryCache()))
 
     async def call(self, name: str, *, call_id: str = "c1", retries_left: int = 0, **given: Any) -> ToolResult:
-        where = context(ports=self.ports, retries_left=retries_left, call_id=call_id, actor="Rina", clock=self.clock)
+        where = context(
+            ports=self.ports,
+            retries_left=retries_left,
+            call_id=call_id,
+            actor="Rina",
+            clock=self.clock,
+            others=self.others,
+        )
         return await self._run(ToolCall(call_id, name, json.dumps(given)), where)
 
     async def persist(self, name: str, **given: Any) -> ToolResult:

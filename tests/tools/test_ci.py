@@ -101,6 +101,8 @@ async def test_a_run_is_started_once_more(office: Office, failed: Run) -> None:
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
     assert result.status is Status.OK
     assert (failed.attempt, failed.status) == (2, "queued")
+    (record,) = result.structured[0].records
+    assert (record["attempt"], record["status"], "conclusion" in record) == (2, "queued", False)
     assert [job.status for job in failed.jobs] == ["queued", "completed"], "only what failed runs again"
 
 
@@ -147,6 +149,17 @@ async def test_a_rerun_that_was_not_made_is_made_by_the_next_try(office: Office,
     office.services.order("github", method="POST", status=status)
     assert (await office.persist("ci.rerun", run_id=failed.id, attempt=1)).status is Status.OK
     assert failed.attempt == 2
+
+
+async def test_a_rerun_that_failed_before_it_was_asked_for_is_said_not_to_be_made(office: Office, failed: Run) -> None:
+    office.services.order("github", method="GET", status=500)
+    result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
+    assert result.error
+    assert result.error.code is Code.SERVICE_UNAVAILABLE
+    office.services.order("github", method="GET", status=500)
+    began = office.clock()
+    assert (await office.persist("ci.rerun", call_id="c2", run_id=failed.id, attempt=1)).status is Status.OK
+    assert (failed.attempt, (office.clock() - began).total_seconds()) == (2, 1)
 
 
 async def test_a_run_that_is_under_way_is_left_alone(office: Office, failed: Run) -> None:

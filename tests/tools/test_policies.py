@@ -65,7 +65,7 @@ async def leak(context: ToolContext, *, size: int = 1) -> ToolResult:
     return ToolResult(
         data={"bot_token": "abcdefgh", "log": f"with {TOKEN} " * size},
         display_text=f"I used {TOKEN}.",
-        structured=(Structured("rows", ({"key": TOKEN},)),),
+        structured=(Structured("rows", ({"key": TOKEN},) * size),),
         notes=(f"note {TOKEN}",),
     )
 
@@ -252,5 +252,5 @@ async def test_nothing_secret_is_kept_cached_or_shown() -> None:
 @pytest.mark.promise("tool:result:bounded")
 async def test_a_huge_result_is_kept_in_part_and_says_so() -> None:
     result = await Library().call("leak.all", size=100_000)
-    assert len(json.dumps(result.data)) <= 2 * 1024 * 1024
+    assert 1024 * 1024 < len(json.dumps([result.data, [each.records for each in result.structured]])) <= 2 * 1024 * 1024
     assert result.notes[-1].startswith("[Cut] The result was too large to keep whole: log: the first ")

@@ -12,12 +12,15 @@ from threadline.agents.copilot.briefing import Briefing
 from threadline.contracts.conversation import ActRequest
 from threadline.db.conversation_reading import Asker
 from threadline.db.engine import Database
+from threadline.db.work import Work
+from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Execution, Message
 from threadline.domain.errors import Permanent
+from threadline.domain.people import labelled
 from threadline.tools import telling
 from threadline.tools.context import ToolContext
 from threadline.tools.execution import Guards, pipeline
-from threadline.tools.rendering import rendered
+from threadline.tools.rendering import rendered, share
 from threadline.tools.results import Category
 
 
@@ -38,14 +41,14 @@ class Acting:
             Permanent: the model has not made this call.
             Transient: trying it again does no harm.
         """
-        reply, brief, askers = await self._asked(request)
+        reply, brief, others = await self._asked(request)
         call = next((each for each in reply.calls if each.id == request.call.id), None)
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         run = pipeline(self._mind.registry, self._mind.allowed(brief), self._guards)
-        result = await run(call, self._context(request, brief, askers, attempt))
+        result = await run(call, self._context(request, brief, others, attempt))
         # In a thread: a large result takes a while, in which others are to be served.
-        shown = await asyncio.to_thread(rendered, result)
+        shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
         async with self._database.begin() as work:
             entry = (key, context.result(call.id, shown))
@@ -54,8 +57,9 @@ class Acting:
             await self._alerts.failed(call.name)
         return telling.execution(call, result, self._mind.registry)
 
-    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, Sequence[Asker]]:
-        """The reply that the call is in, with its arguments, what holds for the turn, and who asked for it by then."""
+    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, tuple[str, ...]]:
+        """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
+        then, and who else has asked."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             reply = await work.transcripts.at(thread, f"a:{turn}:{request.step}")
@@ -63,14 +67,14 @@ class Acting:
             if reply is None or brief is None:
                 raise Permanent("What the model asked for is not there any more, so nothing was done.")
             askers = await work.conversations.askers(thread, turn, request.step)
-            if askers and askers[-1].user_id != brief.user_id:
-                newest = askers[-1]
-                said = await work.transcripts.at(thread, f"u:{newest.message_id}")
-                name = said.author if said and said.author else newest.user_id
-                brief = replace(brief, user_id=newest.user_id, actor=name, request_id=newest.message_id)
-        return reply, brief, askers
+            labels = await _labels(work, thread, brief, askers)
+        if askers and askers[-1].user_id != brief.user_id:
+            user, request_id = askers[-1].user_id, askers[-1].message_id
+            name = labels[user].removesuffix(f" ({user})")
+            brief = replace(brief, user_id=user, actor=name, request_id=request_id)
+        return reply, brief, tuple(labels[each.user_id] for each in askers if each.user_id != brief.user_id)
 
-    def _context(self, request: ActRequest, brief: Briefing, askers: Sequence[Asker], attempt: int) -> ToolContext:
+    def _context(self, request: ActRequest, brief: Briefing, others: tuple[str, ...], attempt: int) -> ToolContext:
         thread = request.thread
         return ToolContext(
             team=thread.team,
@@ -85,6 +89,16 @@ class Acting:
             turn=request.turn,
             step=request.step,
             call_id=request.call.id,
-            others=tuple(each.user_id for each in askers if each.user_id != brief.user_id),
+            others=others,
             retries_left=max(0, self._attempts - attempt),
         )
+
+
+async def _labels(work: Work, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
+    """Who has asked, by their ids, as the model was told of them."""
+    labels = {brief.user_id: labelled(brief.actor, brief.user_id)}
+    for each in askers:
+        if each.user_id not in labels:
+            said = await work.transcripts.at(thread, f"u:{each.message_id}")
+            labels[each.user_id] = (said.author if said else "") or each.user_id
+    return labels

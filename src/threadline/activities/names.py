@@ -1,7 +1,8 @@
-"""What people are called, so that a model can tell those in a thread apart."""
+"""What people are called and by which clock they live, so that a model can tell those in a thread apart."""
 
 from collections import OrderedDict
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -22,14 +23,21 @@ class PeopleLookup(Protocol):
 
 
 class Names:
-    """Remembers in this process whom it has asked about; a new name is seen with the next process."""
+    """Remembers in this process whom it has asked about; what is new about them is seen with the next process."""
 
     def __init__(self, people: PeopleLookup) -> None:
         self._people = people
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._known: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
     async def of(self, user: str) -> str:
         """The name in one line without a colon, which ends a name before a message; the id while nobody says it."""
+        return (await self._about(user))[0]
+
+    async def time_zone(self, user: str) -> str:
+        """As `zoneinfo` knows it; empty while nobody says it."""
+        return (await self._about(user))[1]
+
+    async def _about(self, user: str) -> tuple[str, str]:
         if user in self._known:
             self._known.move_to_end(user)
             return self._known[user]
@@ -37,9 +45,16 @@ class Names:
             person = await self._people.person(user)
         except (Permanent, Transient) as error:
             _log.info("name_not_known", user=user, reason=str(error))
-            return user
+            return user, ""
         name = " ".join((person.name if person else "").replace(":", " ").split())[:LONGEST] or user
-        self._known[user] = name
+        self._known[user] = name, _time_zone(person.time_zone if person else "")
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
-        return name
+        return self._known[user]
+
+
+def _time_zone(name: str) -> str:
+    try:
+        return ZoneInfo(name).key
+    except (LookupError, ValueError, OSError):
+        return ""

@@ -10,7 +10,6 @@ from threadline.activities import sentences
 from threadline.activities.reactions import react
 from threadline.contracts.conversation import Marker, SpeakingActivities, Status, TalkTurn, Word
 from threadline.db.engine import Database
-from threadline.db.tool_executions import ToolExecution
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.errors import Permanent, Transient
@@ -20,7 +19,6 @@ from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.posts import Post, Posts
 
-_SHOWN = ("ok", "cached")
 _log = structlog.get_logger(__name__)
 
 
@@ -37,10 +35,10 @@ class LiveSpeakingActivities(SpeakingActivities):
         thread = turn.thread
         async with self._database.begin() as work:
             settled = await work.conversations.settled(thread, turn.turn)
-            calls = await work.tool_executions.of_turn(thread, turn.turn)
+            shown = await work.tool_executions.shown(thread, turn.turn)
         if settled is None:
             raise Permanent("This turn has not ended, so there is nothing to say yet.")
-        if rendered := answer_of(settled.answer, tuple(_structured(calls)), settled.detail) if settled.answer else ():
+        if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
             await self._say(thread, f"turn:{turn.turn}", rendered, "answer")
         async with self._database.begin() as work:
             return await work.conversations.said(thread, turn.turn)
@@ -68,10 +66,9 @@ class LiveSpeakingActivities(SpeakingActivities):
         _log.info("posted", slack_thread=thread.key, key=post.key)
 
 
-def _structured(calls: Sequence[ToolExecution]) -> Iterator[tuple[str, Sequence[Any]]]:
+def _structured(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
     """The records that the calls of a turn returned, in the order of the calls; see `tools.results.Structured`."""
-    for call in calls:
-        result = call.result if call.status in _SHOWN else None
-        for part in (result.get("structured") or ()) if isinstance(result, Mapping) else ():
+    for parts in shown:
+        for part in parts or ():
             if isinstance(part, Mapping) and part.get("records"):
                 yield str(part.get("kind") or ""), part["records"]

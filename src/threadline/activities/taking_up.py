@@ -19,10 +19,11 @@ from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.transcripts import DELETED, Placed
 from threadline.db.work import Work
-from threadline.domain.addressing import Thread
+from threadline.domain.addressing import Thread, message_id
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import Message, Role
 from threadline.domain.estimates import ProjectNotFound
+from threadline.domain.people import labelled
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, failure
 
@@ -142,8 +143,19 @@ class TakingUp:
         said = []
         for each in taken:
             text = f"[Corrected] {each.text}" if each.corrects else each.text
-            said.append((await self._names.of(each.author_id) if several else "", text, each.files))
+            said.append((await self._label(each.author_id) if several else "", text, each.files))
         return context.from_people(said, self._budget)
+
+    async def _label(self, user: str) -> str:
+        return labelled(await self._names.of(user), user)
+
+    async def _clocks(self, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Time zones with the people who live by them."""
+        by_zone: dict[str, list[str]] = {}
+        for user in users:
+            if zone := await self._names.time_zone(user):
+                by_zone.setdefault(zone, []).append(await self._label(user))
+        return tuple((zone, tuple(people)) for zone, people in by_zone.items())
 
     async def _brief(self, request: ThinkRequest, found: _Found, fresh: list[Message], *, several: bool) -> Briefing:
         """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
@@ -163,7 +175,9 @@ class TakingUp:
             user_id=user,
             actor=await self._names.of(user) if user else "Somebody",
             request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
-            others=tuple([briefing.person(await self._names.of(each), each) for each in others]),
+            others=tuple([await self._label(each) for each in others]),
+            clocks=await self._clocks([user, *others] if user else []),
+            begun_late=_begun_late(request.thread, found),
             several=several,
             addressed=found.marks.addressed_due,
             read_only=found.about.read_only,
@@ -176,6 +190,15 @@ class TakingUp:
 
 def _entries(placed: Sequence[Placed]) -> list[context.Placed]:
     return [(each.place, each.message) for each in placed]
+
+
+def _begun_late(thread: Thread, found: _Found) -> bool:
+    """Whether something was said in the thread, its root at least, before what was the first to be stored of it."""
+    if found.previous:
+        return found.previous.begun_late
+    root = message_id(thread.team, thread.channel, thread.ts)
+    stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.placed}
+    return f"u:{root}" not in stored
 
 
 def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:

@@ -72,7 +72,8 @@ class Thinking:
         begun = time.monotonic()
         answer = await self._ask(request, question, attempt)
         took = round((time.monotonic() - begun) * 1000)
-        return await self._keep(request, answer.reply, answer, took)
+        reply = replies.clear(answer, addressed=question.briefing is None or question.briefing.addressed)
+        return await self._keep(request, reply, answer, took)
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
         """See `TakingUp.remember`."""
@@ -88,7 +89,7 @@ class Thinking:
             return sentences.DELETED if addressed else NO_REPLY
         tools = access.offered(self._mind.registry, self._mind.ports)
         for each in there:
-            wanted = intent.extract(each.text, tools)
+            wanted = intent.extract(each.text)
             # A thumb may be the answer to what the bot has asked, or to what it has said; nobody wants help by it.
             sign = wanted is None and bool(each.text.strip())
             meant = sign and bool(question.marks.question or (addressed and not _is_mention(request.thread, each)))

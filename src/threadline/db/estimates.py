@@ -85,8 +85,8 @@ class Estimates:
         known = new.on_conflict_do_update(index_elements=["project_id", "name"], set_={"day_rate": rate})
         await self._connection.execute(known)
 
-    async def projects(self, team: str, limit: int = 50) -> list[Project]:
-        """By name."""
+    async def projects(self, team: str, limit: int | None = None) -> list[Project]:
+        """By name; all of them where no `limit` is given."""
         project = estimate_projects.c
         query = select(estimate_projects).where(project.team == team).order_by(func.lower(project.name)).limit(limit)
         return [_project(row) for row in await self._connection.execute(query)]
@@ -155,17 +155,6 @@ class Estimates:
             return changed
 
         return await self._change(change, "update_items", project_id, _ITEMS, act)
-
-    async def add_quote(self, change: Change, project_id: str) -> Quote:
-        """One more quote, reckoned as it is now, without discount or tax. Raises as `update_quote_totals`."""
-
-        async def act() -> Quote:
-            last = await self._quote(project_id, _LATEST_QUOTE)
-            number = last.number + 1
-            await self._connection.execute(insert(estimate_quotes).values(project_id=project_id, number=number))
-            return await self._reckon(project_id, number, Decimal(0), Decimal(0))
-
-        return await self._change(change, "add_quote", project_id, _QUOTE, act)
 
     async def update_quote_totals(
         self,

@@ -124,12 +124,12 @@ class ToolExecutions:
         )
         return _record(await self._of(call))
 
-    async def of_turn(self, thread: Thread, turn: int) -> list[ToolExecution]:
-        """In the order in which they were begun."""
+    async def shown(self, thread: Thread, turn: int) -> list[Any]:
+        """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
+        their results this part alone, since a turn may have a hundred of two megabytes."""
         row = agent_tool_executions.c
-        query = select(agent_tool_executions).where(_in(thread), row.turn == turn)
-        rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
-        return [_record(each) for each in rows]
+        part = select(row.result["structured"]).where(_in(thread), row.turn == turn, row.success)
+        return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""

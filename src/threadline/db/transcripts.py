@@ -13,14 +13,12 @@ from threadline.db.agent_pool import storable
 from threadline.db.conversation_tables import conversations, transcript
 from threadline.db.keys import storable_key
 from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Message
+from threadline.domain.dialogue import MESSAGES, TOKENS, Message
 
 DELETED = "(deleted by its author)"
 """Stands where a person's words stood."""
 
-
-MESSAGES, BYTES = 20, 48_000
-"""What a call of the model is sent of a conversation, unless a setting says otherwise."""
+BYTES = TOKENS * 4
 _ADDED, _SUMMARY = 2_000, 4_000
 """Bytes that are kept free: for what a turn says of itself, and for a summary."""
 _CROWDED = text("""

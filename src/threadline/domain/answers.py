@@ -28,14 +28,39 @@ _INVISIBLE = re.compile(
 )
 """Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
 
-_DETAIL = re.compile(
-    r"\b(?:details?|detailed|verbose(?:ly)?|everything|in full|in depth|at length|step by step|word for word|verbatim"
-    r"|(?:full|whole|entire|complete|long)\s+(?:\w+\s+)?(?:list|logs?|texts?|answer|output|story|report|table|explanation))\b"
+_LONG = (
+    r"(?:(?:all|more|further|full|the) )*(?:details?|detailed|everything"
+    r"|(?:full|whole|entire|complete|long) (?:\w+ )?"
+    r"(?:list|logs?|texts?|answer|output|story|report|table|explanation))\b"
 )
+_AT_LENGTH = (
+    r"\b(?:in (?:\w+ )?details?|with (?:\w+ ){0,2}details?|in full|in depth|at length|step by step"
+    r"|word for word|verbatim|verbose(?:ly)?)\b"
+)
+_PLEASE = (
+    r"(?:(?<!\bi )(?<!\bwe )(?<!\bthey )(?<!'ll )(?<!\bwill )\b(?:show|tell|give|explain|describe|list|post|print|write"
+    r"|send|paste|share|provide|elaborate)\b|\b(?:can|could|may) (?:i|we) (?:have|see|get|read)\b|\blet (?:me|us) see\b"
+    r"|\b(?:i|we)(?:'d| would)? (?:want|need|like)\b)"
+)
+_MEANWHILE = r"(?: (?!(?:if|whether|that|how|when|once|why|where|who|because|since|after|before|so|until)\b)\S+){0,8}?"
+_DETAIL = re.compile(
+    rf"{_PLEASE}(?:{_MEANWHILE} {_LONG}|.*{_AT_LENGTH})"
+    rf"|^(?:(?:wh\w+|how|can|could|would|will|do|does|please)\b.*)?{_AT_LENGTH}(?: please)?$"
+)
+_BARE = re.compile(
+    rf"(?:(?:please|and|but|or|also|now|then|yes|ok|some|any|a) )*{_LONG}"
+    r"(?: (?:of|about|on|for)(?: (?!(?:is|are|was|were|has|have|seems?|looks?|works?|does|did)\b)\S+){1,6})?"
+    r"(?: please)?"
+)
+"""A clause of nothing else asks as well: "more details, please"."""
 _NO_DETAIL = re.compile(
-    r"\b(?:no|not|without|skip|spare|don'?t|never|less|fewer|hide)\b(?:\s+\w+){0,3}?\s+"
+    r"\b(?:no|not|without|skip|spare|don'?t|never|less|fewer|hide)\b(?: \w+){0,3}? "
     r"(?:details?|detailed|verbose|everything|in full|in depth|at length)\b"
 )
+_QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^ *(?:>|&gt;)[^\n]*|(?<!\S)-+\w\S*", re.DOTALL | re.MULTILINE)
+"""What somebody shows: code, words of others, the options of a command."""
+_CLAUSE = re.compile(r"([^.!?;:,\n]{1,400})([.!?;:,\n]?)")
+"""Bounded, so that a message of 40,000 characters without any is read in no time."""
 
 _TOLD = {
     ExecutionStatus.OK: "done",
@@ -53,9 +78,13 @@ def is_blank(text: str) -> bool:
 
 
 def wants_detail(text: str) -> bool:
-    """Whether a person's message asks for a long answer. A rule that may change: it is asked in an activity."""
-    words = " ".join(text.lower().replace("’", "'").split())
-    return _DETAIL.search(_NO_DETAIL.sub(" ", words)) is not None
+    """Whether a person's message asks for a long answer: the words for it alone do not. A rule that may change: it is
+    asked in an activity."""
+    for clause, end in _CLAUSE.findall(_QUOTED.sub(" ", text.lower().replace("’", "'"))):
+        words = " ".join(_NO_DETAIL.sub(" ", " ".join(clause.split())).split())
+        if _DETAIL.search(words) or (end != ":" and _BARE.fullmatch(words)):
+            return True
+    return False
 
 
 def parts(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:

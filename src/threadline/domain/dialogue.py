@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from threadline.domain.errors import Permanent
 
+MESSAGES, TOKENS = 20, 12_000
+"""Of a dialogue, what a call of the model is sent, unless a setting says otherwise."""
+
 
 class Role(StrEnum):
     """Who a message is from; the values are the providers' own."""

@@ -1,5 +1,8 @@
 """The two sides an error can be on; it picks one where it is understood, and Temporal does the retrying."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class Permanent(Exception):
     """Trying again cannot help. The message tells a person what to do next."""
@@ -18,6 +21,15 @@ class Transient(Exception):
 
 class Undone(Transient):
     """The other side surely did nothing: it limits the rate of calls, say."""
+
+
+@contextmanager
+def before_a_change() -> Iterator[None]:
+    """Around what is read before something is changed: when that fails for now, surely nothing was changed."""
+    try:
+        yield
+    except Transient as fault:
+        raise Undone(str(fault), retry_after=fault.retry_after) from fault
 
 
 class CaseNotFound(Permanent):

@@ -1,4 +1,4 @@
-"""Who somebody is to the workspace: one of its own, or external."""
+"""Who somebody is: to the workspace, one of its own or external; to those who read of them, a name with an id."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,16 @@ class Person:
     """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object).
 
     `team` is where they belong, `name` what they are called there: any text, or none.
+    `time_zone` is as they have set it, such as `Europe/Berlin`.
     """
 
     team: str = ""
     guest: bool = False
     stranger: bool = False
     name: str = ""
+    time_zone: str = ""
+
+
+def labelled(name: str, user_id: str) -> str:
+    """Somebody with the id that tools know them by, and that nobody else has."""
+    return f"{name} ({user_id})" if name and user_id not in ("", name) else name or user_id

@@ -61,13 +61,18 @@ def answer_of(
             drafts[-1] = joined
         else:
             drafts.append(_Draft(shown.text, shown.blocks, shown.has_table))
-    return tuple(Rendered(fallback("", draft.text), draft.blocks) for draft in drafts)
+    limit = _limit(detail)
+    return tuple(Rendered(fallback("", draft.text, limit=limit), draft.blocks) for draft in drafts)
 
 
 def _parts(text: str, detail: bool) -> list[str]:
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
     clean = neutralise(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
-    return answers.parts(_with_one_table(clean), detail=detail, limit=TEXT_LIMIT if detail else answers.LIMIT)
+    return answers.parts(_with_one_table(clean), detail=detail, limit=_limit(detail))
+
+
+def _limit(detail: bool) -> int:
+    return TEXT_LIMIT if detail else answers.LIMIT
 
 
 def _with_one_table(text: str) -> str:

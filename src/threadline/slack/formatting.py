@@ -117,8 +117,12 @@ def context(mrkdwn: str) -> Block:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn}]}
 
 
-def fallback(headline: str, body: str, called: str = "") -> str:
-    """What a message says where its blocks are not shown: at most `TEXT_LIMIT` characters.
+_HALF = re.compile(r"\s\S{0,60}\Z|&\w{0,3}\Z")
+"""Of a word, or of an entity, at the end of what was cut."""
+
+
+def fallback(headline: str, body: str, called: str = "", limit: int = TEXT_LIMIT) -> str:
+    """What a message says where its blocks are not shown: at most `limit` characters.
 
     Args:
         headline: plain text.
@@ -127,7 +131,7 @@ def fallback(headline: str, body: str, called: str = "") -> str:
     """
     words = plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
     whole = f"{called} {words}" if called else words
-    return re.sub(r"&\w{0,3}$", "", whole[:TEXT_LIMIT])  # no half of an entity at the end
+    return whole if len(whole) <= limit else _HALF.sub("", whole[:limit])
 
 
 def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:

@@ -105,7 +105,9 @@ class _Group:
     def joined(self, later: "_Group") -> "_Group":
         if not self.named:
             return self
-        return replace(self, rows=self.rows | later.rows, more=self.more + later.more)
+        again = later.rows.keys() <= self.rows.keys()  # the same list once more, so those not read are the same, too
+        more = max(self.more, later.more) if again else self.more + later.more
+        return replace(self, rows=self.rows | later.rows, more=more)
 
 
 def shown(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Shown, ...]:

@@ -10,6 +10,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent
 from threadline.domain.messages import MAX_NAME
 from threadline.domain.operations import Change, Operation
+from threadline.domain.people import labelled
 
 P = TypeVar("P")
 
@@ -50,8 +51,8 @@ class ToolContext:
 
     `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
-    would make. `clock` gives the time with its zone. `others` are the ids of further people who wrote what led
-    here: with any, it is not plain whom a call is for.
+    would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
+    each as `labelled` names them: with any, it is not plain whom a call is for.
 
     Raises:
         ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
@@ -81,6 +82,11 @@ class ToolContext:
     @property
     def thread(self) -> Thread:
         return Thread(self.team, self.channel, self.thread_ts)
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Whoever wrote what led here, each with the id."""
+        return (labelled(" ".join(self.actor.split()), self.user_id), *self.others)
 
     @property
     def operation_key(self) -> str:

@@ -191,8 +191,8 @@ def timed(run: Run, registry: Registry) -> Run:
 
 
 def _clean(result: ToolResult, largest: int) -> ToolResult:
-    data, text = fitted(result.data, largest), fitted(result.display_text, largest // 8)
-    records = fitted([[each.kind, each.records] for each in result.structured], largest)
+    data, text = fitted(result.data, largest - largest // 8), fitted(result.display_text, largest // 8)
+    records = fitted([[each.kind, each.records] for each in result.structured], largest // 8)
     notes = fitted(list(result.notes), largest // 8)
     cuts = [*data.cuts, *text.cuts, *records.cuts, *notes.cuts]
     told = [f"[Cut] The result was too large to keep whole: {'; '.join(cuts)}. Ask for less at once."] if cuts else []

@@ -15,6 +15,8 @@ from threadline.tools.results import ToolResult
 
 FOR_MODEL = 19_000
 """Bytes of one result as the model reads it: some five thousand tokens, of which a turn may need a dozen."""
+FOR_STEP = 60_000
+"""Bytes of all results of one reply's calls: they are sent again with each later step of the turn."""
 LARGEST_KEPT = 2 * 1024 * 1024
 """Bytes of one result as it is kept. What is longer is cut, and says so: a tool has to offer pages or a filter."""
 _DEEPEST = 20
@@ -52,8 +54,16 @@ def fitted(value: Any, limit: int) -> Fitted:
     return Fitted(fits, [*fitting.cuts, *([f"and {more:,} more places were cut"] if more else [])])
 
 
+def share(calls: int) -> int:
+    """Bytes of each result of so many calls of one reply."""
+    return min(FOR_MODEL, FOR_STEP // max(calls, 1))
+
+
 def rendered(result: ToolResult, limit: int = FOR_MODEL) -> str:
-    """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (8,000 or more)."""
+    """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more).
+
+    The words of an error are never cut, and may take 4,300.
+    """
     shown: dict[str, Any] = {"success": result.success}
     if result.error:
         error = result.error

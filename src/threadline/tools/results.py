@@ -32,7 +32,6 @@ class Code(StrEnum):
     UNKNOWN_TOOL = "UNKNOWN_TOOL"
     NOT_ALLOWED = "NOT_ALLOWED"
     REFUSED = "REFUSED"
-    TOO_MANY_CALLS = "TOO_MANY_CALLS"
     REPEATED_CALL_ID = "REPEATED_CALL_ID"
     TOO_MANY_CHANGES = "TOO_MANY_CHANGES"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
@@ -65,11 +64,6 @@ _MEANING: dict[Code, tuple[Category, str, str]] = {
         Category.VALIDATION,
         "This cannot be done as asked.",
         "Check what was asked for, and change it.",
-    ),
-    Code.TOO_MANY_CALLS: (
-        Category.VALIDATION,
-        "Too many calls came at once.",
-        "Ask again for what is missing, with fewer calls.",
     ),
     Code.REPEATED_CALL_ID: (
         Category.VALIDATION,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from jira.exceptions import JIRAError
 from pydantic import SecretStr
 
-from threadline.domain.errors import Permanent
+from threadline.domain.errors import Permanent, before_a_change
 from threadline.domain.tickets import NewTicket, Ticket, TicketComment, TicketDetails, TicketQuery
 from threadline.tracker import jql
 from threadline.tracker.failures import asking, is_missing
@@ -156,11 +156,12 @@ class Jira:
                 missing = 0
 
     def _move(self, key: str, status: str) -> Ticket:
-        ticket = self._ticket(self._issue(key, _SHOWN))
-        wanted = status.strip().casefold()
-        if ticket.status.casefold() == wanted:
-            return ticket
-        moves = {str(each["to"]["name"]): str(each["id"]) for each in reversed(self._wire.transitions(key))}
+        with before_a_change(), asking(key):
+            ticket = self._ticket(self._issue(key, _SHOWN))
+            wanted = status.strip().casefold()
+            if ticket.status.casefold() == wanted:
+                return ticket
+            moves = {str(each["to"]["name"]): str(each["id"]) for each in reversed(self._wire.transitions(key))}
         there = next((name for name in moves if name.casefold() == wanted), None)
         if there is None:
             reachable = ", ".join(sorted(moves)) or "no other status, at least not by this account"

@@ -213,9 +213,9 @@ async def test_another_teams_appointment_is_not_there(desk: Desk, tool: str, arg
 
 
 async def test_where_several_have_written_it_is_said_whom_a_booking_is_for(desk: Desk) -> None:
-    refused = await book(desk, user_id="U1", others=("U2",))
-    assert "U1, U2" in told(refused)
-    assert (await book(desk, user_id="U1", others=("U2",), attendee_id="U2")).success
+    refused = await book(desk, user_id="U1", others=("Ben (U2)",))
+    assert "U1, Ben (U2)" in told(refused)
+    assert (await book(desk, user_id="U1", others=("Ben (U2)",), attendee_id="U2")).success
     booked = [(await desk.done("appointments.listUpcoming", attendee_id=each))["appointments"] for each in ("U1", "U2")]
     assert [len(each) for each in booked] == [0, 1]
 

@@ -11,6 +11,7 @@ from threadline.db.engine import Database
 from threadline.domain.errors import Transient
 from threadline.domain.estimates import Role
 from threadline.domain.limits import Rate
+from threadline.slack.answers import answer_of
 from threadline.tools.builtin import estimates
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, Status, ToolResult
@@ -122,6 +123,26 @@ async def test_details_show_all_of_a_project_as_tables(desk: Desk) -> None:
     assert [each.kind for each in result.structured] == ["projects", "roles", "wbs_items", "quotes"]
     assert result.data["roles"][0] == {"role": "designer", "day_rate": "800.50"}
     assert result.display_text == "PRJ-1 (Web shop): 2 roles, 1 item, quote 1 comes to 0.00 EUR."
+
+
+@pytest.mark.promise("talk:answer:blocks")
+async def test_what_was_changed_after_it_was_looked_at_is_shown_in_its_last_state(desk: Desk) -> None:
+    await desk.done("estimates.createWbsItems", project_id="PRJ-1", items=[DESIGN, BUILD])
+    await desk.done("estimates.createWbsItems", project_id="PRJ-2", items=[DESIGN])
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("getProjectDetails", {}),
+        ("listRoles", {}),
+        ("updateWbsItems", {"items": [{"number": 2, "days": 4}]}),
+        ("updateQuoteTotals", {"tax_percent": 50}),
+        ("listWbsItems", {"project_id": "PRJ-2"}),
+    ]
+    results = [await desk.ask(f"estimates.{tool}", **({"project_id": "PRJ-1"} | given)) for tool, given in calls]
+    shown = [(part.kind, part.records) for result in results for part in result.structured]
+    told = "\n".join(message.text for message in answer_of("Done.", shown))
+    assert [told.count(title) for title in ("Project\n", "Roles (2)", "Work items (3)", "Quote\n")] == [1, 1, 1, 1]
+    assert "2 · Build · developer · 4 · PRJ-1" in told
+    assert told.count("Build") == 1
+    assert told.count("1 · Design · designer · 2.5 · ") == 2, "one of each project"
 
 
 async def test_items_come_in_pages_and_by_role(desk: Desk) -> None:

@@ -6,11 +6,13 @@ beside them as JSON, in the field in which an assistant's message keeps its prov
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
 
 from pydantic import TypeAdapter, ValidationError
 
 from threadline.domain.dialogue import Message, Role
+from threadline.domain.people import labelled
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class Briefing:
             of those to the bot if there are any.
         actor: their name.
         request_id: the id of that message.
-        others: further people whose messages the turn began with, as `person` names them.
+        others: further people whose messages the turn began with, as `labelled` names them.
+        clocks: time zones with the people who live by them, named likewise.
+        begun_late: what was said in the thread before the bot was first called was not told to it.
         several: more than one person has written in the thread.
         addressed: the bot was spoken to, so it has to answer.
         read_only: nothing may be changed in this turn, `because` of this ("the project PRJ-1 is locked").
@@ -39,6 +43,8 @@ class Briefing:
     actor: str
     request_id: str
     others: tuple[str, ...] = ()
+    clocks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    begun_late: bool = False
     several: bool = False
     addressed: bool = True
     read_only: bool = False
@@ -52,9 +58,12 @@ class Briefing:
         return Message(Role.SYSTEM, "\n".join(self._lines()), opaque=_BRIEFINGS.dump_json(self).decode())
 
     def _lines(self) -> Iterable[str]:
-        moment = datetime.fromtimestamp(self.at, UTC)
-        yield f"[Context] It is {moment:%A}, {moment:%Y-%m-%d %H:%M} UTC."
-        yield f"{_together([person(self.actor, self.user_id), *self.others])} wrote what follows."
+        yield f"[Context] It is {_moment(self.at, UTC)} UTC."
+        for zone, people in self.clocks:
+            there = _moment(self.at, ZoneInfo(zone))
+            yield f"For {_together(people)} it is {there} ({zone}): they mean its days and times."
+        yield from [_BEGUN_LATE] if self.begun_late else []
+        yield f"{_together([labelled(self.actor, self.user_id), *self.others])} wrote what follows."
         if self.others:
             yield "What you do for one of them names that person by the id."
         if not self.addressed:
@@ -71,11 +80,6 @@ class Briefing:
             yield f"Ids in the latest results, the newest result first, each in its own order: {', '.join(self.ids)}."
 
 
-def person(name: str, user_id: str) -> str:
-    """Somebody with the id that tools know them by."""
-    return name if user_id in ("", name) else f"{name} ({user_id})"
-
-
 def read(message: Message | None) -> Briefing | None:
     """The briefing that a message of the transcript is; None when it is none."""
     if message is None or message.role is not Role.SYSTEM or not message.opaque:
@@ -86,8 +90,13 @@ def read(message: Message | None) -> Briefing | None:
         return None
 
 
+def _moment(at: float, zone: tzinfo) -> str:
+    return f"{datetime.fromtimestamp(at, zone):%A, %Y-%m-%d %H:%M}"
+
+
 def _together(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
+_BEGUN_LATE = "What was said here before you were called is not shown to you: where it matters, say so and ask for it."
 _BRIEFINGS = TypeAdapter(Briefing)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from threadline.agents.copilot import briefing, prompt
 from threadline.agents.models.port import Prompt, shown
 from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Message, Role, ToolCall, ToolChoice
+from threadline.domain.dialogue import MESSAGES, TOKENS, Message, Role, ToolCall, ToolChoice
 from threadline.domain.messages import FileRef
 from threadline.domain.pairing import paired
 from threadline.tools.access import Allowed
@@ -38,8 +38,8 @@ _FOR_SUMMARY, _EACH_FOR_SUMMARY = 48_000, 2_000
 class Budget:
     """How much of a dialogue is sent when a turn begins: messages, and tokens as `tokens` counts them."""
 
-    messages: int = 20
-    tokens: int = 12_000
+    messages: int = MESSAGES
+    tokens: int = TOKENS
 
     def halved(self) -> "Budget":
         return Budget(max(2, self.messages // 2), self.tokens // 2)

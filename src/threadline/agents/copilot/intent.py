@@ -24,8 +24,6 @@ _LONGEST = 200
 _LOOKED_AT = 4_000
 """Characters in which there has to be a word."""
 _MENTION = re.compile(r"<@[^<>]+>")
-_WORD = re.compile(r"[^\W\d_]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOLS_TOLD = 4
 """Tools of one set that are described; of the others there is a number."""
 _DESCRIPTION = 100
@@ -44,21 +42,19 @@ class IntentType(StrEnum):
 
 @dataclass(frozen=True)
 class Intent:
-    """What a text asks for; `confidence` is from 0 to 1, `toolset` the one that its words name, if they name one."""
+    """What a text asks for; `confidence` is from 0 to 1."""
 
     type: IntentType
     confidence: float
-    toolset: str = ""
 
 
-def extract(text: str, tools: Sequence[Tool] = ()) -> Intent | None:
+def extract(text: str) -> Intent | None:
     """The intent of any text; None when it is unknown, because nothing was said in words."""
     if phrases.is_wordless(text[:_LOOKED_AT]):
         return None
     if len(text) <= _LONGEST and _HELP.fullmatch(_MENTION.sub(" ", text).strip()):
         return Intent(IntentType.HELP, 1.0)
-    toolset = _named(text, tools)
-    return Intent(IntentType.REQUEST, 0.9 if toolset else 0.5, toolset)
+    return Intent(IntentType.REQUEST, 0.5)
 
 
 def help_text(tools: Sequence[Tool]) -> str:
@@ -85,22 +81,6 @@ def _told(members: Sequence[Tool]) -> str:
 def _first_sentence(description: str) -> str:
     first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(".")
     return first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
-
-
-def _named(text: str, tools: Sequence[Tool]) -> str:
-    """The toolset whose name, or whose tools' words, the text has most of; of equals the first."""
-    said = {_stem(word) for word in _WORD.findall(text.lower())}
-    scored = [(len(said & _words(tool)), tool.toolset) for tool in tools]
-    best = max(scored, key=lambda each: each[0], default=(0, ""))
-    return best[1] if best[0] else ""
-
-
-def _words(tool: Tool) -> set[str]:
-    return {_stem(word) for word in _WORD.findall(_CAMEL.sub(" ", tool.name).lower())}
-
-
-def _stem(word: str) -> str:
-    return word.removesuffix("s") if len(word) > 3 else word
 
 
 def _by_set(tools: Sequence[Tool]) -> dict[str, list[Tool]]:

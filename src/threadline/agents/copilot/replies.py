@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import dropwhile
 
 from threadline.agents.copilot.prompt import NO_REPLY
+from threadline.agents.models.port import Answer
 from threadline.domain.answers import is_blank
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
 from threadline.tools.execution import MOST_CALLS
@@ -12,10 +13,27 @@ from threadline.tools.registry import LONGEST_NAME, Registry
 
 BEGINNING = 300
 """Characters of a reply's text that travel: enough to see in Temporal's UI what it is about."""
+CUT = "_My answer was cut off here: ask me to go on._"
 _QUESTION = 200
 _SILENT = re.compile(rf"[\s*_`'\"]*{NO_REPLY}[\s*_`'\".!]*")
+_SILENT_FIRST = re.compile(rf"[\s*_`'\"]*{NO_REPLY}(?!_?[^\W_])[*_`'\".!?,;]*(?:[ \t]*[:–—-]+)?\s*")
+_SILENT_LAST = re.compile(rf"\n[\s*_`'\"]*{NO_REPLY}[\s*_`'\".!]*\Z")
 _LAST_SIGNS = re.compile(r"(?:[\s*_~`)\]}>\"'”’»]|:[a-z0-9_+-]+:)+$")
 _ASKING = ("?", "？", "؟", "⁉", "❓")
+
+
+def clear(answer: Answer, *, addressed: bool) -> ModelReply:
+    """A reply that holds the word for silence alone or not at all where people would read it.
+
+    A model that gives its reasons beside the word is silent where it was not spoken to; where it was, only the word
+    goes. Words that came to the model's own limit say so, else people would take them for the whole.
+    """
+    reply = answer.reply
+    begun = _SILENT_FIRST.match(reply.text)
+    words = _SILENT_LAST.sub("", reply.text[begun.end() :] if begun else reply.text)
+    if words != reply.text and not reply.calls and (not addressed or is_blank(words)):
+        return replace(reply, text=NO_REPLY)
+    return replace(reply, text=f"{words}\n\n{CUT}" if answer.cut and not (reply.calls or is_blank(words)) else words)
 
 
 def message(reply: ModelReply, registry: Registry) -> Message:

@@ -11,10 +11,8 @@ from datetime import UTC, datetime
 
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, OpenAIError
 
-from threadline.domain.answers import TROUBLE
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.pauses import retry_after
-from threadline.tools.words import sentence
 
 MOST_DOUBLINGS = 10
 """Attempts whose wait still doubles: nobody makes more, and the power of a huge number would not be one."""
@@ -24,7 +22,6 @@ _LONG_WORDS = re.compile(
 )
 _NO_MODEL_WORDS = re.compile(r"model.*(not found|not exist|unknown)|(unknown|no such) model", re.IGNORECASE | re.DOTALL)
 
-_AWAY = "The model could not be reached."
 _KEY = "The model's API refused the key: check OPENAI_API_KEY."
 _POWERS = (
     "The model's API does not let the key use the model: check what OPENAI_API_KEY may do, and what is named in "
@@ -114,21 +111,6 @@ def translate(error: Exception, attempt: int) -> Permanent | Transient:
             return _told(error.code, attempt)
         case _:
             return ModelRefused(_KEY)
-
-
-def told(error: BaseException) -> str:
-    """What the person reads of a question that the model did not answer: what happened, and what to try.
-
-    Args:
-        error: whatever it was; only a `Permanent` or a `Transient` has words that are meant for people.
-    """
-    match error:
-        case Permanent():
-            return sentence(str(error), TROUBLE)
-        case Transient():
-            return f"{sentence(str(error), _AWAY)} Please try again in a few minutes."
-        case _:
-            return TROUBLE
 
 
 def is_endpoint_missing(error: APIStatusError) -> bool:

@@ -22,6 +22,7 @@ BEGUN = Reply("I am looking into this, and the first thing that I see is")
 """What a reply that breaks off has said until then."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PATTERN = "it must match ^[a-zA-Z0-9_-]{1,64}$."
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES = {429: "rate_limit_exceeded", 401: "invalid_api_key"}
 
@@ -124,7 +125,13 @@ def said(role: str, text: str) -> dict[str, Any]:
 
 
 def used(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call in Anthropic's form."""
+    """A call in Anthropic's form.
+
+    Raises:
+        Refused: no tool may have such a name, and no call in what was said before.
+    """
+    if not _NAME.fullmatch(name):
+        raise Refused(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
     try:
         given = json.loads(arguments)
     except ValueError:
@@ -155,7 +162,7 @@ def _is_error(output: str) -> bool:
 
 def _check(function: Mapping[str, Any]) -> None:
     if not _NAME.fullmatch(function["name"]):
-        raise Refused(f"Invalid tool name {function['name']!r}: it must match ^[a-zA-Z0-9_-]{{1,64}}$.", param="tools")
+        raise Refused(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
     if function.get("strict"):
         _check_strict(function["name"], function.get("parameters") or {})
 

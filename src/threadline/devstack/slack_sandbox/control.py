@@ -153,7 +153,7 @@ class Control:
     async def create_user(self, given: Json) -> Json:
         """`{id, name, real_name?, is_bot?, is_restricted?, is_ultra_restricted?, is_stranger?, team?}`."""
         flags = ("is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
-        kind = {name: bool(given.get(name)) for name in flags}
+        kind: dict[str, Any] = {name: bool(given.get(name)) for name in flags}
         user = User(
             given["id"], given["name"], given.get("real_name") or given["name"], **kind, team=given.get("team", TEAM)
         )

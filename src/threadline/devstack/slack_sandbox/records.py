@@ -1,8 +1,10 @@
 """What the workspace keeps, and the JSON in which Slack shows it: users, channels, messages, files."""
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from threadline.devstack.slack_sandbox.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, SLACKBOT, TEAM
 
@@ -20,8 +22,10 @@ class User:
     is_ultra_restricted: bool = False
     is_stranger: bool = False
     team: str = TEAM
+    time_zone: str = "Etc/UTC"
 
     def as_slack(self) -> Json:
+        ahead = datetime.now(ZoneInfo(self.time_zone)).utcoffset() or timedelta()
         return {
             "id": self.id,
             "team_id": self.team,
@@ -35,8 +39,8 @@ class User:
             "is_restricted": self.is_restricted,
             "is_ultra_restricted": self.is_ultra_restricted,
             **({"is_stranger": True} if self.is_stranger else {}),
-            "tz": "Etc/UTC",
-            "tz_offset": 0,
+            "tz": self.time_zone,
+            "tz_offset": round(ahead.total_seconds()),
             "profile": {
                 "real_name": self.real_name,
                 "display_name": self.real_name,

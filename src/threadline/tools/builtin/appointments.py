@@ -177,8 +177,8 @@ def _appointment_of(given: Move | Cancel) -> str:
 async def _book(context: ToolContext, given: Book) -> ToolResult:
     calendar, attendee = context.ports[APPOINTMENTS], given.attendee_id or context.user_id
     if context.others and not given.attendee_id:
-        people = ", ".join([context.user_id, *context.others])
-        return failure(Code.INVALID_ARGUMENTS, f"Several people have written: name one of {people} in attendee_id.")
+        said = f"Several people have written: {', '.join(context.people)}. Give one's id in attendee_id."
+        return failure(Code.INVALID_ARGUMENTS, said)
     try:
         booked = await calendar.book(
             context.change, given.resource, given.starts_at, given.minutes, given.title, attendee

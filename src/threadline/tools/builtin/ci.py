@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.domain.builds import Build, FailedJobs
-from threadline.domain.errors import Permanent
+from threadline.domain.errors import Permanent, before_a_change
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.registry import tool
 from threadline.tools.results import Structured, ToolResult
@@ -103,7 +103,8 @@ async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
 )
 async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     builds = context.ports[CI]
-    build = await builds.build(given.run_id)
+    with before_a_change():
+        build = await builds.build(given.run_id)
     if build.attempt > given.attempt:
         return _started(build)
     if build.attempt < given.attempt:
@@ -111,9 +112,12 @@ async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     if not build.ended:
         raise Permanent(f"Attempt {build.attempt} of run {build.id} has not ended yet: wait for it.")
     await builds.rerun(given.run_id, failed_only=given.failed_only)
+    record = _record(build) | {"attempt": build.attempt + 1, "status": "queued"}
+    record.pop("conclusion", None)  # of the attempt before
     return ToolResult(
-        data=_record(build) | {"attempt": build.attempt + 1, "status": "queued"},
+        data=record,
         display_text=f"Run {build.id} is started once more, as attempt {build.attempt + 1}.",
+        structured=_structured([record]),
     )
 
 

@@ -108,7 +108,7 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     return ToolResult(
         data={**_project(project), "roles": roles, **_page(items), "quotes": quotes},
         display_text=f"{_named(project)}: {_count(roles, 'role')}, {_count(items, 'item')}{newest}.{_locked(project)}",
-        structured=_shown(projects=[_project(project)], roles=roles, wbs_items=items, quotes=quotes),
+        structured=_shown(project, projects=[_project(project)], roles=roles, wbs_items=items, quotes=quotes),
     )
 
 
@@ -119,7 +119,7 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     return ToolResult(
         data={**_project(details.project), "roles": roles},
         display_text=f"{_named(details.project)} has {_count(roles, 'role')}.",
-        structured=_shown(roles=roles),
+        structured=_shown(details.project, roles=roles),
     )
 
 
@@ -132,12 +132,11 @@ async def list_wbs_items(
     after: Annotated[int, Field(ge=0, description="Only those with a higher number.")] = 0,
 ) -> ToolResult:
     details = await _details(context, project_id)
-    wanted = [each for each in details.items if each.number > after and role in (None, each.role)]
-    items = [_item(each) for each in wanted]
+    items = [_item(each) for each in details.items if each.number > after and role in (None, each.role)]
     return ToolResult(
         data={**_project(details.project), **_page(items)},
         display_text=f"{_count(items, 'item')} of {_named(details.project)}.",
-        structured=_shown(wbs_items=items),
+        structured=_shown(details.project, wbs_items=items),
     )
 
 
@@ -209,7 +208,7 @@ async def _reckon(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
     return ToolResult(
         data={**_project(project), "quotes": [shown]},
         display_text=f"Quote {quote.number} of {_named(project)} comes to {shown['total']} {project.currency}.",
-        structured=_shown(quotes=[shown]),
+        structured=_shown(project, quotes=[shown]),
     )
 
 
@@ -245,7 +244,7 @@ def _changed(project: Project, items: list[dict[str, Any]], what: str) -> ToolRe
     return ToolResult(
         data={**_project(project), "items": items},
         display_text=f"{_count(items, 'item')} {what} {_named(project)}.",
-        structured=_shown(wbs_items=items),
+        structured=_shown(project, wbs_items=items),
     )
 
 
@@ -279,8 +278,7 @@ def _quote(project: Project, quote: Quote, *, current: bool) -> dict[str, Any]:
 
 
 def _exact(number: Decimal) -> str:
-    """All its digits, and no exponent."""
-    return f"{number:f}"
+    return f"{number:f}"  # all its digits, and no exponent
 
 
 def _named(project: Project) -> str:
@@ -295,5 +293,7 @@ def _count(records: Sequence[object], what: str) -> str:
     return f"{len(records)} {what}{'' if len(records) == 1 else 's'}"
 
 
-def _shown(**kinds: list[dict[str, Any]]) -> tuple[Structured, ...]:
-    return tuple(Structured(kind, tuple(records)) for kind, records in kinds.items() if records)
+def _shown(of: Project | None = None, **kinds: list[dict[str, Any]]) -> tuple[Structured, ...]:
+    """With what tells a record from those of other projects, so that of one that changed the last state is shown."""
+    about = {"project_id": of.project_id} if of else {}
+    return tuple(Structured(kind, tuple(about | each for each in rows)) for kind, rows in kinds.items() if rows)

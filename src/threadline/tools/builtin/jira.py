@@ -176,8 +176,12 @@ async def comment(context: ToolContext, given: Comment) -> ToolResult:
     return _said(await context.ports[JIRA].comment(given.key.upper(), text, mark(context)))
 
 
-async def _may_move_again(_context: ToolContext, _given: Transition) -> None:
-    """A move is asked for by its end: a ticket that is there already is not moved once more."""
+async def _find_moved(context: ToolContext, given: Transition) -> ToolResult:
+    """A ticket that is elsewhere may have been moved and put back by a person, whose word is not undone unasked."""
+    ticket = (await context.ports[JIRA].ticket(given.key.upper())).ticket
+    if ticket.status.casefold() != given.status.strip().casefold():
+        return failure(Code.OUTCOME_UNKNOWN, f"Jira did not confirm the move; {ticket.key} is in {ticket.status} now.")
+    return _moved(ticket)
 
 
 @tool(
@@ -186,14 +190,11 @@ async def _may_move_again(_context: ToolContext, _given: Transition) -> None:
     mutating=True,
     needs=(JIRA,),
     record=lambda given: f"jira:{given.key.upper()}",
-    look_up=_may_move_again,
+    look_up=_find_moved,
+    settles=_SETTLES,
 )
 async def transition(context: ToolContext, given: Transition) -> ToolResult:
-    ticket = await context.ports[JIRA].move(given.key.upper(), given.status)
-    record = _record(ticket)
-    return ToolResult(
-        data=record, display_text=f"{ticket.key} is in {ticket.status}.", structured=_structured([record])
-    )
+    return _moved(await context.ports[JIRA].move(given.key.upper(), given.status))
 
 
 TOOLS = [search, get, create, comment, transition]
@@ -205,10 +206,11 @@ def mark(context: ToolContext) -> str:
 
 
 def _signed(text: str, context: ToolContext) -> str:
-    """The account is the bot's, so the text says who asked."""
-    if not context.actor.strip():
-        return text
-    return f"{text}\n\nAsked for by {' '.join(context.actor.split())} in Slack.".strip()
+    """The account is the bot's, so the text says who asked, with the ids, since anybody may take any name. Where
+    several have written, only they know whose wish it was."""
+    *people, last = context.people
+    asked = f"in a Slack thread by {', '.join(people)} and {last}" if people else f"by {last} in Slack"
+    return f"{text}\n\nAsked for {asked}.".strip()
 
 
 def _record(ticket: Ticket) -> dict[str, str]:
@@ -227,6 +229,11 @@ def _structured(records: list[dict[str, str]]) -> tuple[Structured, ...]:
 def _made(ticket: Ticket) -> ToolResult:
     record = _record(ticket)
     return ToolResult(data=record, display_text=f"{ticket.key} is created.", structured=_structured([record]))
+
+
+def _moved(ticket: Ticket) -> ToolResult:
+    record, told = _record(ticket), f"{ticket.key} is in {ticket.status}."
+    return ToolResult(data=record, display_text=told, structured=_structured([record]))
 
 
 def _said(comment: TicketComment) -> ToolResult:
