@@ -187,6 +187,22 @@ async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
     assert [message for _, message in kept] == [said(asked), stop]
 
 
+@pytest.mark.promise("intake:talk:stop")
+@pytest.mark.parametrize("at_work", [True, False])
+async def test_a_direct_word_to_stop_that_is_stored_begins_nothing_when_it_comes_again(
+    temporal: Client, threads: KnownThreads, *, at_work: bool
+) -> None:
+    """It stopped what was at work, which has ended since, or something else is."""
+    busy, own = new_thread("D_5"), new_thread("D_5")
+    threads.talks[own.ts] = busy
+    threads.working.update({"D_5": busy} if at_work else {})
+
+    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, said(own, own.ts, STOP))) == "stored"
+
+    assert not await exists(temporal, own)
+    assert not await exists(temporal, busy)
+
+
 async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
     temporal: Client, threads: KnownThreads
 ) -> None:

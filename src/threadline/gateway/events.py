@@ -35,6 +35,8 @@ class IgnoreReason(StrEnum):
     NOT_A_CASE_THREAD = "not_a_case_thread"
     NOT_FOLLOWED = "not_followed"
     """Said among people, in a thread in which nobody has spoken to the bot."""
+    STORED = "stored"
+    """A word to stop that came again: a conversation beside its thread has it."""
     OTHER_COMPANY = "other_company"
     """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
     STRANGER = "stranger"
