@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import aiohttp
@@ -108,15 +109,16 @@ class House:
         work = LiveCatchUpActivities(
             self.database, self._history, self._take, CHANNELS, team=identity.TEAM, bot_user=BOT, talk=talk, quiet=0.0
         )
-        plan: LookPlan = await run(work.begin_look, deep)
-        for window in plan.windows:
-            latest = window.latest
-            while latest:
-                latest = await run(work.read_history, PageRequest(window, plan.began, latest))
-            await run(work.finish_channel, WindowDone(window, plan.began, plan.deep))
-        left = await run(work.choose_threads, plan)
-        while left:
-            left = (await run(work.compare_threads, plan)).left
+        begun: LookPlan = await run(work.begin_look, deep)
+        for plan in (begun, replace(begun, talk=True)):
+            for window in plan.windows:
+                latest = window.latest if window.talk is plan.talk else ""
+                while latest:
+                    latest = await run(work.read_history, PageRequest(window, plan.began, latest))
+                await run(work.finish_channel, WindowDone(window, plan.began, plan.deep))
+            left = await run(work.choose_threads, plan)
+            while left:
+                left = (await run(work.compare_threads, plan)).left
         return [message.kind for message in self.sent[before:]]
 
     async def _take(self, body: Mapping[str, Any]) -> Passed:
