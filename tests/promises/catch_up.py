@@ -146,10 +146,7 @@ SWEEP = Area(
             "another message.",
             "a look at every message that no settled turn has used, and at every answer that is not in Slack "
             "(`db/sweep.py`).",
-            (
-                "What was stored and not judged by the guards yet waits for the next message in its thread.",
-                "An answer that Slack refuses is tried again for a day.",
-            ),
+            ("An answer that Slack refuses is tried again for a day.",),
         ),
         Promise(
             "sweep:terminated:accepted-message",

@@ -93,6 +93,12 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     )
 
 
+async def has_unjudged(connection: AsyncConnection, thread: Thread) -> bool:
+    """See `Conversations.has_unjudged`."""
+    row = await conversation_row.lock(connection, thread)
+    return row is not None and bool(await _unjudged(connection, row.id))
+
+
 async def judge(
     connection: AsyncConnection, thread: Thread, verdicts: Mapping[str, Refusal | None]
 ) -> ConversationMarks:

@@ -102,6 +102,10 @@ class Conversations:
         stored = await conversation_intake.store(self._connection, thread, batch)
         return replace(stored, marks=await self._with_room(thread, stored.marks))
 
+    async def has_unjudged(self, thread: Thread) -> bool:
+        """Whether something is stored of which the guards did not say yet whether it is answered."""
+        return await conversation_intake.has_unjudged(self._connection, thread)
+
     async def judged(self, thread: Thread, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
         """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands."""
         marks = await conversation_intake.judge(self._connection, thread, verdicts)
