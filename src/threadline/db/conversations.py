@@ -238,7 +238,8 @@ class Conversations:
         for table in (conversation_messages, transcript, conversation_turns, model_calls):
             await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
         await self._connection.execute(_UNBIND, {"ids": old})
-        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0}
+        nobody = {"writer": "", "several": False}
+        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0, **nobody}
         forgotten = update(conversations).where(conversations.c.id.in_(old))
         await self._connection.execute(forgotten.values(rev=conversations.c.rev + 1, **nothing))
         return len(old)
