@@ -14,3 +14,4 @@ class Person:
     guest: bool = False
     stranger: bool = False
     name: str = ""
+    bot: bool = False

@@ -202,6 +202,7 @@ class Slack:
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
             stranger=bool(told.get("is_stranger")),
             name=_called(told),
+            bot=bool(told.get("is_bot")),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:
