@@ -110,3 +110,5 @@ CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
 
 -- Which thread an answer of the bot stands in.
 CREATE INDEX slack_posts_answers_idx ON slack_posts (channel, ts) WHERE key LIKE 'talk:%';
+-- What was posted in a thread that is forgotten.
+CREATE INDEX slack_posts_talk_idx ON slack_posts (channel, thread_ts) WHERE key LIKE 'talk:%';
