@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import aiohttp
 import pytest
 from sqlalchemy import text
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from tests.postgres import database, database_url, postgres
 from threadline.activities.catch_up import LiveCatchUpActivities
+from threadline.bootstrap.gateway import CaseThreads
 from threadline.contracts.catch_up import LookPlan, PageRequest, WindowDone
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import SlackSandbox, identity
@@ -19,7 +22,8 @@ from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.catch_up import Passed
 from threadline.domain.messages import IncomingMessage
-from threadline.gateway.events import Addressed, Ignored, Overheard, RoutingConfig, route
+from threadline.gateway.events import Addressed, Ignored, Overheard, RoutingConfig, StopWord, route
+from threadline.gateway.placing import Placing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 
@@ -105,15 +109,16 @@ class House:
         work = LiveCatchUpActivities(
             self.database, self._history, self._take, CHANNELS, team=identity.TEAM, bot_user=BOT, talk=talk, quiet=0.0
         )
-        plan: LookPlan = await run(work.begin_look, deep)
-        for window in plan.windows:
-            latest = window.latest
-            while latest:
-                latest = await run(work.read_history, PageRequest(window, plan.began, latest))
-            await run(work.finish_channel, WindowDone(window, plan.began, plan.deep))
-        left = await run(work.choose_threads, plan)
-        while left:
-            left = (await run(work.compare_threads, plan)).left
+        begun: LookPlan = await run(work.begin_look, deep)
+        for plan in (begun, replace(begun, talk=True)):
+            for window in plan.windows:
+                latest = window.latest if window.talk is plan.talk else ""
+                while latest:
+                    latest = await run(work.read_history, PageRequest(window, plan.began, latest))
+                await run(work.finish_channel, WindowDone(window, plan.began, plan.deep))
+            left = await run(work.choose_threads, plan)
+            while left:
+                left = (await run(work.compare_threads, plan)).left
         return [message.kind for message in self.sent[before:]]
 
     async def _take(self, body: Mapping[str, Any]) -> Passed:
@@ -122,6 +127,11 @@ class House:
                 pass
             case Overheard(thread, message) if await self.memory.follows(thread):
                 pass
+            case StopWord() as word:
+                # What is stored needs no question to Temporal, of which there is none here.
+                placed = await Placing(cast(Client, None), CaseThreads(self.database)).place(word)
+                assert isinstance(placed, Ignored)
+                return Passed.LEFT
             case other:
                 assert isinstance(other, Ignored | Overheard)
                 return Passed.LEFT
@@ -217,6 +227,20 @@ async def test_of_direct_messages_what_was_said_before_the_first_that_was_delive
 
     assert await house.look() == ["message"]
     assert await house.memory.said(house.thread(root)) == ["add three items", "for the shop"]
+
+
+@pytest.mark.promise("intake:talk:stop")
+async def test_a_direct_word_to_stop_that_another_thread_has_heard_is_not_missing_in_its_own(house: House) -> None:
+    direct = house.workspace.open_im(REPORTER).id
+    root = await house.say_in(direct, "add three items")
+    await house.look(talk=None)
+    stop = await house.say_in(direct, "stop", kept=False)
+    heard = addressing.message_id(identity.TEAM, direct, stop.ts)
+    await house.memory.keep(
+        house.thread(root), IncomingMessage(heard, "stop", "unknown", REPORTER, "stop", direct, stop.ts)
+    )
+
+    assert await house.look(talk=None) == []
 
 
 @pytest.mark.promise("catch-up:talk:missed")

@@ -113,6 +113,18 @@ async def test_an_answer_to_a_question_may_be_the_same_twice(talk: Talking) -> N
         await talk.answer(turn)
 
 
+@pytest.mark.promise("sweep:terminated:conversation")
+async def test_what_was_stored_and_not_judged_is_judged_when_a_run_begins(talk: Talking) -> None:
+    async with talk.database.begin() as work:
+        await work.conversations.store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
+    opened = await talk.run(talk.thinking.open_conversation, talk.thread)
+    assert opened.marks.turn_due
+    assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
+    rev = opened.marks.rev
+    opened = await talk.run(talk.thinking.open_conversation, talk.thread)
+    assert (opened.marks.rev, opened.refused) == (rev, ())
+
+
 @pytest.mark.promise("guard:trouble:open")
 async def test_a_guard_that_cannot_be_asked_lets_everything_pass_and_is_counted(talk: Talking) -> None:
     async with talk.database.begin() as work:

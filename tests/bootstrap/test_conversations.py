@@ -19,6 +19,7 @@ from threadline.contracts import options
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
+from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent
 from threadline.settings import ConversationSettings
 from threadline.settings.conversations import LONGEST_ANSWER
@@ -42,7 +43,7 @@ def test_every_toolset_that_is_there_can_be_registered() -> None:
         ("THREADLINE_CONVERSATION_MAX_TURNS", "0"),
         ("THREADLINE_CONVERSATION_MAX_TURNS", "many"),
         ("THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10"),
-        ("THREADLINE_CONVERSATION_RETENTION_DAYS", "-1"),
+        ("THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY)),
         ("THREADLINE_MUTATIONS_PER_MINUTE", "0"),
         ("THREADLINE_OPENAI_TIMEOUT", "151s"),
     ],

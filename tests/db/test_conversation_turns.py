@@ -6,9 +6,9 @@ import re
 import pytest
 from sqlalchemy import text
 
-from tests.db.talking import STRANGER, THREAD, Talking, flags, identity, mention, says, stop, texts, ts
+from tests.db.talking import REPORTER, STRANGER, THREAD, Talking, flags, identity, mention, says, stop, texts, ts
 from threadline.contracts.conversation import Refusal
-from threadline.db import conversation_row
+from threadline.db import conversation_row, transcripts
 from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.messages import FileRef
 
@@ -252,23 +252,50 @@ async def test_a_turn_resumes_after_every_result_was_lost(talk: Talking) -> None
     assert again.rev > first.rev
 
 
+_MANY_SHORT = """
+WITH made AS (INSERT INTO conversations (team, channel, thread_ts, stored, turn)
+              SELECT 'T1', 'C2', n::text, 10, 2 FROM generate_series(1, 300) n RETURNING id),
+     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
+                 SELECT id, n, 'answered', 'words', 'U1', now() FROM made, generate_series(1, 2) n)
+INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                                   channel, slack_ts, said_at, wakes, verdict, turn, step)
+SELECT id, n, 'm' || n, 'unknown', 'U1', 'message', 'words', 'C2', n::text, n, true, 'ok', n / 5, 1
+FROM made, generate_series(1, 10) n
+"""
+_ONE_LONG = """
+INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                                   channel, slack_ts, said_at, wakes, verdict, turn, step)
+SELECT c.id, n, 'm' || n, 'unknown', :somebody, 'message', 'words', 'C1', n::text, n, true, 'ok', n, 1
+FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
+"""
+_SETTLED = """
+INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
+SELECT c.id, n, 'answered', CASE WHEN n % 2 = 0 THEN 'words' ELSE '' END, 'U1', CASE WHEN n % 2 = 0 THEN now() END
+FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
+"""
+
+
 @pytest.mark.promise("speed:thread:flat")
-async def test_what_is_unused_is_found_without_reading_what_was_used(talk: Talking) -> None:
-    """A plan, and no time: in a thread of 3,000 used messages the rows that are read are those that are unused."""
+@pytest.mark.parametrize("asked", [conversation_row._MARKS.text, transcripts._CROWDED.text], ids=["marks", "crowded"])
+async def test_what_is_unused_is_found_without_reading_what_was_used(talk: Talking, asked: str) -> None:
+    """A plan, and no time: of one long thread of one person's among many short ones no row is read that is not wanted.
+
+    Every other of its turns was silent.
+    """
     await talk.hear(mention(1))
     await talk.turn(1)
-    await talk.do("""
-        INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type,
-                                           message_text, channel, slack_ts, said_at, wakes, verdict, turn, step)
-        SELECT 1, n, 'm' || n, 'unknown', 'U' || n, 'message', 'words', 'C1', n::text, n, true, 'ok', 1, 1
-        FROM generate_series(2, 3001) n
-    """)
-    await talk.do("UPDATE conversations SET stored = 3001")
-    await talk.hear(says(2))
     async with talk.database.begin() as work:
-        await work.connection.execute(text("ANALYZE conversation_messages"))
-        asked = text("EXPLAIN (ANALYZE, COSTS OFF) " + conversation_row._MARKS.text)
+        await work.connection.execute(text(_MANY_SHORT))
+        await work.connection.execute(text("ANALYZE conversations, conversation_messages, conversation_turns"))
+        await work.connection.execute(text(_ONE_LONG), {"somebody": REPORTER})
+        await work.connection.execute(text(_SETTLED))
+        await work.connection.execute(text("UPDATE conversations SET stored = 3001, turn = 3001 WHERE channel = 'C1'"))
+    assert flags(await talk.hear(says(4000))) == (True, True, False)
+    async with talk.database.begin() as work:
         where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
-        plan = "\n".join((await work.connection.execute(asked, where)).scalars())
+        given = where | ({"messages": 20, "bytes": 1, "added": 1, "summary": 1} if ":messages" in asked else {})
+        explained = await work.connection.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
+        plan = "\n".join(explained.scalars())
     assert "conversation_messages_unused_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan
+    assert not re.search(r"actual time=\S+ rows=\d{3,}", plan), plan

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
 
 from tests.db.talking import (
     REPORTER,
@@ -284,6 +285,12 @@ async def test_a_reaction_is_about_the_thread_of_its_message(talk: Talking) -> N
             assert await of(THREAD.team, "C2", ts(at)) is None
 
 
+_POST = """
+INSERT INTO slack_posts (key, kind, channel, thread_ts, claimed_at, lease_until, ts)
+VALUES (:key, 'answer', :channel, :ts, 0, 0, '9.0')
+"""
+
+
 @pytest.mark.promise("memory:retention:forgotten")
 async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
     talks = [Talking(database, Thread("T1", "C1", ts(number))) for number in range(5)]
@@ -296,12 +303,18 @@ async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(data
         await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
         async with database.begin() as work:
             await work.bindings.bind(talk.thread, "project", "PRJ-1", "U1")
+            for key in (f"talk:{talk.thread.key}:turn:1", f"talk:{talk.thread.key}5:turn:1"):
+                post = {"key": key, "channel": "C1", "ts": talk.thread.ts}
+                await work.connection.execute(text(_POST), post)
     async with database.begin() as work:
         assert [await work.conversations.prune(3, 2) for _ in range(3)] == [2, 1, 0]
     assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
     for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
+    posts = {row["key"] for row in await talks[0].rows("SELECT key FROM slack_posts")}
+    assert [f"talk:{talk.thread.key}:turn:1" in posts for talk in talks] == [False, False, False, True, True]
+    assert len(posts) == 2 + 5, "whatever else is in those threads"
 
 
 @pytest.mark.promise("memory:retention:forgotten")

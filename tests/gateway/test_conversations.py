@@ -194,6 +194,7 @@ def test_who_wrote_the_root_is_told_unless_it_was_the_bot() -> None:
     assert message_of(routed(reply(parent_user_id=REPORTER))).root_by == REPORTER
     assert message_of(routed(reply(f"{CALL} hi", parent_user_id=REPORTER))).root_by == REPORTER
     assert message_of(routed(reply(parent_user_id=BOT))).root_by == ""
+    assert message_of(routed(reply(parent_user_id="USLACKBOT"))).root_by == ""
     assert message_of(routed(reply(parent_user_id=None))).root_by == ""
 
 

@@ -14,6 +14,7 @@ from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, 
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread, conversation_workflow_id
 from threadline.domain.conversation import Talk
+from threadline.domain.errors import Transient
 from threadline.domain.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
 from threadline.domain.people import Person
 from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
@@ -187,6 +188,22 @@ async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
     assert [message for _, message in kept] == [said(asked), stop]
 
 
+@pytest.mark.promise("intake:talk:stop")
+@pytest.mark.parametrize("at_work", [True, False])
+async def test_a_direct_word_to_stop_that_is_stored_begins_nothing_when_it_comes_again(
+    temporal: Client, threads: KnownThreads, *, at_work: bool
+) -> None:
+    """It stopped what was at work, which has ended since, or something else is."""
+    busy, own = new_thread("D_5"), new_thread("D_5")
+    threads.talks[own.ts] = busy
+    threads.working.update({"D_5": busy} if at_work else {})
+
+    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, said(own, own.ts, STOP))) == "stored"
+
+    assert not await exists(temporal, own)
+    assert not await exists(temporal, busy)
+
+
 async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -290,3 +307,28 @@ async def test_nobody_is_asked_about_who_talks_among_others(temporal: Client, th
 
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
     assert guests.asked == 0
+
+
+class Apps(PeopleLookup):
+    """Of whom Slack says what they are: people, apps, or nothing."""
+
+    async def person(self, user: str) -> Person | None:
+        if user == "U_UNSAID":
+            raise Transient("Slack did not say")
+        return Person(team="T1", bot=user == "U_ALERTS")
+
+
+@pytest.mark.parametrize(
+    ("root_by", "kept"), [("U_ALERTS", ""), ("U2", "U2"), ("U1", "U1"), ("", ""), ("U_UNSAID", "U_UNSAID")]
+)
+@pytest.mark.parametrize("open_to_all", [(), ("C_ELSE",)])
+async def test_an_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
+    temporal: Client, threads: KnownThreads, root_by: str, kept: str, open_to_all: tuple[str, ...]
+) -> None:
+    thread = new_thread("C_ELSE")
+    dispatcher = Dispatcher(temporal, threads, Doorkeeper(Apps(), open_to_all))
+
+    assert await dispatcher.dispatch(Addressed(thread, replace(said(thread), root_by=root_by))) == "talk"
+
+    [(_, message)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
+    assert message.root_by == kept

@@ -68,6 +68,12 @@ CATCH_UP = Area(
             ),
         ),
         Promise(
+            "catch-up:talk:cases-first",
+            "No case waits for a look at conversations: the channels of cases are read and compared first, again every "
+            "five minutes while it goes on, and at once when a look is asked for.",
+            "the order of one look (`workflows/catch_up.py`), whose progress is in the database (`db/followed.py`).",
+        ),
+        Promise(
             "catch-up:installation:nothing-older",
             "Nothing that was written before the installation starts a case.",
             "a mark for each channel, made when a gateway or a core worker first follows it, and anew when it "
@@ -140,10 +146,7 @@ SWEEP = Area(
             "another message.",
             "a look at every message that no settled turn has used, and at every answer that is not in Slack "
             "(`db/sweep.py`).",
-            (
-                "What was stored and not judged by the guards yet waits for the next message in its thread.",
-                "An answer that Slack refuses is tried again for a day.",
-            ),
+            ("An answer that Slack refuses is tried again for a day.",),
         ),
         Promise(
             "sweep:terminated:accepted-message",

@@ -67,6 +67,8 @@ class Desk(ConversationActivities, SpeakingActivities):
     opened: bool = False
     rows: dict[str, Row] = field(default_factory=dict)
     quarantined: list[str] = field(default_factory=list)
+    judged_late: tuple[Refused, ...] = ()
+    """What the guards refuse of what an earlier run has stored."""
     transcript: dict[str, ModelReply] = field(default_factory=dict)
     results: dict[str, Execution] = field(default_factory=dict)
     settled: dict[int, SettleRequest] = field(default_factory=dict)
@@ -138,7 +140,7 @@ class Desk(ConversationActivities, SpeakingActivities):
 
     @activity.defn
     async def open_conversation(self, thread: Thread) -> ConversationOpened:
-        return ConversationOpened(self.marks(), self.limits)
+        return ConversationOpened(self.marks(), self.limits, self.judged_late)
 
     @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:

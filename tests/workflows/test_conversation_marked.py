@@ -1,7 +1,8 @@
 """What people say to each other: nobody is shown that it was heard."""
 
-from tests.workflows.talking import BEN, Talking, talking
-from threadline.workflows.conversation import TAKEN_IN
+from tests.workflows.talking import ANNA, BEN, Talking, talking
+from threadline.contracts.conversation import Refusal, Refused, WordKind
+from threadline.workflows.conversation import REFUSED, TAKEN_IN
 
 
 def marked(talk: Talking) -> list[str]:
@@ -19,3 +20,15 @@ async def test_only_what_was_said_to_the_bot_is_marked_as_taken_in() -> None:
         await talk.until_stored(3)
         await talk.until(lambda: asked.ts in marked(talk), "the question is marked")
         assert aside.ts not in marked(talk)
+
+
+async def test_who_was_refused_before_the_run_began_is_told_too() -> None:
+    async with talking() as talk:
+        talk.desk.judged_late = (Refused("C1", "5.0", ANNA, Refusal.THROTTLED_FIRST),)
+        await talk.say("hello there")
+        await talk.until(lambda: talk.desk.words, "who wrote too much is told")
+        assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.THROTTLED, "5.0")]
+        await talk.until(lambda: talk.desk.markers, "what is refused is marked")
+        assert (REFUSED[Refusal.THROTTLED_FIRST], ("C1", "5.0")) in [
+            (each.name, item) for each in talk.desk.markers for item in each.items
+        ]

@@ -135,6 +135,14 @@ async def test_a_conversation_with_something_to_answer_or_to_say_runs_again(
     assert [await runs(home, each) for each in (done, asked, thinking, unsaid)] == [False, True, True, True]
 
 
+@pytest.mark.promise("sweep:terminated:conversation")
+async def test_a_conversation_with_something_that_no_guard_has_judged_runs_again(home: House) -> None:
+    asked = await talk(home, "7.0")
+    await change(home, "UPDATE conversation_messages SET wakes = false")
+    await sweep(home)
+    assert await runs(home, asked)
+
+
 async def runs(home: House, workflow_id: str) -> bool:
     try:
         described = await home.environment.client.get_workflow_handle(workflow_id).describe()

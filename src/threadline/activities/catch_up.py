@@ -105,21 +105,25 @@ class LiveCatchUpActivities(CatchUpActivities):
     @activity.defn
     async def choose_threads(self, plan: LookPlan) -> int:
         async with self._database.begin() as work:
-            since, most = plan.began - LOOK_BACK, TALKS if plan.deep else ROTATION
-            await work.followed.choose(list(self._channels), since, count=None if plan.deep else ROTATION)
-            await work.talked.follow(self._team, since)
-            await work.talked.choose(self._team, since, count=most, newest=plan.deep)
-            return await work.followed.count_due(self._team, plan.began)
+            since = plan.began - LOOK_BACK
+            if plan.talk:
+                await work.talked.follow(self._team, since)
+                most = TALKS if plan.deep else ROTATION
+                await work.talked.choose(self._team, since, count=most, newest=plan.deep)
+            else:
+                await work.followed.choose(list(self._channels), since, count=None if plan.deep else ROTATION)
+            return await work.followed.count_due(self._team, plan.began, self._channels, talk=plan.talk)
 
     @activity.defn
     async def compare_threads(self, plan: LookPlan) -> Compared:
         async with self._database.begin() as work:
-            batch = await work.followed.due(self._team, BATCH, plan.began, first=self._channels)
+            batch = await work.followed.due(self._team, BATCH, plan.began, self._channels, talk=plan.talk)
         sent = 0
         for threads in _by_case(batch):
             sent += await self._compare_case(threads, plan)
         async with self._database.begin() as work:
-            return Compared(await work.followed.count_due(self._team, plan.began), sent)
+            left = await work.followed.count_due(self._team, plan.began, self._channels, talk=plan.talk)
+        return Compared(left, sent)
 
     async def _compare_case(self, threads: Sequence[DueThread], plan: LookPlan) -> int:
         """Compare what belongs together and signal what is missing in it; what was done is noted at once."""

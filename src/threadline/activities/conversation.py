@@ -31,7 +31,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
 from threadline.domain.dialogue import Execution, OutcomeKind, Role
 from threadline.domain.limits import Verdict
-from threadline.domain.messages import FileRef
+from threadline.domain.messages import FileRef, IncomingMessage
 from threadline.tools.words import account
 
 Value = TypeVar("Value")
@@ -56,12 +56,19 @@ class LiveConversationActivities(ConversationActivities):
     @activity.defn
     async def open_conversation(self, thread: Thread) -> ConversationOpened:
         async with self._database.begin() as work:
-            return ConversationOpened(await work.conversations.marks(thread), self._limits)
+            unjudged = await work.conversations.has_unjudged(thread)
+            marks = await work.conversations.marks(thread)
+        if not unjudged:
+            return ConversationOpened(marks, self._limits)
+        judged = await self._store(thread, [])  # an earlier run was broken off before the guards had their word
+        return ConversationOpened(judged.marks, self._limits, judged.refused)
 
     @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:
-        thread = request.thread
-        batch = [without_secrets(each) for each in request.messages]
+        return await self._store(request.thread, [without_secrets(each) for each in request.messages])
+
+    async def _store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Stored:
+        """Store a batch, and have the guards judge it with what no guard has judged before."""
         async with self._database.begin() as work:
             stored = await work.conversations.store(thread, batch)
             told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]

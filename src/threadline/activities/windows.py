@@ -16,7 +16,7 @@ DEEP_EVERY = 86_400.0
 """Seconds: so often every active thread is compared, also when no gateway was away."""
 LISTENED = 40
 """Channels that one look reads of those in which people may talk with the bot because it is there: less than a minute
-of Slack's rate, so that no case waits for them. They take turns, whichever was read longest ago."""
+of Slack's rate, unless it is deep. They take turns, whichever was read longest ago."""
 TRIED_AGAIN = 5
 """Of these, channels that could not be read the last time: they keep no other from its turn."""
 _BEFORE = 900.0

@@ -21,7 +21,7 @@ from threadline.slack.client import Slack, make_client
 
 
 class CaseThreads:
-    """What the gateway reads: at most one of these for an event, by an index."""
+    """What the gateway reads, by an index each: one of these for an event, and a few for a direct word to stop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

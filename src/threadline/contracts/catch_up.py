@@ -26,12 +26,16 @@ class Window:
 
 @dataclass(frozen=True)
 class LookPlan:
-    """What one look covers. `began`: seconds since 1970; `quiet`: seconds for which fresh messages are left alone."""
+    """What one look covers. `began`: seconds since 1970; `quiet`: seconds for which fresh messages are left alone.
+
+    `talk`: the part of it that is about conversations, and not about cases.
+    """
 
     began: float
     deep: bool
     quiet: float
     windows: list[Window] = field(default_factory=list)
+    talk: bool = False
 
 
 @dataclass(frozen=True)

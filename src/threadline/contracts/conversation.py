@@ -18,14 +18,6 @@ from threadline.domain.messages import IncomingMessage
 
 
 @dataclass(frozen=True)
-class ConversationOpened:
-    """What is known of a thread when a run starts; `marks.opened` is false when nothing was stored in it."""
-
-    marks: ConversationMarks
-    limits: ConversationLimits
-
-
-@dataclass(frozen=True)
 class StoreRequest:
     """At most 100 messages, 256 KiB."""
 
@@ -60,6 +52,18 @@ class Stored:
     marks: ConversationMarks
     refused: tuple[Refused, ...] = ()
     overheard: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConversationOpened:
+    """What is known of a thread when a run starts; `marks.opened` is false when nothing was stored in it.
+
+    `refused`: as in `Stored`, of what an earlier run has stored and no guard had judged.
+    """
+
+    marks: ConversationMarks
+    limits: ConversationLimits
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True)

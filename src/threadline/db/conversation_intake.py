@@ -30,14 +30,10 @@ FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, v
 WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
 """)  # noqa: S608 - as above
 _OVERHEARD = text("""
-SELECT m.message_id FROM conversation_messages m
+SELECT m.message_id FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND m.message_type = 'message' AND NOT m.addressed
-  AND (position('<@' IN m.message_text) > 0 OR EXISTS (
-      SELECT FROM conversation_messages other
-      WHERE other.conversation_id = m.conversation_id AND other.message_type IN ('message', 'stop')
-        AND (other.sender_id <> m.sender_id OR other.root_by NOT IN ('', m.sender_id))))
+  AND (position('<@' IN m.message_text) > 0 OR c.several)
 """)
-"""Whoever wrote the root, and whoever is called, counts as in the marks: see `conversation_row`."""
 _DELETED = text("""
 SELECT message_id FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
@@ -84,13 +80,19 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     if corrected := await storing.correct(stored):
         await _forget_words(connection, row.id, corrected)
     await conversation_row.use_stops(connection, row.id)
-    await conversation_row.write(connection, row.id, stored=row.stored + len(stored))
+    await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
     return StoredBatch(
         await conversation_row.marks(connection, thread),
         tuple(message.id for message in stored if message.kind == messages.QUARANTINED),
         await _unjudged(connection, row.id),
         bool(row.question),
     )
+
+
+async def has_unjudged(connection: AsyncConnection, thread: Thread) -> bool:
+    """See `Conversations.has_unjudged`."""
+    row = await conversation_row.lock(connection, thread)
+    return row is not None and bool(await _unjudged(connection, row.id))
 
 
 async def judge(
@@ -121,7 +123,14 @@ async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection
 
 
 def _columns(message: IncomingMessage) -> dict[str, object]:
-    return {"addressed": message.addressed, "root_by": message.root_by}
+    return {"addressed": message.addressed}
+
+
+def _people(row: Conversation, stored: Sequence[IncomingMessage]) -> dict[str, object]:
+    """Whose thread it is: whoever wrote the root is one of them, though it was said before anybody spoke to the bot."""
+    said = [each for each in stored if each.kind in (messages.MESSAGE, messages.STOP)]
+    found = {row.writer, *(each.sender_id for each in said), *(each.root_by for each in said)} - {""}
+    return {"writer": min(found, default=""), "several": row.several or len(found) > 1}
 
 
 async def _unjudged(connection: AsyncConnection, conversation_id: int) -> tuple[Unjudged, ...]:

@@ -20,17 +20,14 @@ AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
 """A message in which there is something to answer: an empty one too, if it is addressed."""
 _MARKS = text("""
 SELECT c.*, u.earliest IS NOT NULL AS turn_due,
-       u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT EXISTS (
-           SELECT FROM conversation_messages other
-           WHERE other.conversation_id = c.id AND other.message_type IN ('message', 'stop')
-             AND (other.sender_id <> u.somebody OR other.root_by NOT IN ('', u.somebody)))) AS addressed_due,
+       u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.several) AS addressed_due,
        EXISTS (SELECT FROM conversation_messages s
                WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
                  AND s.said_at > u.earliest) AS stop_due,
        coalesce((SELECT min(t.turn) FROM conversation_turns t
                  WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''), 0) AS unsaid
 FROM conversations c CROSS JOIN LATERAL (
-    SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed, min(m.sender_id) AS somebody,
+    SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
            bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
     FROM conversation_messages m
     WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn)
@@ -39,8 +36,7 @@ WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c
 """)
 """What was taken up by a turn counts as unused until that turn is settled.
 
-Whoever wrote the root is part of the thread, though the root was said before anybody spoke to the bot. The bot's own
-mention is not stored: one that is stored calls somebody else.
+The bot's own mention is not stored: one that is stored calls somebody else.
 """
 _USE_STOPS = text(f"""
 UPDATE conversation_messages s SET turn = c.turn, step = 0

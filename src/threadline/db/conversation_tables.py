@@ -24,7 +24,8 @@ conversations = Table(
     serial(),
     *(must(name, Text()) for name in ("team", "channel", "thread_ts")),
     *(must(name, Integer()) for name in ("rev", "stored", "turn", "taken_turn", "taken_step")),
-    must("question", Text()),
+    *(must(name, Text()) for name in ("question", "writer")),
+    must("several", Boolean()),
     must("cost_usd", Double()),
     must("summary", Text()),
     must("summary_until", Integer()),
@@ -52,7 +53,6 @@ conversation_messages = Table(
     must("version", SLACK_TIME),
     must("files", JSONB()),
     must("addressed", Boolean()),
-    must("root_by", Text()),
     Column("verdict", Text),
     must("wakes", Boolean()),
     *(Column(name, Integer) for name in ("turn", "step")),
@@ -93,7 +93,12 @@ conversation_turns = Table(
     must("model_calls", Integer()),
     must("settled_at", MOMENT),
     Column("said_at", MOMENT),
-    Index("conversation_turns_unsaid_idx", "settled_at", postgresql_where=text("said_at IS NULL")),
+    Index(
+        "conversation_turns_unsaid_idx",
+        "conversation_id",
+        "turn",
+        postgresql_where=text("said_at IS NULL AND answer <> ''"),
+    ),
 )
 
 model_calls = Table(

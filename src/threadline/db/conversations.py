@@ -52,6 +52,12 @@ _UNBIND = text("""
 DELETE FROM thread_bindings b USING conversations c
 WHERE c.id = ANY(:ids) AND b.team = c.team AND b.channel = c.channel AND b.thread_ts = c.thread_ts
 """)
+_FORGET_POSTS = text("""
+DELETE FROM slack_posts p USING conversations c
+WHERE c.id = ANY(:ids) AND p.channel = c.channel AND p.thread_ts = c.thread_ts AND p.key LIKE 'talk:%'
+  AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
+""")
+"""The first condition on the key is the index's own."""
 _OLD = text("""
 SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
 ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -101,6 +107,10 @@ class Conversations:
         """
         stored = await conversation_intake.store(self._connection, thread, batch)
         return replace(stored, marks=await self._with_room(thread, stored.marks))
+
+    async def has_unjudged(self, thread: Thread) -> bool:
+        """Whether something is stored of which the guards did not say yet whether it is answered."""
+        return await conversation_intake.has_unjudged(self._connection, thread)
 
     async def judged(self, thread: Thread, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
         """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands."""
@@ -233,8 +243,10 @@ class Conversations:
         old = list((await self._connection.execute(_OLD, {"before": before, "limit": limit})).scalars())
         for table in (conversation_messages, transcript, conversation_turns, model_calls):
             await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
-        await self._connection.execute(_UNBIND, {"ids": old})
-        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0}
+        for statement in (_UNBIND, _FORGET_POSTS):
+            await self._connection.execute(statement, {"ids": old})
+        nobody = {"writer": "", "several": False}
+        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0, **nobody}
         forgotten = update(conversations).where(conversations.c.id.in_(old))
         await self._connection.execute(forgotten.values(rev=conversations.c.rev + 1, **nothing))
         return len(old)

@@ -55,14 +55,15 @@ ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
 """A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
 _BATCH = text("""
 WITH due AS (
-    SELECT f.*, f.channel <> ALL(:first) AS elsewhere, m.installed_at, t.bug_id, v.id AS talk
+    SELECT f.*, m.installed_at, t.bug_id, v.id AS talk
     FROM followed_threads f
     LEFT JOIN channel_marks m ON m.channel = f.channel
     LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
     LEFT JOIN conversations v
         ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
     WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
-), first AS (SELECT * FROM due ORDER BY elsewhere, active_at, channel, thread_ts LIMIT :count)
+      AND (f.channel <> ALL(:cases)) = :talk
+), first AS (SELECT * FROM due ORDER BY active_at, channel, thread_ts LIMIT :count)
 SELECT d.channel, d.thread_ts, d.shown, coalesce(d.bug_id, '') AS bug_id, coalesce(c.reporter_id, '') AS reporter_id,
        least(d.installed_at, extract(epoch FROM c.created_at) - 900, said.since - 900) AS floor, said.since
 FROM due d LEFT JOIN cases c ON c.bug_id = d.bug_id
@@ -70,12 +71,12 @@ LEFT JOIN LATERAL (SELECT min(s.said_at) AS since FROM conversation_messages s W
     ON true
 WHERE (d.channel, d.thread_ts) IN (SELECT channel, thread_ts FROM first)
    OR d.bug_id IN (SELECT bug_id FROM first)
-ORDER BY d.elsewhere, d.active_at, d.channel, d.thread_ts
+ORDER BY d.active_at, d.channel, d.thread_ts
 """)
 """The threads of one case come together, so that what was said in them is sent in its order.
 
 The floor is the moment of installation, or for an older case the time a quarter of an hour before it was opened, and
-for a conversation before the first that is known of it. Conversations come last: a case waits for none of them.
+for a conversation before the first that is known of it.
 """
 _COUNT = text("""
 SELECT count(*) FROM followed_threads f
@@ -83,6 +84,7 @@ LEFT JOIN channel_marks m ON m.channel = f.channel
 LEFT JOIN conversations v
     ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
 WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
+  AND (f.channel <> ALL(:cases)) = :talk
 """)
 _UNFOLLOW = text("""
 DELETE FROM followed_threads f
@@ -222,18 +224,19 @@ class Followed:
         await self._connection.execute(_OLD_ROOTS_DUE, {**which, "active_since": Decimal(f"{active_since:.6f}")})
         await self._connection.execute(_DUE, {**which, "channels": list(channels), "count": count})
 
-    async def due(self, team: str, count: int, began: float, *, first: Collection[str]) -> list[DueThread]:
+    async def due(self, team: str, count: int, began: float, cases: Collection[str], *, talk: bool) -> list[DueThread]:
         """The due threads that were active first, with the others of their cases, but for what this look has seen.
 
-        `first`: channels whose threads come before all others.
+        `cases`: channels whose threads are cases'; `talk`: all but those.
         """
-        which = {"team": team, "count": count, "began": began, "first": list(first)}
+        which = {"team": team, "count": count, "began": began, "cases": list(cases), "talk": talk}
         rows = await self._connection.execute(_BATCH, which)
         return [DueThread(**row) for row in rows.mappings()]
 
-    async def count_due(self, team: str, began: float) -> int:
-        """How many threads the look that began then has before it, in channels that can be read."""
-        return int((await self._connection.execute(_COUNT, {"team": team, "began": began})).scalar_one())
+    async def count_due(self, team: str, began: float, cases: Collection[str], *, talk: bool) -> int:
+        """How many threads the look that began then has before it, in channels that can be read; see `due`."""
+        which = {"team": team, "began": began, "cases": list(cases), "talk": talk}
+        return int((await self._connection.execute(_COUNT, which)).scalar_one())
 
     async def compared(self, thread: DueThread, began: float, *, again: bool = False) -> None:
         """A look has compared a thread as it was shown; one that has changed since is due again at the next look.

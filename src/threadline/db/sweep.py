@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.conversation_row import WANTS
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Severity
 
@@ -24,16 +25,18 @@ WHERE c.id > :after AND (c.status <> 'resolved'
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
 _ENDED_UNSAID = text(f"SELECT {_END_UNSAID} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - as above
-_TALKS = text("""
+_TALKS = text(f"""
 SELECT c.id, c.team, c.channel, c.thread_ts FROM conversations c
 WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' AND (
     EXISTS (SELECT FROM conversation_messages m
             WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
+    OR EXISTS (SELECT FROM conversation_messages m
+               WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS})
     OR EXISTS (SELECT FROM conversation_turns t
                WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
                  AND t.settled_at > now() - interval '1 day'))
 ORDER BY c.id LIMIT :limit
-""")
+""")  # noqa: S608 - as above
 """An answer that Slack refuses is tried again for a day."""
 _CLOCKS = text("""
 SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c

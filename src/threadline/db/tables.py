@@ -198,6 +198,7 @@ slack_posts = Table(
     Column("ts", Text),
     must("error", Text()),
     Index("slack_posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
+    Index("slack_posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
 )
 
 sla_events = Table(

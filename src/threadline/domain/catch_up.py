@@ -11,6 +11,9 @@ LOOK_BACK = 30 * 86_400.0
 QUIET = 60.0
 """Seconds: what was said later may still be on its way to the database by the ordinary road."""
 
+CASES_EVERY = 300.0
+"""Seconds: so often the channels of cases are looked at while a look at conversations goes on."""
+
 
 class Passed(StrEnum):
     """What became of something that was found."""

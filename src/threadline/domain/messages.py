@@ -58,7 +58,7 @@ class IncomingMessage:
     `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), which is also the order
     in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, and
     `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is meant for the bot: it
-    has a mention, or stands in a direct message. `root_by`: there, who wrote the thread's root, unless it was the bot
+    has a mention, or stands in a direct message. `root_by`: there, who wrote the thread's root, unless it was an app
     or the event does not say.
     """
 

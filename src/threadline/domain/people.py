@@ -16,6 +16,7 @@ class Person:
     stranger: bool = False
     name: str = ""
     time_zone: str = ""
+    bot: bool = False
 
 
 def labelled(name: str, user_id: str) -> str:

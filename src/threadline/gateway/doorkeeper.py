@@ -4,10 +4,11 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Protocol
 
 from threadline.domain.addressing import Thread
-from threadline.domain.errors import Transient
+from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import DELETION
 from threadline.domain.people import Person
 from threadline.gateway.events import Ignored, IgnoreReason, Placed
@@ -53,15 +54,32 @@ class Doorkeeper:
         self._asked: dict[str, asyncio.Task[Person | None]] = {}
 
     async def admit(self, route: Placed | Ignored) -> Placed | Ignored:
-        """The route itself, or why it goes nowhere; a deletion passes, since it only takes something away.
+        """The route, or why it goes nowhere; a deletion passes, since it only takes something away.
 
         Raises:
             Permanent | Transient: Slack did not say who it is: nobody is let in, or turned away, by a guess.
         """
-        if isinstance(route, Ignored) or route.message.kind == DELETION or route.message.channel in self._open:
+        if isinstance(route, Ignored) or route.message.kind == DELETION:
             return route
-        reason = _refusal(await self._who(route.message.sender_id), route.thread)
-        return Ignored(reason) if reason else route
+        if route.message.channel not in self._open:
+            reason = _refusal(await self._who(route.message.sender_id), route.thread)
+            if reason:
+                return Ignored(reason)
+        return await self._among_people(route)
+
+    async def _among_people(self, route: Placed) -> Placed:
+        """The route, without an app that wrote the root, an alert say: it is nobody to whom people talk there.
+
+        While Slack does not say what wrote the root, it counts as somebody.
+        """
+        message = route.message
+        if message.root_by in ("", message.sender_id):
+            return route
+        try:
+            root = await self._who(message.root_by)
+        except (Permanent, Transient):
+            return route
+        return replace(route, message=replace(message, root_by="")) if root and root.bot else route
 
     async def _who(self, user: str) -> Person | None:
         person, until = self._known.get(user, (None, float("-inf")))

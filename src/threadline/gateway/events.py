@@ -35,6 +35,8 @@ class IgnoreReason(StrEnum):
     NOT_A_CASE_THREAD = "not_a_case_thread"
     NOT_FOLLOWED = "not_followed"
     """Said among people, in a thread in which nobody has spoken to the bot."""
+    STORED = "stored"
+    """A word to stop that came again: a conversation beside its thread has it."""
     OTHER_COMPANY = "other_company"
     """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
     STRANGER = "stranger"
@@ -186,7 +188,7 @@ def _talk(post: Post, at: RoutingConfig, *, addressed: bool) -> IncomingMessage:
     """
     stops = _says_stop(post, at) and (post.is_direct or not post.is_root)
     kind = messages.STOP if stops else messages.MESSAGE
-    root_by = "" if post.parent_user == at.bot_user_id else post.parent_user
+    root_by = "" if post.parent_user in (at.bot_user_id, posts.SLACKBOT) else post.parent_user
     return posts.envelope(post, kind, messages.UNKNOWN, unsaid=at.bot_user_id, addressed=addressed, root_by=root_by)
 
 

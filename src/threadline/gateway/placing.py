@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import Transient
-from threadline.domain.messages import MESSAGE
+from threadline.domain.messages import MESSAGE, IncomingMessage
 from threadline.gateway.events import (
     Addressed,
     Ignored,
@@ -74,9 +74,7 @@ class Placing:
         """
         match route:
             case StopWord(own, message):
-                thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
-                thread = thread or await self._begun_beside(own)
-                return Overheard(thread, message) if thread else Addressed(own, replace(message, kind=MESSAGE))
+                return await self._place_stop_word(own, message)
             case Overheard(own, message):
                 thread = own if await self._is_followed(own, message.ts) else None
             case StopSign(place, message):
@@ -85,6 +83,14 @@ class Placing:
                 return route
         return Overheard(thread, message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
 
+    async def _place_stop_word(self, own: Thread, message: IncomingMessage) -> Placed | Ignored:
+        """To the conversation at work beside it; what that has stored would else begin one when it is found again."""
+        if await self._holding(own, message.ts):
+            return Ignored(IgnoreReason.STORED)
+        thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
+        thread = thread or await self._begun_beside(own)
+        return Overheard(thread, message) if thread else Addressed(own, replace(message, kind=MESSAGE))
+
     async def _is_followed(self, thread: Thread, at: str) -> bool:
         return await self._is_stored(thread) or await self._is_beginning(thread, at)
 
@@ -92,10 +98,12 @@ class Placing:
         return await _in_time(self._threads.is_followed(thread.team, thread.channel, thread.ts), thread)
 
     async def _conversation_at(self, place: Thread, at: str) -> Thread | None:
-        known = self._threads.thread_of_message(place.team, place.channel, place.ts)
-        if found := await _in_time(known, place):
+        if found := await self._holding(place, place.ts):
             return found
         return place if await self._is_beginning(place, at) else None
+
+    async def _holding(self, place: Thread, ts: str) -> Thread | None:
+        return await _in_time(self._threads.thread_of_message(place.team, place.channel, ts), place)
 
     async def _is_beginning(self, thread: Thread, at: str) -> bool:
         """Whether a conversation runs there of which the database does not know yet: its mention is on its way.

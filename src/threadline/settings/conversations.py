@@ -32,7 +32,8 @@ class ConversationSettings(Section):
     conversation_quiet: Seconds = 24 * 3600
     conversation_model_patience: Seconds = 3600
     conversation_context_tokens: int = Field(TOKENS, ge=2_000)
-    conversation_retention_days: float = Field(90, gt=0)
+    conversation_retention_days: float = Field(90, ge=31)
+    """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
     tool_log_days: float = Field(365, gt=0)
     mutations_per_minute: int = Field(30, ge=1)
 

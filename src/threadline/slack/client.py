@@ -203,6 +203,7 @@ class Slack:
             stranger=bool(told.get("is_stranger")),
             name=_called(told),
             time_zone=str(told.get("tz") or ""),
+            bot=bool(told.get("is_bot")),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:

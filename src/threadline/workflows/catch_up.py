@@ -1,6 +1,7 @@
 """The catch-up's workflow: one look at a time at what Slack shows."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
@@ -18,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain import addressing, catch_up
     from threadline.domain.catch_up import CatchUpState
 
+from threadline.workflows import patches
 from threadline.workflows.calls import call, fault_of
 from threadline.workflows.sweep import SweepWorkflow
 
@@ -29,6 +31,7 @@ class CatchUpWorkflow:
     @workflow.init
     def __init__(self, state: CatchUpState) -> None:
         self._state = state
+        self._cases_seen = 0.0
 
     @workflow.signal(name=addressing.LOOK, description="A gateway has come back: look at what it may have missed.")
     def look(self, *args: Any) -> None:
@@ -58,31 +61,57 @@ class CatchUpWorkflow:
             return
 
     async def _look_once(self, *, deep: bool) -> float:
+        plan = await self._look_at_cases(deep=deep)
+        if patches.CASES_FIRST.passed():
+            await self._look(replace(plan, talk=True))
+        return plan.quiet
+
+    async def _look_at_cases(self, *, deep: bool) -> LookPlan:
         workflow.set_current_details("Looking into Slack's history for what was not delivered.")
         plan = await call(CatchUpActivities.begin_look, deep, summary="deep look" if deep else "look")
+        await self._look(plan)
+        self._cases_seen = workflow.now().timestamp()
+        return plan
+
+    async def _look(self, plan: LookPlan) -> None:
+        """Read the channels of cases, or of conversations, and compare their threads."""
         for window in plan.windows:
-            trouble = await self._read(window, plan)
-            done = WindowDone(window, plan.began, plan.deep, trouble)
-            await call(CatchUpActivities.finish_channel, done, summary=f"{window.channel} was read")
+            if window.talk is plan.talk and not self._gives_way(plan):
+                trouble = await self._read(window, plan)
+                done = WindowDone(window, plan.began, plan.deep, trouble)
+                await call(CatchUpActivities.finish_channel, done, summary=f"{window.channel} was read")
         left = await call(CatchUpActivities.choose_threads, plan, summary="which threads?")
-        while left:
+        while left and not self._gives_way(plan):
             compared = await call(CatchUpActivities.compare_threads, plan, summary=f"{left} threads to compare")
             left = compared.left
             if left and workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._state)  # the threads that are left are noted in the database
-        return plan.quiet
+            await self._see_to_cases(plan)
+
+    def _gives_way(self, plan: LookPlan) -> bool:
+        """Whether a look is asked for, which begins with the cases and goes on with what is left of conversations."""
+        if plan.talk and self._state.asked:
+            self._state.deep = self._state.deep or plan.deep
+            return True
+        return False
+
+    async def _see_to_cases(self, plan: LookPlan) -> None:
+        """A deep look at where people talk may take hours, and no case waits for it."""
+        if plan.talk and workflow.now().timestamp() - self._cases_seen > catch_up.CASES_EVERY:
+            await self._look_at_cases(deep=False)
 
     async def _read(self, window: Window, plan: LookPlan) -> str:
         """Read a channel page by page, backwards; returns why that cannot be done, and then the others are read."""
         latest = window.latest
-        try:
-            while latest:
-                request = PageRequest(window, plan.began, latest)
+        while latest:
+            request = PageRequest(window, plan.began, latest)
+            try:
                 latest = await call(CatchUpActivities.read_history, request, summary=f"{window.channel} until {latest}")
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            return fault_of(error).words
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                return fault_of(error).words
+            await self._see_to_cases(plan)
         return ""
 
 

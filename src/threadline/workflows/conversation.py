@@ -124,6 +124,7 @@ class ConversationWorkflow:
         self._conversation.merge(opened.marks)
         for ts in state.untold:
             self._tell_throttled(ts)
+        self._acknowledge((), Stored(opened.marks, opened.refused))
 
     async def flush(self) -> None:
         batch = self._inbox.batch()

@@ -32,5 +32,8 @@ DRAIN_FIRST = Gate("drain-before-continuing", date(2027, 6, 1))
 SWEEP_TALKS = Gate("sweep-conversations", date(2027, 6, 1))
 """The sweep looks after conversations, too."""
 
-GATES = (DRAIN_FIRST, SWEEP_TALKS)
+CASES_FIRST = Gate("catch-up-cases-first", date(2027, 6, 1))
+"""The catch-up looks at conversations, after it has looked at the cases."""
+
+GATES = (DRAIN_FIRST, SWEEP_TALKS, CASES_FIRST)
 """All that there are."""

@@ -13,5 +13,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("DROP INDEX slack_posts_answers_idx")
+    op.execute("DROP INDEX slack_posts_answers_idx, slack_posts_talk_idx")
     op.execute("DROP TABLE model_calls, conversation_turns, transcript, conversation_messages, conversations")

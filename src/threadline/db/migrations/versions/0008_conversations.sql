@@ -13,6 +13,9 @@ CREATE TABLE conversations (
     taken_turn int NOT NULL DEFAULT 0,
     taken_step int NOT NULL DEFAULT 0,
     question text NOT NULL DEFAULT '',
+    -- One of the people whose thread it is, who write in it or wrote its root, and whether there are others.
+    writer text NOT NULL DEFAULT '',
+    several boolean NOT NULL DEFAULT false,
     cost_usd double precision NOT NULL DEFAULT 0,
     -- What older messages of the transcript came to, and the `place` up to which it tells them.
     summary text NOT NULL DEFAULT '',
@@ -40,7 +43,6 @@ CREATE TABLE conversation_messages (
     version numeric(20, 6) NOT NULL DEFAULT 0,
     files jsonb NOT NULL DEFAULT '[]',
     addressed boolean NOT NULL DEFAULT false,
-    root_by text NOT NULL DEFAULT '',
     -- The guards' word, for ever: NULL until they have judged it.
     verdict text CHECK (verdict IN ('ok', 'duplicate', 'throttled', 'throttled_first')),
     wakes boolean NOT NULL DEFAULT false,
@@ -85,7 +87,8 @@ CREATE TABLE conversation_turns (
     said_at timestamptz,
     PRIMARY KEY (conversation_id, turn)
 );
-CREATE INDEX conversation_turns_unsaid_idx ON conversation_turns (settled_at) WHERE said_at IS NULL;
+CREATE INDEX conversation_turns_unsaid_idx ON conversation_turns (conversation_id, turn)
+    WHERE said_at IS NULL AND answer <> '';
 
 -- Each call of a model and what it cost; `purpose` is think or summarise.
 CREATE TABLE model_calls (
@@ -107,3 +110,5 @@ CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
 
 -- Which thread an answer of the bot stands in.
 CREATE INDEX slack_posts_answers_idx ON slack_posts (channel, ts) WHERE key LIKE 'talk:%';
+-- What was posted in a thread that is forgotten.
+CREATE INDEX slack_posts_talk_idx ON slack_posts (channel, thread_ts) WHERE key LIKE 'talk:%';
