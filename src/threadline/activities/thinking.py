@@ -66,7 +66,8 @@ class Thinking:
         """See `ConversationActivities.think`; `attempt` counts from 1."""
         question = await self._taking_up.question(request)
         if question.kept:
-            return Thought(replies.told(question.kept), question.marks)
+            return Thought(replies.told(question.kept), question.marks, question.step)
+        request = replace(request, step=question.step)
         if text := self._without_model(request, question):
             return await self._keep(request, ModelReply(text))
         begun = time.monotonic()
@@ -132,17 +133,22 @@ class Thinking:
     async def _keep(
         self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
     ) -> Thought:
-        """Of two attempts at the same call the first reply stands, and both return it; both were paid for."""
+        """Of two attempts at the same call the first reply stands, and both return it; both were paid for.
+
+        One that comes when its step is over, say after a word to stop, is nothing that anybody has read.
+        """
         thread, turn, step = request.thread, request.turn, request.step
         message: Message = replies.message(reply, self._mind.registry)
         async with self._database.begin() as work:
-            await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
+            is_open = await work.conversations.open_step(thread, turn, step) == step
+            if is_open:
+                await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
             kept = await work.transcripts.at(thread, f"a:{turn}:{step}") or message
-            if (note := replies.left_out(reply)) and kept == message:
+            if is_open and (note := replies.left_out(reply)) and kept == message:
                 await work.transcripts.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
             if answer:
                 await work.conversations.spent(thread, turn, step, "think", answer.usage, took)
-            return Thought(replies.told(kept), await work.conversations.marks(thread))
+            return Thought(replies.told(kept), await work.conversations.marks(thread), step)
 
 
 def _is_mention(thread: Thread, said: TakenUp) -> bool:

@@ -147,7 +147,7 @@ class Turn:
             outcome.kind,
             text="" if answered else outcome.text,
             answered_at=self._step if answered else 0,
-            model_calls=self._step,
+            model_calls=outcome.model_calls,
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
@@ -201,9 +201,9 @@ class Turn:
             await _break_off(summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
-        self._step += 1
-        request = ThinkRequest(self._thread, self._number, self._step, choice)
         while True:
+            self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
+            request = ThinkRequest(self._thread, self._number, self._step, choice)
             self._conversation.does(f"thinking (step {self._step})")
             self._hear()
             self._show("thinking")
@@ -213,6 +213,7 @@ class Turn:
                 await self._bear(error)
             else:
                 self._waits, self._away_since = 0, None
+                self._step = thought.step or self._step
                 self._conversation.merge(thought.marks)
                 self._hear()
                 return thought.reply
