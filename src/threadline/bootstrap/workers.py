@@ -64,6 +64,9 @@ _log = structlog.get_logger(__name__)
 GRACE = 30
 """Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
 
+CANCELLED_WITHIN = timedelta(seconds=5)
+"""A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
+
 
 async def upgrade_database() -> None:
     """Bring the database at `DATABASE_URL` to the newest schema."""
@@ -121,6 +124,7 @@ def _core_worker(client: Client, activities: list[Callable[..., Any]], settings:
         max_concurrent_workflow_tasks=20,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
+        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
@@ -151,8 +155,7 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
         interceptors=[FaultInterceptor()],
         max_concurrent_activities=slots,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
-        # A cancellation reaches an activity with its heartbeat: by default most of a minute late.
-        max_heartbeat_throttle_interval=timedelta(seconds=5),
+        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
     )
 
 
