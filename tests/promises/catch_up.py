@@ -142,7 +142,7 @@ SWEEP = Area(
             "(`db/sweep.py`).",
             (
                 "What was stored and not judged by the guards yet waits for the next message in its thread.",
-                "An answer that Slack refuses is tried again for a day.",
+                "An answer that Slack refuses is tried again for a day from THREADLINE_CONVERSATION_QUIET after it on.",
             ),
         ),
         Promise(

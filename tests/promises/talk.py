@@ -82,9 +82,13 @@ TALK = Area(
         Promise(
             "talk:answer:refused-by-slack",
             "An answer that Slack does not take, because the bot was removed or the thread is gone, keeps nobody "
-            "waiting: it is kept, says in the log what to do, and is said first by the thread's next run.",
+            "waiting: it is kept, says in the log what to do, and is tried again when Slack takes another one, and by "
+            "the thread's next run.",
             "`Conversation.say` in `workflows/conversation_turn.py`, `slack/errors.py`.",
-            ("The next run begins when the thread was quiet for THREADLINE_CONVERSATION_QUIET and somebody writes.",),
+            (
+                "The next run begins when the thread was quiet for THREADLINE_CONVERSATION_QUIET: with the next "
+                "message, or the next sweep.",
+            ),
         ),
         Promise(
             "talk:answer:length",

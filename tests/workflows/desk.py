@@ -108,6 +108,7 @@ class Desk(ConversationActivities, SpeakingActivities):
             addressed_due=bool(due) and (len(people) == 1 or any(row.message.addressed for row in due)),
             stop_due=bool(self._stops()),
             unsaid=min(unsaid, default=0),
+            unsaid_then=tuple(sorted(unsaid)[1:]),
             question=question if question.endswith("?") else "",
             crowded=self.crowded,
         )

@@ -195,7 +195,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             dispatcher = Dispatcher(client, CaseThreads(database), door)
 
             catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
-            sweep = live_sweep(database, client, dispatcher, case)
+            quiet = settings.talk.conversation.conversation_quiet
+            sweep = live_sweep(database, client, dispatcher, case, quiet)
             speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))

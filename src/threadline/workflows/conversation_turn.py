@@ -75,8 +75,8 @@ class Conversation:
         """What the step under way does, in words."""
         self.heard = workflow.now().timestamp()
         """When the database last answered: silence counts from then."""
-        self.unsayable = 0
-        """The last turn whose answer Slack does not take; only another run tries again."""
+        self.unsayable: set[int] = set()
+        """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
         self.asides = Asides()
         self.line = StatusLine(state.thread)
         self._entered = entered
@@ -116,9 +116,10 @@ class Conversation:
         asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
         trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
         if trouble:
-            self.unsayable = max(self.unsayable, turn)
+            self.unsayable.add(turn)
             self.line.show("")
         else:
+            self.unsayable.clear()
             self.line.posted()
         self.does("")
 
