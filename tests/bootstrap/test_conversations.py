@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
+from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.bootstrap import conversations
@@ -84,7 +85,7 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     slack = talk.speaking._slack
     posts = Posts(slack, PostLedger(talk.database, Claim))
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    async with conversing(TalkSettings(), talk.database, slack, posts, ESCALATIONS, readers) as made:
+    async with conversing(TalkSettings(), talk.database, slack, posts, Alerts(posts, ESCALATIONS), readers) as made:
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)

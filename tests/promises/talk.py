@@ -204,8 +204,12 @@ TALK = Area(
         Promise(
             "talk:operators:told-once",
             "What fails three times in ten minutes for a reason inside is told in the operators' channel, once.",
-            "`activities/alerts.py`, and the ledger of posts.",
-            ("Each worker counts its own.",),
+            "`activities/alerts.py`, which hears of tools, of the model and of every activity of the core "
+            "(`activities/faults.py`), and the ledger of posts.",
+            (
+                "Each worker counts its own.",
+                "An activity counts when it is given up; one that never is, from its third attempt on.",
+            ),
         ),
         Promise(
             "talk:input:unhoped-for",

@@ -18,19 +18,17 @@ from threadline.agents.copilot.intent import IntentType
 from threadline.agents.copilot.prompt import NO_REPLY
 from threadline.agents.models.failures import ContextTooLong
 from threadline.agents.models.port import Answer, ChatModel, Prompt
-from threadline.contracts import options
 from threadline.contracts.conversation import TalkTurn, ThinkRequest, Thought
 from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 
-_LAST_ATTEMPT = options.THINK.retry.maximum_attempts
 _log = structlog.get_logger(__name__)
 
 
@@ -105,17 +103,11 @@ class Thinking:
                 return await self._mind.model.ask(self._prompt(request, question), attempt=attempt)
             except ContextTooLong:
                 return await self._mind.model.ask(self._tighter(request, question), attempt=attempt)
-        except Transient:
-            raise
         except ContextTooLong as error:
             raise Permanent(sentences.TOO_LONG) from error
         except Permanent as error:
             await self._alerts.failed("model")
             raise Permanent(sentences.no_answer(str(error))) from error
-        except Exception:
-            if attempt >= _LAST_ATTEMPT:
-                await self._alerts.failed("model")
-            raise
 
     def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
         if question.briefing is None:

@@ -16,6 +16,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
+from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
@@ -101,8 +102,8 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             core = _CoreSettings()
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
-            served = await opened.enter_async_context(_core_activities(core, client))
-            workers.append(_core_worker(client, served, core))
+            served, alerts = await opened.enter_async_context(_core_activities(core, client))
+            workers.append(_core_worker(client, served, alerts, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
@@ -112,13 +113,15 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, activities: list[Callable[..., Any]], settings: "_CoreSettings") -> Worker:
+def _core_worker(
+    client: Client, activities: list[Callable[..., Any]], alerts: Alerts, settings: "_CoreSettings"
+) -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
         activities=activities,
-        interceptors=[FaultInterceptor()],
+        interceptors=[FaultInterceptor(alerts.failed)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,
@@ -175,8 +178,12 @@ class _CoreSettings:
     talk: TalkSettings = field(default_factory=TalkSettings)
 
 
+_Served = tuple[list[Callable[..., Any]], Alerts]
+"""Activities, and who tells the operators of what keeps failing among them."""
+
+
 @asynccontextmanager
-async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIterator[list[Callable[..., Any]]]:
+async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIterator[_Served]:
     stored, case, forge = settings.stored.url.get_secret_value(), settings.case, settings.forge
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
@@ -191,17 +198,16 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                 identity = await web.auth_test()
             places = _places(identity, settings.channels, case)
             await mark_installation(database, settings.channels)
-            door = Doorkeeper(slack, settings.channels.external_people)
-            dispatcher = Dispatcher(client, CaseThreads(database), door)
+            dispatcher = Dispatcher(client, CaseThreads(database), Doorkeeper(slack, settings.channels.external_people))
 
             catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
-            quiet = settings.talk.conversation.conversation_quiet
-            sweep = live_sweep(database, client, dispatcher, case, quiet)
+            sweep = live_sweep(database, client, dispatcher, case, settings.talk.conversation.conversation_quiet)
             speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
-            async with conversing(settings.talk, database, slack, posts, places.escalations, readers) as talk:
-                yield [
+            alerts = Alerts(posts, places.escalations)
+            async with conversing(settings.talk, database, slack, posts, alerts, readers) as talk:
+                served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
                         LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities
@@ -213,6 +219,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(talk.thinking, ConversationActivities),
                     *_methods(talk.speaking, SpeakingActivities),
                 ]
+                yield served, alerts
     finally:
         await database.dispose()
 

@@ -86,6 +86,15 @@ NEVER_GIVE_UP = frozenset(
 UNEXPECTED = 10
 """Attempts at any other activity whose error nobody foresaw: a fault in the code does not mend itself."""
 
+
+def keeps_failing(activity: str, attempt: int) -> bool:
+    """Whether an error that nobody foresaw has come as often as is tried, or, where there is no end, three times."""
+    if activity in NEVER_GIVE_UP:
+        return attempt >= 3
+    chosen = FOR.get(activity)
+    return attempt >= min(UNEXPECTED, (chosen.retry.maximum_attempts if chosen else 0) or UNEXPECTED)
+
+
 HEARTBEAT = 30.0
 TURN_GRACE = 120.0
 """Beyond the turn's own limit: laying the workspace, taking the diff, committing the outcome."""
