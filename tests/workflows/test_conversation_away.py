@@ -10,7 +10,7 @@ from threadline.contracts.conversation import ActRequest
 from threadline.domain import answers
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import ModelReply
-from threadline.workflows.conversation_turn import AWAY as GIVEN_UP
+from threadline.workflows.broken_steps import AWAY as GIVEN_UP
 
 
 @pytest.mark.promise("talk:model:away")

@@ -14,7 +14,7 @@ from threadline.domain import answers, messages
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind
 from threadline.domain.errors import Permanent, Transient
-from threadline.workflows.conversation_turn import AWAY as GIVEN_UP
+from threadline.workflows.broken_steps import AWAY as GIVEN_UP
 
 NOTHING_DONE = answers.stopped([])
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
