@@ -44,7 +44,10 @@ async def test_it_is_made_before_the_turn_and_the_turn_itself_asks_for_none(talk
     await long_ago(talk, 30)
     marks = (await talk.said("and now?")).marks
     assert marks.crowded
+    beats: list[object] = []
+    talk.env.on_heartbeat = lambda *details: beats.append(details)
     after = await summarise(talk)
+    assert beats, "a lost worker, and a word to stop, are heard of in seconds"
     assert not after.crowded
     assert after.rev > marks.rev
     assert len(summaries(talk)) == 1

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from threadline.activities.faults import FaultInterceptor
-from threadline.domain.errors import Transient
+from threadline.domain.errors import Permanent, Transient
 
 
 class Raising(ActivityInboundInterceptor):
@@ -21,13 +21,15 @@ class Raising(ActivityInboundInterceptor):
         raise self._error
 
 
-async def fault_of(activity: str, error: Exception) -> ApplicationError:
+async def fault_of(
+    activity: str, error: Exception, attempt: int = 1, faults: FaultInterceptor | None = None
+) -> ApplicationError:
     """As the workflow gets it."""
     env = ActivityEnvironment()
-    env.info = replace(env.info, activity_type=activity)
+    env.info = replace(env.info, activity_type=activity, attempt=attempt)
     given: Any = None
     with pytest.raises(ApplicationError) as raised:
-        await env.run(FaultInterceptor().intercept_activity(Raising(error)).execute_activity, given)
+        await env.run((faults or FaultInterceptor()).intercept_activity(Raising(error)).execute_activity, given)
     return raised.value
 
 
@@ -41,3 +43,31 @@ async def test_a_long_wait_for_the_model_is_the_workflows_and_said_to_people(
     fault = await fault_of(activity, Transient("It is busy.", retry_after=wait))
     assert (fault.type, fault.details, fault.non_retryable) == ("Transient", (wait,), at_once)
     assert fault.next_retry_delay == timedelta(seconds=wait)
+
+
+@pytest.mark.promise("talk:operators:told-once")
+@pytest.mark.parametrize(
+    ("activity", "counted"),
+    [
+        ("store_messages", [3, 4, 5, 6, 7, 8, 9, 10, 11]),
+        ("settle_turn", [3, 4, 5, 6, 7, 8, 9, 10, 11]),
+        ("think", [4, 5, 6, 7, 8, 9, 10, 11]),
+        ("show_status", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
+        ("post_answer", [10, 11]),
+    ],
+)
+async def test_what_nobody_foresaw_is_counted_when_it_is_given_up_or_never_would_be(
+    activity: str, counted: list[int]
+) -> None:
+    told: list[str] = []
+
+    async def failed(what: str) -> None:
+        told.append(what)
+
+    faults = FaultInterceptor(failed)
+    for attempt in range(1, 12):
+        await fault_of(activity, KeyError("a fault in the code"), attempt, faults)
+        assert told == [activity] * sum(each <= attempt for each in counted)
+    await fault_of(activity, Transient("It is busy."), 11, faults)
+    await fault_of(activity, Permanent("It is refused."), 11, faults)
+    assert len(told) == len(counted), "what has its own words is nobody's fault"

@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
+from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.bootstrap import conversations
@@ -55,7 +56,7 @@ def test_a_setting_that_makes_no_sense_is_named(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_longest_answer_of_a_model_is_awaited_by_the_workflow() -> None:
-    assert options.THINK.start_to_close > LONGEST_ANSWER + 20
+    assert min(options.THINK.start_to_close, options.SUMMARISE.start_to_close) > LONGEST_ANSWER + 20
 
 
 async def test_forgetting_goes_on_after_an_error_that_nobody_foresaw(
@@ -85,7 +86,7 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     slack = talk.speaking._slack
     posts = Posts(slack, PostLedger(talk.database, Claim))
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    async with conversing(TalkSettings(), talk.database, slack, posts, ESCALATIONS, readers) as made:
+    async with conversing(TalkSettings(), talk.database, slack, posts, Alerts(posts, ESCALATIONS), readers) as made:
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)

@@ -146,7 +146,7 @@ SWEEP = Area(
             "another message.",
             "a look at every message that no settled turn has used, and at every answer that is not in Slack "
             "(`db/sweep.py`).",
-            ("An answer that Slack refuses is tried again for a day.",),
+            ("An answer that Slack refuses is tried again for a day from THREADLINE_CONVERSATION_QUIET after it on.",),
         ),
         Promise(
             "sweep:terminated:accepted-message",

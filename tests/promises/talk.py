@@ -82,9 +82,13 @@ TALK = Area(
         Promise(
             "talk:answer:refused-by-slack",
             "An answer that Slack does not take, because the bot was removed or the thread is gone, keeps nobody "
-            "waiting: it is kept, says in the log what to do, and is said first by the thread's next run.",
+            "waiting: it is kept, says in the log what to do, and is tried again when Slack takes another one, and by "
+            "the thread's next run.",
             "`Conversation.say` in `workflows/conversation_turn.py`, `slack/errors.py`.",
-            ("The next run begins when the thread was quiet for THREADLINE_CONVERSATION_QUIET and somebody writes.",),
+            (
+                "The next run begins when the thread was quiet for THREADLINE_CONVERSATION_QUIET: with the next "
+                "message, or the next sweep.",
+            ),
         ),
         Promise(
             "talk:answer:length",
@@ -200,8 +204,12 @@ TALK = Area(
         Promise(
             "talk:operators:told-once",
             "What fails three times in ten minutes for a reason inside is told in the operators' channel, once.",
-            "`activities/alerts.py`, and the ledger of posts.",
-            ("Each worker counts its own.",),
+            "`activities/alerts.py`, which hears of tools, of the model and of every activity of the core "
+            "(`activities/faults.py`), and the ledger of posts.",
+            (
+                "Each worker counts its own.",
+                "An activity counts when it is given up; one that never is, from its third attempt on.",
+            ),
         ),
         Promise(
             "talk:input:unhoped-for",

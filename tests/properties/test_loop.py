@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from tests.workflows.scripted_turn import Results, Script
+from tests.workflows.scripted_turn import Script
 from threadline.domain import answers
 from threadline.domain.dialogue import (
     Execution,
@@ -28,7 +28,7 @@ CALLS = st.builds(ToolCall, id=IDS, name=TEXT, read_only=st.booleans())
 REPLIES = st.builds(ModelReply, text=TEXT, calls=st.lists(CALLS, max_size=3).map(tuple), silent=st.booleans())
 FAILURES = st.builds(StepFailed, TEXT)
 EXECUTIONS = st.builds(Execution, IDS, TEXT, st.sampled_from(ExecutionStatus), TEXT, st.booleans())
-RESULTS: st.SearchStrategy[Results] = st.lists(EXECUTIONS, max_size=3) | FAILURES
+RESULTS = st.lists(EXECUTIONS, max_size=3)
 ASKING = st.builds(ModelReply, text=TEXT, calls=st.lists(CALLS, min_size=1, max_size=3).map(tuple))
 MODELS: st.SearchStrategy[list[ModelReply | StepFailed]] = st.lists(ASKING | REPLIES | FAILURES, max_size=8)
 ASKERS: st.SearchStrategy[list[ModelReply | StepFailed]] = st.lists(ASKING, min_size=3, max_size=8)
@@ -38,7 +38,11 @@ TURNS = st.just(MAX_TURNS) | st.integers(-1, 9)
 
 
 def played(
-    replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int, silence: bool
+    replies: list[ModelReply | StepFailed],
+    results: list[list[Execution]],
+    stops: list[bool],
+    max_turns: int,
+    silence: bool,
 ) -> tuple[Script, Outcome]:
     script, left = Script(replies, results), list(stops)
     outcome = script.play(
@@ -51,7 +55,7 @@ def played(
 @settings(max_examples=600, deadline=None)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_the_person_gets_one_message_that_can_be_seen(
-    replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int
+    replies: list[ModelReply | StepFailed], results: list[list[Execution]], stops: list[bool], max_turns: int
 ) -> None:
     _, outcome = played(replies, results, stops, max_turns, silence=False)
     assert not answers.is_blank(outcome.text)
@@ -64,7 +68,11 @@ def test_the_person_gets_one_message_that_can_be_seen(
 @settings(max_examples=600, deadline=None)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
-    replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int, silence: bool
+    replies: list[ModelReply | StepFailed],
+    results: list[list[Execution]],
+    stops: list[bool],
+    max_turns: int,
+    silence: bool,
 ) -> None:
     script, outcome = played(replies, results, stops, max_turns, silence)
     assert len(script.asked) == outcome.model_calls <= max(max_turns, 0) + 1
@@ -76,7 +84,11 @@ def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
 @settings(max_examples=600, deadline=None)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
-    replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int, silence: bool
+    replies: list[ModelReply | StepFailed],
+    results: list[list[Execution]],
+    stops: list[bool],
+    max_turns: int,
+    silence: bool,
 ) -> None:
     script, _ = played(replies, results, stops, max_turns, silence)
     ids = [call.id for calls in script.ran for call in calls]
@@ -91,7 +103,7 @@ def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
 @settings(max_examples=500, deadline=None)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
-    replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int
+    replies: list[ModelReply | StepFailed], results: list[list[Execution]], stops: list[bool], max_turns: int
 ) -> None:
     _, outcome = played(replies, results, stops, max_turns, silence=True)
     assert answers.is_blank(outcome.text) == (outcome.kind is OutcomeKind.SILENT)
@@ -103,7 +115,11 @@ def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
 @settings(max_examples=500, deadline=None)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_same_steps_lead_to_the_same_end_and_it_survives_json(
-    replies: list[ModelReply | StepFailed], results: list[Results], stops: list[bool], max_turns: int, silence: bool
+    replies: list[ModelReply | StepFailed],
+    results: list[list[Execution]],
+    stops: list[bool],
+    max_turns: int,
+    silence: bool,
 ) -> None:
     _, outcome = played(replies, results, stops, max_turns, silence)
     assert played(replies, results, stops, max_turns, silence)[1] == outcome

@@ -36,11 +36,10 @@ def histories(draw: st.DrawFn, most: int) -> list[Message]:
 
 def sent(earlier: list[Message]) -> list[tuple[Role, str, list[str]]]:
     """What the first call of a turn sends of it, and the newest message; without notes."""
-    past, fresh = Past("", placed(earlier)), [person("newest")]
-    cut = context.cut(past, fresh, Budget())
-    kept = Past("They spoke." if cut.older else "", cut.kept)
+    fresh = [person("newest")]
+    cut = context.cut(Past("", placed(earlier)), fresh, Budget())
     current = [brief(7, since=cut.since).message(), *fresh]
-    prompt = context.prompt_of(THREAD, kept, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
+    prompt = context.prompt_of(THREAD, Past("", cut.kept), current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
     return told([each for each in prompt.messages if each.role is not Role.SYSTEM])
 
 

@@ -1,6 +1,6 @@
 """A turn on the parts that production runs, from the message to the answer; model and tools do as they are told.
 
-Beside Temporal: what its workflow makes of an activity that failed is made here by the same rules.
+Beside Temporal, whose tries are made here; what an activity that failed for good is to the turn, its own code says.
 """
 
 from collections.abc import Callable, Coroutine
@@ -14,20 +14,9 @@ from threadline.activities.faults import FaultInterceptor
 from threadline.agents.models.port import Answer, ChatModel, Prompt
 from threadline.contracts.conversation import ActRequest, ThinkRequest
 from threadline.contracts.options import ACT, UNEXPECTED
-from threadline.domain.dialogue import (
-    Execution,
-    ExecutionStatus,
-    ModelReply,
-    StepFailed,
-    ToolCall,
-    ToolChoice,
-)
-from threadline.domain.retrying import FaultKind
-from threadline.workflows.calls import fault_of, sentence_of
-from threadline.workflows.conversation_turn import AWAY
+from threadline.domain.dialogue import Execution, ModelReply, ToolCall, ToolChoice
+from threadline.workflows.broken_steps import broken_off, no_reply
 from threadline.workflows.react_loop import react
-
-BROKE_OFF = "It broke off before it could say how it ended."
 
 
 class Model(ChatModel):
@@ -55,8 +44,7 @@ async def answer(talk: Talking, *, stop: bool = False) -> str:
         try:
             reply: ModelReply = (await _attempt(talk, talk.thinking.think, request, UNEXPECTED)).reply
         except ApplicationError as error:
-            away = fault_of(error).kind is FaultKind.TRANSIENT  # for as long as anybody is patient
-            raise StepFailed(AWAY if away else sentence_of(error)) from error
+            raise no_reply(error) from error
         return reply
 
     async def act(calls: list[ToolCall]) -> list[Execution]:
@@ -72,7 +60,7 @@ async def answer(talk: Talking, *, stop: bool = False) -> str:
 
 
 async def _execution(talk: Talking, step: int, call: ToolCall) -> Execution:
-    """As `Turn` has it of a call, which is tried as often as Temporal would."""
+    """What becomes of a call, which is tried as often as Temporal would."""
     request = ActRequest(talk.thread, 1, step, call.reference())
     for attempt in range(1, ACT.retry.maximum_attempts + 1):
         try:
@@ -83,8 +71,7 @@ async def _execution(talk: Talking, step: int, call: ToolCall) -> Execution:
                 break
         else:
             return done
-    status = ExecutionStatus.ERROR if call.read_only else ExecutionStatus.UNKNOWN
-    return Execution(call.id, call.name, status, sentence_of(failed) or BROKE_OFF, read_only=call.read_only)
+    return broken_off(call, failed)
 
 
 async def _attempt(talk: Talking, method: Callable[..., Coroutine[Any, Any, Any]], given: object, attempt: int) -> Any:

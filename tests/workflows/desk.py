@@ -74,6 +74,8 @@ class Desk(ConversationActivities, SpeakingActivities):
     settled: dict[int, SettleRequest] = field(default_factory=dict)
     said: dict[int, str] = field(default_factory=dict)
     """What Slack shows, by turn."""
+    taken: list[tuple[int, int]] = field(default_factory=list)
+    """Turns and steps whose first try has taken up what was unused by then."""
     rev: int = 0
     turn: int = 0
     crowded: bool = False
@@ -108,6 +110,7 @@ class Desk(ConversationActivities, SpeakingActivities):
             addressed_due=bool(due) and (len(people) == 1 or any(row.message.addressed for row in due)),
             stop_due=bool(self._stops()),
             unsaid=min(unsaid, default=0),
+            unsaid_then=tuple(sorted(unsaid)[1:]),
             question=question if question.endswith("?") else "",
             crowded=self.crowded,
         )
@@ -175,19 +178,31 @@ class Desk(ConversationActivities, SpeakingActivities):
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
+        request = replace(request, step=self._step_of(request))
         key = f"a:{request.turn}:{request.step}"
         if key not in self.transcript:
-            for row in self._due():
-                if not row.turn:
-                    row.turn = request.turn
-                    self.prompts.append((request.turn, row.message.text))
+            if (request.turn, request.step) not in self.taken:
+                self._take_up(request)
             self.asked.append(request)
             reply = await self._play(self.replies.pop(0) if self.replies else ModelReply("Done."), request)
             self.transcript.setdefault(key, reply)
             await self._answered("think")
         reply = self.transcript[key]
         travels = replace(reply, text=reply.text[:_SHOWN], calls=tuple(each.reference() for each in reply.calls))
-        return Thought(travels, self.marks())
+        return Thought(travels, self.marks(), request.step)
+
+    def _step_of(self, request: ThinkRequest) -> int:
+        """The step that has a reply from this one on, or the last that took up what people said."""
+        steps = [step for turn, step in self.taken if turn == request.turn and step >= request.step]
+        replied = [step for step in steps if f"a:{request.turn}:{step}" in self.transcript]
+        return min(replied, default=max(steps, default=request.step))
+
+    def _take_up(self, request: ThinkRequest) -> None:
+        self.taken.append((request.turn, request.step))
+        for row in self._due():
+            if not row.turn:
+                row.turn = request.turn
+                self.prompts.append((request.turn, row.message.text))
 
     async def _play(self, reply: Reply, request: ThinkRequest) -> ModelReply:
         if isinstance(reply, Exception):

@@ -56,6 +56,8 @@ from threadline.slack.posts import Posts
 Play = Callable[[TurnRequest, Claim], Awaitable[TurnOutcome]]
 
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
+QUIET = 24 * 3600.0
+"""Seconds of silence after which the run of a conversation ends."""
 
 
 def outcome(action: Action, summary: str = "found it", **more: Any) -> TurnOutcome:
@@ -205,7 +207,7 @@ def core_activities(
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
         *activities_of(
-            LiveSweepActivities(database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers)),
+            LiveSweepActivities(database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers), QUIET),
             SweepActivities,
         ),
     ]

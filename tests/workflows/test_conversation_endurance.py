@@ -103,42 +103,6 @@ async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first() -> N
         assert list(talk.desk.said) == [1, 2]
 
 
-@pytest.mark.promise("talk:answer:refused-by-slack")
-async def test_an_answer_that_slack_does_not_take_keeps_nobody_waiting() -> None:
-    async def refused() -> None:
-        del talk.desk.said[1]
-        raise ApplicationError("The channel is archived.", type="Permanent", non_retryable=True)
-
-    async with talking(ModelReply("First."), ModelReply("Second.")) as talk:
-        talk.desk.hooks["post_answer"] = [refused]
-        await talk.say("one")
-        await talk.until(lambda: talk.desk.turn == 1, "the turn is settled")
-        await talk.until_known("Idle since ")
-        await talk.say("two")
-        assert await talk.until_said(2) == "Second."
-        assert 1 not in talk.desk.said
-        await talk.later(hours=25)
-        assert await talk.handle.result() == "quiet"
-
-
-@pytest.mark.promise("talk:answer:refused-by-slack")
-async def test_an_answer_that_slack_did_not_take_is_said_first_by_the_next_run() -> None:
-    async def refused() -> None:
-        del talk.desk.said[1]
-        raise ApplicationError("The bot is not a member.", type="Permanent", non_retryable=True)
-
-    async with talking(ModelReply("First."), ModelReply("Second.")) as talk:
-        talk.desk.hooks["post_answer"] = [refused]
-        await talk.say("one")
-        await talk.until(lambda: talk.desk.turn == 1, "the turn is settled")
-        await talk.until_known("Idle since ")
-        await talk.later(hours=25)
-        assert await talk.handle.result() == "quiet"
-        await talk.say("two")
-        assert await talk.until_said(2) == "Second."
-        assert list(talk.desk.said.items()) == [(1, "First."), (2, "Second.")]
-
-
 def _answers(desk: Desk) -> Counter[str]:
     return Counter(text for _, text in desk.prompts)
 

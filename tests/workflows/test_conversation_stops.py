@@ -14,7 +14,7 @@ from threadline.domain import answers, messages
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind
 from threadline.domain.errors import Permanent, Transient
-from threadline.workflows.conversation_turn import AWAY as GIVEN_UP
+from threadline.workflows.broken_steps import AWAY as GIVEN_UP
 
 NOTHING_DONE = answers.stopped([])
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
@@ -126,7 +126,8 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         await talk.later(minutes=50)
         assert await talk.until_said(1) == "There I am."
         assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.MODEL_AWAY, "1")]
-        assert {(request.turn, request.step) for request in talk.desk.asked} == {(1, 1)}
+        assert [(request.turn, request.step) for request in talk.desk.asked] == [(1, step) for step in range(1, 10)]
+        assert (talk.desk.settled[1].answered_at, talk.desk.settled[1].model_calls) == (9, 1)
         timers = [
             event.timer_started_event_attributes.start_to_fire_timeout.ToSeconds()
             for event in (await talk.handle.fetch_history()).events

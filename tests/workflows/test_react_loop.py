@@ -53,11 +53,10 @@ def test_tools_are_chained_until_there_is_an_answer() -> None:
     assert outcome.executions == (done(LOOK), done(CREATE), done(TOTAL))
 
 
-def test_a_text_beside_calls_is_kept_and_is_no_answer() -> None:
+def test_a_text_beside_calls_is_no_answer() -> None:
     script = Script([asks(LOOK, text="Let me look that up."), ANSWER])
     outcome = script.play()
     assert script.ran == [[LOOK]]
-    assert outcome.remarks == ("Let me look that up.",)
     assert outcome.text == ANSWER.text
 
 
@@ -151,18 +150,6 @@ def test_a_model_that_cannot_be_had_ends_the_turn_with_a_sentence(replies: list[
     assert outcome.text.startswith("The model refuses our key. Tell whoever runs this bot.")
     assert (LOOK.name in outcome.text) == bool(replies)
     assert outcome.model_calls == len(replies) + 1
-
-
-def test_tools_that_end_the_turn_leave_it_open_whether_they_were_run() -> None:
-    script = Script([asks(LOOK), asks(CREATE, TOTAL)], [[done(LOOK)], StepFailed("The database is away.")])
-    outcome = script.play()
-    assert outcome.kind is OutcomeKind.FAILED
-    assert outcome.text.startswith("The database is away.")
-    assert [(each.call_id, each.status) for each in outcome.executions] == [
-        (LOOK.id, ExecutionStatus.OK),
-        (CREATE.id, ExecutionStatus.UNKNOWN),
-        (TOTAL.id, ExecutionStatus.UNKNOWN),
-    ]
 
 
 def test_a_failure_without_words_is_given_some() -> None:

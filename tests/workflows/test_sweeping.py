@@ -8,7 +8,7 @@ from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from tests.workflows.house import House, house, outcome
+from tests.workflows.house import QUIET, House, house, outcome
 from tests.workflows.test_catch_up import entries, install, look, resent, until_ended
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import identity
@@ -103,8 +103,9 @@ async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(
     await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
 
 
-async def talk(home: House, ts: str, *, used: int | None = None, unsaid: bool = False) -> str:
-    """A conversation with one settled turn, and a message that a turn has used or none; returns its workflow's id."""
+async def talk(home: House, ts: str, *, used: int | None = None, unsaid: bool = False, hours: int = 0) -> str:
+    """A conversation with a turn that was settled so many hours ago, and a message that a turn has used or none;
+    returns its workflow's id."""
     thread = addressing.Thread(identity.TEAM, identity.GENERAL, ts)
     statements = (
         """INSERT INTO conversations (team, channel, thread_ts, stored, turn) VALUES (:team, :channel, :ts, 1, 1)""",
@@ -112,11 +113,12 @@ async def talk(home: House, ts: str, *, used: int | None = None, unsaid: bool = 
                                               message_text, channel, slack_ts, said_at, wakes, turn)
            SELECT id, 1, :ts, 'unknown', 'U1', 'message', 'hi', channel, :ts, 1, true, :used FROM conversations
            WHERE thread_ts = :ts""",
-        """INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
-           SELECT id, 1, 'answered', 'Done.', 'U1', CASE WHEN :unsaid THEN NULL ELSE now() END FROM conversations
+        """INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
+           SELECT id, 1, 'answered', 'Done.', 'U1', now() - make_interval(hours => :hours),
+                  CASE WHEN :unsaid THEN NULL ELSE now() END FROM conversations
            WHERE thread_ts = :ts""",
     )
-    given = {"team": thread.team, "channel": thread.channel, "ts": ts, "used": used, "unsaid": unsaid}
+    given = {"team": thread.team, "channel": thread.channel, "ts": ts, "used": used, "unsaid": unsaid, "hours": hours}
     async with home.database.begin() as work:
         for statement in statements:
             named = {name: value for name, value in given.items() if f":{name}" in statement}
@@ -141,6 +143,15 @@ async def test_a_conversation_with_something_that_no_guard_has_judged_runs_again
     await change(home, "UPDATE conversation_messages SET wakes = false")
     await sweep(home)
     assert await runs(home, asked)
+
+
+@pytest.mark.promise("sweep:terminated:conversation", "talk:answer:refused-by-slack")
+async def test_an_answer_that_slack_refused_is_tried_again_for_a_day_after_the_run_that_kept_it(home: House) -> None:
+    quiet = int(QUIET // 3600)
+    kept = await talk(home, "5.0", used=1, unsaid=True, hours=quiet + 23)
+    given_up = await talk(home, "6.0", used=1, unsaid=True, hours=quiet + 25)
+    await sweep(home)
+    assert (await runs(home, kept), await runs(home, given_up)) == (True, False)
 
 
 async def runs(home: House, workflow_id: str) -> bool:

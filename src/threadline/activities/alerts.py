@@ -31,7 +31,7 @@ class Alerts:
         self._failures: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REPEATED))
 
     async def failed(self, what: str) -> None:
-        """Count an internal error of `what` ("model", a tool's name); the third in ten minutes is told.
+        """Count an internal error of `what` ("model", a tool, an activity); the third in ten minutes is told.
 
         Never raises: who calls has something more important to do.
         """
@@ -41,7 +41,7 @@ class Alerts:
             return
         text = (
             f"`{what}` has failed {REPEATED} times within {WINDOW / 60:.0f} minutes for a reason inside. People in "
-            "threads were told that something went wrong; the core worker's log says what."
+            "threads were told that something went wrong, or still wait; the core worker's log says what."
         )
         rendered = formatting.notice(text, headline="Something keeps failing")
         key = f"alert:{what}:{int(now // WINDOW)}"

@@ -115,7 +115,8 @@ class LiveConversationActivities(ConversationActivities):
 
     @activity.defn
     async def summarise(self, turn: TalkTurn) -> ConversationMarks:
-        await self._thinking.summarise(turn)
+        async with beating():
+            await self._thinking.summarise(turn)
         async with self._database.begin() as work:
             return await work.conversations.marks(turn.thread)
 

@@ -1,5 +1,6 @@
 """One place where an error becomes Temporal's: what may be tried again is, what may not says so at once."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED
+from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED, keeps_failing
 from threadline.domain.errors import ClaimLost, Permanent, Transient
 from threadline.domain.redaction import redact
 
@@ -23,13 +24,23 @@ class FaultInterceptor(Interceptor):
     """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read.
 
     `from None`: the SDK would send the causes along, and with them words that are meant for the log alone.
+
+    Args:
+        failed: is told of each activity whose errors nobody foresaw are at the end of its tries; see `Alerts.failed`.
     """
 
+    def __init__(self, failed: Callable[[str], Awaitable[None]] | None = None) -> None:
+        self._failed = failed
+
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
-        return _Faults(next)
+        return _Faults(next, self._failed)
 
 
 class _Faults(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, failed: Callable[[str], Awaitable[None]] | None) -> None:  # noqa: A002 - Temporal's name
+        super().__init__(next)
+        self._failed = failed
+
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         info = activity.info()
         with structlog.contextvars.bound_contextvars(
@@ -57,6 +68,8 @@ class _Faults(ActivityInboundInterceptor):
                 raise
             except Exception as error:  # noqa: BLE001 - raised again as Temporal's, its cause told in the log alone
                 _log.exception("activity_failed_unexpectedly")
+                if self._failed and keeps_failing(info.activity_type, info.attempt):
+                    await self._failed(info.activity_type)
                 last = info.activity_type not in NEVER_GIVE_UP and info.attempt >= UNEXPECTED
                 raise ApplicationError(
                     f"An internal error ({type(error).__name__}) ended it; the worker's log has more.",

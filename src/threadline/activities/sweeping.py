@@ -46,15 +46,16 @@ class Workflows(Protocol):
 
 
 class LiveSweepActivities(SweepActivities):
-    """Args: `targets` and `tiers` are what an escalation's clock is started with."""
+    """Args: `targets` and `tiers` are what an escalation's clock is started with; `quiet`: see `Sweep.open_talks`."""
 
     def __init__(
-        self, database: Database, workflows: Workflows, targets: Mapping[Severity, Target], tiers: int
+        self, database: Database, workflows: Workflows, targets: Mapping[Severity, Target], tiers: int, quiet: float
     ) -> None:
         self._database = database
         self._workflows = workflows
         self._targets = targets
         self._tiers = tiers
+        self._quiet = quiet
 
     @activity.defn
     async def sweep_cases(self, after: int) -> Swept:
@@ -79,14 +80,14 @@ class LiveSweepActivities(SweepActivities):
     @activity.defn
     async def sweep_conversations(self, after: int) -> Swept:
         async with self._database.begin() as work:
-            talks = await work.sweep.open_talks(after, PAGE)
+            talks = await work.sweep.open_talks(after, PAGE, self._quiet)
         revived = 0
         for talk in talks:
             activity.heartbeat()
             if await self._workflows.is_running(addressing.conversation_workflow_id(talk.thread)):
                 continue
             async with self._database.begin() as work:
-                if await work.sweep.open_talks(talk.id - 1, 1) != [talk]:
+                if await work.sweep.open_talks(talk.id - 1, 1, self._quiet) != [talk]:
                     continue  # as with a case
             await self._workflows.start_conversation(talk.thread)
             _log.warning("conversation_revived", slack_thread=talk.thread.key, reason="something waits for its answer")

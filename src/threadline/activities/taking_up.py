@@ -4,7 +4,7 @@ Everything is kept under its key, so a second attempt finds what the first one w
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -22,11 +22,13 @@ from threadline.db.work import Work
 from threadline.domain.addressing import Thread, message_id
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import Message, Role
+from threadline.domain.errors import Permanent
 from threadline.domain.estimates import ProjectNotFound
 from threadline.domain.people import labelled
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, failure
 
+_OVER = "This step of the turn is over, so the model is not asked any more."
 _log = structlog.get_logger(__name__)
 
 
@@ -41,12 +43,13 @@ class About:
 
 @dataclass(frozen=True)
 class Question:
-    """What the model is to be asked: `kept` is its reply where there is one already.
+    """What the model is to be asked, as which step of the turn: `kept` is its reply where there is one already.
 
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
     """
 
     marks: ConversationMarks
+    step: int
     kept: Message | None = None
     briefing: Briefing | None = None
     past: Past = field(default_factory=lambda: Past("", ()))
@@ -60,9 +63,11 @@ class _Found:
     its briefing needs its own part alone."""
 
     marks: ConversationMarks
+    step: int
     kept: Message | None = None
     taken: tuple[TakenUp, ...] = ()
     summary: str = ""
+    summary_until: int = 0
     placed: tuple[Placed, ...] = ()
     briefing: Briefing | None = None
     previous: Briefing | None = None
@@ -82,24 +87,28 @@ class TakingUp:
         """Take up what is unused, once for each call of the model, and return the whole of what it is asked."""
         found = await self._found(request)
         if found.kept:
-            return Question(found.marks, found.kept)
-        thread, turn, step = request.thread, request.turn, request.step
+            return Question(found.marks, found.step, found.kept)
+        thread, turn, step = request.thread, request.turn, found.step
         several = _several(found.taken, found.briefing or found.previous, found.placed)
-        fresh = await self._said(found.taken, several=several)
-        brief = found.briefing or await self._brief(request, found, fresh, several=several)
-        entries = [
-            *_without_result(found.placed, turn),
-            *([] if found.briefing else [(f"c:{turn}", brief.message())]),
-            *((f"u:{each.message_id}", message) for each, message in zip(found.taken, fresh, strict=True)),
-        ]
+        names = await self._names_of(found.taken, several=several)
+        brief = found.briefing or await self._brief(request, found, self._said(found.taken, names), several=several)
         async with self._database.begin() as work:
+            if await work.conversations.open_step(thread, turn, step) != step:
+                raise Permanent(_OVER)
+            # Read once more: somebody may have deleted a message while Slack was asked for names.
+            taken = await work.conversations.take_up(thread, turn, step)
+            entries = [
+                *_without_result(found.placed, turn),
+                *([] if found.briefing else [(f"c:{turn}", brief.message())]),
+                *_keyed(taken, self._said(taken, names)),
+            ]
             await work.transcripts.append(thread, turn, step, entries)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
             transcript = await work.transcripts.read(thread, since=brief.since)
             marks = await work.conversations.marks(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
         past = Past(transcript.summary, tuple(before))
-        return Question(marks, None, brief, past, tuple(message for _, message in current), found.taken)
+        return Question(marks, step, None, brief, past, tuple(message for _, message in current), tuple(taken))
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
         """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
@@ -112,38 +121,49 @@ class TakingUp:
             last = await work.transcripts.at(thread, f"c:{turn}") or await work.transcripts.at(thread, f"c:{turn - 1}")
         if not (unread or words):
             return
-        said = await self._said(unread, several=_several(unread, briefing.read(last)))
-        entries = [(f"u:{each.message_id}", message) for each, message in zip(unread, said, strict=True)]
+        names = await self._names_of(unread, several=_several(unread, briefing.read(last)))
         own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
         async with self._database.begin() as work:
+            unread = await work.conversations.unread(thread, turn)  # as in `question`
+            entries = _keyed(unread, self._said(unread, names))
             await work.transcripts.append(thread, turn, 0, [*entries, *own])
 
     async def _found(self, request: ThinkRequest) -> _Found:
+        """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
-            if kept := await work.transcripts.at(thread, f"a:{turn}:{request.step}"):
-                return _Found(await work.conversations.marks(thread), kept)
-            taken = await work.conversations.take_up(thread, turn, request.step)
+            step = await work.conversations.open_step(thread, turn, request.step)
+            mine = await work.transcripts.of_turn(thread, turn)
+            if kept := _reply(mine, request.step):
+                return _Found(await work.conversations.marks(thread), kept.step, kept.message)
+            if not step:
+                raise Permanent(_OVER)
+            taken = await work.conversations.take_up(thread, turn, step)
             marks = await work.conversations.marks(thread)
             if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
-                mine = await work.transcripts.of_turn(thread, turn)
-                return _Found(marks, taken=tuple(taken), placed=mine, briefing=begun)
+                return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
             transcript = await work.transcripts.read(thread)
             previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
             return _Found(
                 marks=marks,
+                step=step,
                 taken=tuple(taken),
                 summary=transcript.summary,
+                summary_until=transcript.summary_until,
                 placed=transcript.messages,
                 previous=previous or _last_briefing(transcript.messages),
                 about=await _about(work, thread),
             )
 
-    async def _said(self, taken: Sequence[TakenUp], *, several: bool) -> list[Message]:
+    async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
+        """By id, whoever wrote it; of one who writes alone there is no need to ask."""
+        return {each.author_id: await self._label(each.author_id) for each in taken} if several else {}
+
+    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str]) -> list[Message]:
         said = []
         for each in taken:
             text = f"[Corrected] {each.text}" if each.corrects else each.text
-            said.append((await self._label(each.author_id) if several else "", text, each.files))
+            said.append((names.get(each.author_id, ""), text, each.files))
         return context.from_people(said, self._budget)
 
     async def _label(self, user: str) -> str:
@@ -184,7 +204,7 @@ class TakingUp:
             because=found.about.because,
             records=found.about.records,
             ids=references.ids([message for _, message in cut.kept], listed),
-            since=cut.since,
+            since=max(cut.since, found.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
         )
 
 
@@ -199,6 +219,16 @@ def _begun_late(thread: Thread, found: _Found) -> bool:
     root = message_id(thread.team, thread.channel, thread.ts)
     stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.placed}
     return f"u:{root}" not in stored
+
+
+def _reply(placed: Sequence[Placed], step: int) -> Placed | None:
+    """Of one turn: the model's reply in this step, or in the next that has one."""
+    replies = (each for each in placed if each.key == f"a:{each.turn}:{each.step}" and each.step >= step)
+    return min(replies, key=lambda each: each.step, default=None)
+
+
+def _keyed(taken: Sequence[TakenUp], said: Sequence[Message]) -> list[tuple[str, Message]]:
+    return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
 
 
 def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:

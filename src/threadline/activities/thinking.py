@@ -18,19 +18,17 @@ from threadline.agents.copilot.intent import IntentType
 from threadline.agents.copilot.prompt import NO_REPLY
 from threadline.agents.models.failures import ContextTooLong
 from threadline.agents.models.port import Answer, ChatModel, Prompt
-from threadline.contracts import options
 from threadline.contracts.conversation import TalkTurn, ThinkRequest, Thought
 from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 
-_LAST_ATTEMPT = options.THINK.retry.maximum_attempts
 _log = structlog.get_logger(__name__)
 
 
@@ -66,7 +64,8 @@ class Thinking:
         """See `ConversationActivities.think`; `attempt` counts from 1."""
         question = await self._taking_up.question(request)
         if question.kept:
-            return Thought(replies.told(question.kept), question.marks)
+            return Thought(replies.told(question.kept), question.marks, question.step)
+        request = replace(request, step=question.step)
         if text := self._without_model(request, question):
             return await self._keep(request, ModelReply(text))
         begun = time.monotonic()
@@ -105,17 +104,11 @@ class Thinking:
                 return await self._mind.model.ask(self._prompt(request, question), attempt=attempt)
             except ContextTooLong:
                 return await self._mind.model.ask(self._tighter(request, question), attempt=attempt)
-        except Transient:
-            raise
         except ContextTooLong as error:
             raise Permanent(sentences.TOO_LONG) from error
         except Permanent as error:
             await self._alerts.failed("model")
             raise Permanent(sentences.no_answer(str(error))) from error
-        except Exception:
-            if attempt >= _LAST_ATTEMPT:
-                await self._alerts.failed("model")
-            raise
 
     def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
         if question.briefing is None:
@@ -133,17 +126,22 @@ class Thinking:
     async def _keep(
         self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
     ) -> Thought:
-        """Of two attempts at the same call the first reply stands, and both return it; both were paid for."""
+        """Of two attempts at the same call the first reply stands, and both return it; both were paid for.
+
+        One that comes when its step is over, say after a word to stop, is nothing that anybody has read.
+        """
         thread, turn, step = request.thread, request.turn, request.step
         message: Message = replies.message(reply, self._mind.registry)
         async with self._database.begin() as work:
-            await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
+            is_open = await work.conversations.open_step(thread, turn, step) == step
+            if is_open:
+                await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
             kept = await work.transcripts.at(thread, f"a:{turn}:{step}") or message
-            if (note := replies.left_out(reply)) and kept == message:
+            if is_open and (note := replies.left_out(reply)) and kept == message:
                 await work.transcripts.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
             if answer:
                 await work.conversations.spent(thread, turn, step, "think", answer.usage, took)
-            return Thought(replies.told(kept), await work.conversations.marks(thread))
+            return Thought(replies.told(kept), await work.conversations.marks(thread), step)
 
 
 def _is_mention(thread: Thread, said: TakenUp) -> bool:

@@ -89,8 +89,11 @@ def live_catch_up(
     )
 
 
-def live_sweep(database: Database, client: Client, dispatcher: Dispatcher, case: CaseSettings) -> LiveSweepActivities:
-    return LiveSweepActivities(database, LiveWorkflows(client, dispatcher), case.sla, len(case.oncall))
+def live_sweep(
+    database: Database, client: Client, dispatcher: Dispatcher, case: CaseSettings, quiet: float
+) -> LiveSweepActivities:
+    """`quiet`: seconds of silence after which the run of a conversation ends."""
+    return LiveSweepActivities(database, LiveWorkflows(client, dispatcher), case.sla, len(case.oncall), quiet)
 
 
 async def ensure_schedule(client: Client, interval: float) -> None:

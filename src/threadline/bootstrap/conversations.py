@@ -57,12 +57,12 @@ class Conversing:
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, operators: str, readers: Readers
+    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, alerts: Alerts, readers: Readers
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
-        operators: the channel in which those who run the house are told of what keeps failing.
+        alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
 
     Raises:
@@ -70,7 +70,6 @@ async def conversing(
     """
     given = settings.conversation
     rate = Rate(given.mutations_per_minute, 60.0)
-    alerts = Alerts(posts, operators)
     async with (
         _model(settings.model) as model,
         remote_ports(postgres_ports(database, readers, rate)) as ports,

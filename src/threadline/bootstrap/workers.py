@@ -16,6 +16,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
+from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
@@ -64,6 +65,9 @@ _log = structlog.get_logger(__name__)
 GRACE = 30
 """Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
 
+CANCELLED_WITHIN = timedelta(seconds=5)
+"""A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
+
 
 async def upgrade_database() -> None:
     """Bring the database at `DATABASE_URL` to the newest schema."""
@@ -98,8 +102,8 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             core = _CoreSettings()
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
-            served = await opened.enter_async_context(_core_activities(core, client))
-            workers.append(_core_worker(client, served, core))
+            served, alerts = await opened.enter_async_context(_core_activities(core, client))
+            workers.append(_core_worker(client, served, alerts, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
@@ -109,18 +113,21 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, activities: list[Callable[..., Any]], settings: "_CoreSettings") -> Worker:
+def _core_worker(
+    client: Client, activities: list[Callable[..., Any]], alerts: Alerts, settings: "_CoreSettings"
+) -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
         activities=activities,
-        interceptors=[FaultInterceptor()],
+        interceptors=[FaultInterceptor(alerts.failed)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
+        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
@@ -151,8 +158,7 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
         interceptors=[FaultInterceptor()],
         max_concurrent_activities=slots,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
-        # A cancellation reaches an activity with its heartbeat: by default most of a minute late.
-        max_heartbeat_throttle_interval=timedelta(seconds=5),
+        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
     )
 
 
@@ -172,8 +178,12 @@ class _CoreSettings:
     talk: TalkSettings = field(default_factory=TalkSettings)
 
 
+_Served = tuple[list[Callable[..., Any]], Alerts]
+"""Activities, and who tells the operators of what keeps failing among them."""
+
+
 @asynccontextmanager
-async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIterator[list[Callable[..., Any]]]:
+async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIterator[_Served]:
     stored, case, forge = settings.stored.url.get_secret_value(), settings.case, settings.forge
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
@@ -188,16 +198,16 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                 identity = await web.auth_test()
             places = _places(identity, settings.channels, case)
             await mark_installation(database, settings.channels)
-            door = Doorkeeper(slack, settings.channels.external_people)
-            dispatcher = Dispatcher(client, CaseThreads(database), door)
+            dispatcher = Dispatcher(client, CaseThreads(database), Doorkeeper(slack, settings.channels.external_people))
 
             catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
-            sweep = live_sweep(database, client, dispatcher, case)
+            sweep = live_sweep(database, client, dispatcher, case, settings.talk.conversation.conversation_quiet)
             speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
-            async with conversing(settings.talk, database, slack, posts, places.escalations, readers) as talk:
-                yield [
+            alerts = Alerts(posts, places.escalations)
+            async with conversing(settings.talk, database, slack, posts, alerts, readers) as talk:
+                served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
                         LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities
@@ -209,6 +219,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(talk.thinking, ConversationActivities),
                     *_methods(talk.speaking, SpeakingActivities),
                 ]
+                yield served, alerts
     finally:
         await database.dispose()
 

@@ -76,7 +76,7 @@ class TalkTurn:
 
 @dataclass(frozen=True)
 class ThinkRequest:
-    """One call of the model. `step` counts the calls of the turn from 1; the first takes up what is unused."""
+    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then."""
 
     thread: Thread
     turn: int
@@ -86,10 +86,14 @@ class ThinkRequest:
 
 @dataclass(frozen=True)
 class Thought:
-    """What a call of the model came to. `reply` holds the beginning of its text and calls without their arguments."""
+    """What a call of the model came to. `reply` holds the beginning of its text and calls without their arguments.
+
+    `step` is the one under which it is recorded: a later one where an earlier run waited for the model; 0: as asked.
+    """
 
     reply: ModelReply
     marks: ConversationMarks
+    step: int = 0
 
 
 @dataclass(frozen=True)

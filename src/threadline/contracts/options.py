@@ -60,8 +60,8 @@ LOOK = Options(start_to_close=600, heartbeat=30, retry=_retry(1, 60))
 """Reading many pages of Slack at its pace; what was done is kept, so a lost worker costs no more than the heartbeat."""
 THINK = Options(start_to_close=180, retry=_retry(2, 60, attempts=4), heartbeat=20)
 """Longer than the model's own limit (120 s); a fault's `retry_after` counts. After these the workflow waits."""
-SUMMARISE = Options(start_to_close=120, retry=_retry(2, 60, attempts=2), schedule_to_close=240)
-"""A turn waits for it, and can do without."""
+SUMMARISE = Options(start_to_close=180, retry=_retry(2, 60, attempts=2), schedule_to_close=240, heartbeat=20)
+"""Longer than the model's own limit; a turn waits for it, and can do without."""
 ACT = Options(start_to_close=90, retry=_retry(1, 20, attempts=3), heartbeat=20)
 """Longer than any tool's own limit."""
 REPAIR = Options(start_to_close=30, retry=_retry(1, 30, attempts=3), schedule_to_close=180)
@@ -85,6 +85,15 @@ NEVER_GIVE_UP = frozenset(
 
 UNEXPECTED = 10
 """Attempts at any other activity whose error nobody foresaw: a fault in the code does not mend itself."""
+
+
+def keeps_failing(activity: str, attempt: int) -> bool:
+    """Whether an error that nobody foresaw has come as often as is tried, or, where there is no end, three times."""
+    if activity in NEVER_GIVE_UP:
+        return attempt >= 3
+    chosen = FOR.get(activity)
+    return attempt >= min(UNEXPECTED, (chosen.retry.maximum_attempts if chosen else 0) or UNEXPECTED)
+
 
 HEARTBEAT = 30.0
 TURN_GRACE = 120.0

@@ -93,6 +93,14 @@ async def take_up(connection: AsyncConnection, thread: Thread, turn: int, step: 
     return [_taken(each) for each in await connection.execute(_TAKEN, which)]
 
 
+async def open_step(connection: AsyncConnection, thread: Thread, turn: int, step: int) -> int:
+    """See `Conversations.open_step`."""
+    row = await conversation_row.locked(connection, thread)
+    if turn <= row.turn:
+        return 0
+    return max(step, row.taken_step) if row.taken_turn == turn else step
+
+
 async def unread(connection: AsyncConnection, thread: Thread, turn: int) -> list[TakenUp]:
     """See `Conversations.unread`."""
     row = await conversation_row.locked(connection, thread)

@@ -24,8 +24,9 @@ SELECT c.*, u.earliest IS NOT NULL AS turn_due,
        EXISTS (SELECT FROM conversation_messages s
                WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
                  AND s.said_at > u.earliest) AS stop_due,
-       coalesce((SELECT min(t.turn) FROM conversation_turns t
-                 WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''), 0) AS unsaid
+       ARRAY(SELECT t.turn FROM conversation_turns t
+             WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
+             ORDER BY t.turn LIMIT 20) AS unsaid
 FROM conversations c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
            bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
@@ -105,7 +106,8 @@ async def marks(connection: AsyncConnection, thread: Thread) -> ConversationMark
         turn_due=row.turn_due,
         addressed_due=row.addressed_due,
         stop_due=row.stop_due,
-        unsaid=row.unsaid,
+        unsaid=next(iter(row.unsaid), 0),
+        unsaid_then=tuple(row.unsaid[1:]),
         question=row.question,
         cost_usd=row.cost_usd,
     )

@@ -134,6 +134,13 @@ class Conversations:
         """
         return await conversation_reading.take_up(self._connection, thread, turn, step)
 
+    async def open_step(self, thread: Thread, turn: int, step: int) -> int:
+        """The step of a turn that may write in the transcript: this one, or a later one that has taken up messages.
+
+        0: the turn is settled. It stays so until the transaction ends.
+        """
+        return await conversation_reading.open_step(self._connection, thread, turn, step)
+
     async def unread(self, thread: Thread, turn: int) -> list[TakenUp]:
         """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
         return await conversation_reading.unread(self._connection, thread, turn)

@@ -34,10 +34,10 @@ WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' 
                WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS})
     OR EXISTS (SELECT FROM conversation_turns t
                WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
-                 AND t.settled_at > now() - interval '1 day'))
+                 AND t.settled_at > now() - interval '1 day' - make_interval(secs => :quiet)))
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - as above
-"""An answer that Slack refuses is tried again for a day."""
+"""An answer that Slack refuses is tried again for a day after the silence in which the run that said it ends."""
 _CLOCKS = text("""
 SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
 JOIN slack_posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
@@ -121,9 +121,13 @@ class Sweep:
         """Whether the case has ended, and the people in some thread of it were not told how."""
         return bool((await self._connection.execute(_ENDED_UNSAID, {"bug_id": bug_id})).scalar_one_or_none())
 
-    async def open_talks(self, after: int, limit: int) -> list[OpenTalk]:
-        """Conversations in which something waits for its answer, or an answer waits to be said, in order."""
-        rows = await self._connection.execute(_TALKS, {"after": after, "limit": limit})
+    async def open_talks(self, after: int, limit: int, quiet: float = 0) -> list[OpenTalk]:
+        """Conversations in which something waits for its answer, or an answer waits to be said, in order.
+
+        Args:
+            quiet: seconds of silence after which a run of theirs ends.
+        """
+        rows = await self._connection.execute(_TALKS, {"after": after, "limit": limit, "quiet": quiet})
         return [OpenTalk(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
     async def open_escalations(self, after: int, limit: int) -> list[OpenEscalation]:

@@ -56,7 +56,9 @@ class ConversationMarks:
     stop_due: bool = False
     """Somebody said to stop after one of these."""
     unsaid: int = 0
-    """The turn whose answer was settled and is not in Slack yet; 0 when there is none."""
+    """The first turn whose answer was settled and is not in Slack yet; 0 when there is none."""
+    unsaid_then: tuple[int, ...] = ()
+    """The next such turns, where Slack does not take the first; not all of very many."""
     question: str = ""
     """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
     cost_usd: float = 0.0

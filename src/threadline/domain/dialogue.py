@@ -139,8 +139,6 @@ class Outcome:
     """The model call, counted from 1, whose reply the text is; 0: it is no model's."""
     model_calls: int = 0
     executions: tuple[Execution, ...] = ()
-    remarks: tuple[str, ...] = ()
-    """What the model said beside its calls, in order."""
 
 
 class StepFailed(Permanent):

@@ -146,9 +146,9 @@ class ConversationWorkflow:
 
     @property
     def _unsaid(self) -> int:
-        """The turn whose answer is still to be posted; 0 for none, also when Slack has refused it for good."""
-        unsaid = self._conversation.marks.unsaid
-        return unsaid if unsaid > self._conversation.unsayable else 0
+        """The first turn whose answer is still to be posted and may be; 0 for none."""
+        marks, unsayable = self._conversation.marks, self._conversation.unsayable
+        return next((turn for turn in (marks.unsaid, *marks.unsaid_then) if turn not in unsayable), 0)
 
     @property
     def _turn_due(self) -> bool:

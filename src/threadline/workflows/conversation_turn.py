@@ -29,18 +29,17 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.conversation import ConversationMarks, Talk
     from threadline.domain.dialogue import (
         Execution,
-        ExecutionStatus,
         ModelReply,
         Outcome,
         OutcomeKind,
-        StepFailed,
         ToolCall,
         ToolChoice,
     )
     from threadline.domain.retrying import Fault, FaultKind
 
 from threadline.workflows import display
-from threadline.workflows.calls import Asides, attempt, call, fault_of, pause, sentence_of
+from threadline.workflows.broken_steps import broken_off, no_reply
+from threadline.workflows.calls import Asides, attempt, call, fault_of, pause
 from threadline.workflows.react_loop import react
 from threadline.workflows.status_line import StatusLine, in_words
 
@@ -54,12 +53,6 @@ AT_ONCE = 10
 """Calls of one reply that run side by side, when all of them only read."""
 _SHOWN = 60
 """Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
-
-AWAY = (
-    "The language model that I think with does not answer, and I have given up waiting for it. "
-    "Please ask me again later."
-)
-_BROKE_OFF = "It broke off before it could say how it ended."
 
 
 class BrokenOff(Exception):
@@ -75,8 +68,8 @@ class Conversation:
         """What the step under way does, in words."""
         self.heard = workflow.now().timestamp()
         """When the database last answered: silence counts from then."""
-        self.unsayable = 0
-        """The last turn whose answer Slack does not take; only another run tries again."""
+        self.unsayable: list[int] = []
+        """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
         self.asides = Asides()
         self.line = StatusLine(state.thread)
         self._entered = entered
@@ -116,9 +109,10 @@ class Conversation:
         asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
         trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
         if trouble:
-            self.unsayable = max(self.unsayable, turn)
+            self.unsayable.append(turn)
             self.line.show("")
         else:
+            self.unsayable = []
             self.line.posted()
         self.does("")
 
@@ -147,7 +141,7 @@ class Turn:
             outcome.kind,
             text="" if answered else outcome.text,
             answered_at=self._step if answered else 0,
-            model_calls=self._step,
+            model_calls=outcome.model_calls,
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
@@ -201,9 +195,9 @@ class Turn:
             await _break_off(summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
-        self._step += 1
-        request = ThinkRequest(self._thread, self._number, self._step, choice)
         while True:
+            self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
+            request = ThinkRequest(self._thread, self._number, self._step, choice)
             self._conversation.does(f"thinking (step {self._step})")
             self._hear()
             self._show("thinking")
@@ -213,6 +207,7 @@ class Turn:
                 await self._bear(error)
             else:
                 self._waits, self._away_since = 0, None
+                self._step = thought.step or self._step
                 self._conversation.merge(thought.marks)
                 self._hear()
                 return thought.reply
@@ -239,11 +234,11 @@ class Turn:
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
         if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS:
-            raise StepFailed(sentence_of(error)) from error
+            raise no_reply(error) from error
         since = self._away_since = self._away_since or now
         until = since + conversation.state.limits.model_patience
         if now >= until:
-            raise StepFailed(AWAY) from error
+            raise no_reply(error) from error
         self._hear()
         self._tell(until)
         conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
@@ -281,14 +276,11 @@ class Turn:
         return done
 
     async def _execute(self, asked: ToolCall) -> Execution:
-        """What became of one call. Of one whose worker was lost on its last try, nobody knows what it changed."""
         request = ActRequest(self._thread, self._number, self._step, asked.reference())
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
         except FailureError as error:
-            status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
-            note = sentence_of(error) or _BROKE_OFF
-            return Execution(asked.id, asked.name, status, note, read_only=asked.read_only)
+            return broken_off(asked, error)
 
 
 async def _break_off(task: asyncio.Task[Any]) -> None:

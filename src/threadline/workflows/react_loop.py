@@ -30,10 +30,7 @@ Raises `StepFailed` when there is no reply to be had. Other errors, a cancellati
 """
 
 Act = Callable[[list[ToolCall]], Awaitable[list[Execution]]]
-"""Run the calls of one reply and append their results.
-
-What goes wrong with a call is an `Execution` like any other; `StepFailed` is only for what ends the turn.
-"""
+"""Run the calls of one reply and append their results; what goes wrong with a call is an `Execution` like any other."""
 
 
 async def react(
@@ -75,7 +72,6 @@ class _Turn:
     may_be_silent: Callable[[], bool]
     model_calls: int = 0
     executions: list[Execution] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     """Ids of calls that were run, or given to be run."""
     asked_again: bool = False
@@ -91,14 +87,12 @@ class _Turn:
                 continue
             if not reply.calls:
                 return self._answer(reply)
-            if not (reply.silent or answers.is_blank(reply.text)):
-                self.remarks.append(reply.text)
             calls = self._new(reply.calls)
             if not calls:
                 return None
             if self.stopping():
                 return self._stopped()
-            await self._run(calls)
+            self.executions += await self.act(calls)
         return None
 
     async def conclude(self) -> Outcome:
@@ -121,18 +115,11 @@ class _Turn:
         return self.ended(OutcomeKind.FAILED, answers.failed(words, self.executions))
 
     def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> Outcome:
-        return Outcome(kind, text, step, self.model_calls, tuple(self.executions), tuple(self.remarks))
+        return Outcome(kind, text, step, self.model_calls, tuple(self.executions))
 
     async def _ask(self, choice: ToolChoice) -> ModelReply:
         self.model_calls += 1
         return await self.think(choice)
-
-    async def _run(self, calls: list[ToolCall]) -> None:
-        try:
-            self.executions += await self.act(calls)
-        except StepFailed:
-            self.executions += [_unknown(call) for call in calls]
-            raise
 
     def _answer(self, reply: ModelReply) -> Outcome | None:
         """The end that a reply is, whatever calls are in it; None when it says nothing."""
@@ -163,7 +150,3 @@ class _Turn:
                 self.seen.add(call.id)
                 new.append(call)
         return new
-
-
-def _unknown(call: ToolCall) -> Execution:
-    return Execution(call.id, call.name, ExecutionStatus.UNKNOWN, read_only=call.read_only)
