@@ -16,6 +16,7 @@ from aiohttp import web
 from temporalio.testing import ActivityEnvironment
 
 from threadline import telemetry
+from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.bootstrap.conversations import Conversing, TalkSettings, conversing
 from threadline.bootstrap.gateway import slack_client
@@ -101,7 +102,8 @@ async def _serve(stop: asyncio.Event) -> None:
     async with slack_client(SlackSettings.read()) as web_client:
         slack = Slack(web_client)
         posts = Posts(slack, PostLedger(database, Claim))
-        async with conversing(TalkSettings(), database, slack, posts, operators, Readers(frozenset(), "")) as talk:
+        alerts, readers = Alerts(posts, operators), Readers(frozenset(), "")
+        async with conversing(TalkSettings(), database, slack, posts, alerts, readers) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)
             runner = web.AppRunner(application, access_log=None)
