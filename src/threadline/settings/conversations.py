@@ -5,7 +5,6 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.domain.dialogue import TOKENS
 from threadline.settings.section import HttpAddress, Prices, Seconds, Section, Slug
 
 LONGEST_ANSWER = 150.0
@@ -31,7 +30,7 @@ class ConversationSettings(Section):
     conversation_max_turns: int = Field(5, ge=1, le=20)
     conversation_quiet: Seconds = 24 * 3600
     conversation_model_patience: Seconds = 3600
-    conversation_context_tokens: int = Field(TOKENS, ge=2_000)
+    conversation_context_tokens: int = Field(12_000, ge=2_000)
     conversation_retention_days: float = Field(90, ge=31)
     """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
     tool_log_days: float = Field(365, gt=0)
