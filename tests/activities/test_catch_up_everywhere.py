@@ -40,6 +40,16 @@ async def test_a_mention_and_a_first_direct_message_are_found_wherever_the_bot_i
     assert await house.look(talk=None) == []
 
 
+@pytest.mark.promise("intake:talk:followed")
+async def test_a_mention_that_an_edit_has_brought_is_found_as_a_message(house: House) -> None:
+    await house.look(talk=None)
+    said = await house.say("add three items", kept=False)
+    house.workspace.edit(GENERAL, said.ts, f"{CALL} add three items", by=REPORTER)
+
+    assert await house.look(deep=False, talk=None) == ["message"]
+    assert await house.memory.said(house.thread(said)) == ["add three items"]
+
+
 async def test_channels_without_cases_take_turns(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.activities.windows.LISTENED", 1)
     random = house.workspace.create_channel("random", [BOT, REPORTER])

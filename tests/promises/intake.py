@@ -97,7 +97,8 @@ INTAKE = Area(
             (
                 "A word that follows the first mention in an older thread, or comes while Temporal does not answer, "
                 "is found by the catch-up if it comes before the mention is stored.",
-                "An edit that brings a mention into a thread where nobody has spoken to the bot begins nothing.",
+                "An edit that brings a mention into a thread where nobody has spoken to the bot begins nothing, until "
+                "the catch-up reads the message as it is by then.",
             ),
         ),
         Promise(

@@ -1,15 +1,16 @@
-"""What is promised of cases that outlive the code they began under."""
+"""What is promised of cases and conversations that outlive the code they began under."""
 
 from tests.promises.promise import Area, Promise
 
 REPLAY = Area(
     "replay",
-    "A deploy breaks no case that is under way",
-    "A deploy breaks no case that is under way: new code decides as the code before it did, or the tests fail.",
+    "A deploy breaks nothing that is under way",
+    "A deploy breaks no case and no conversation that is under way: new code decides as the code before it did, or the "
+    "tests fail.",
     (
         Promise(
             "replay:history:decided-again",
-            "Every recorded history of every path through a case is decided again as it was.",
+            "Every recorded history of every path through a case or a conversation is decided again as it was.",
             "recordings of finished runs, replayed in every test run (`tests/replay/`).",
             ("Histories of paths that nobody has recorded. Ask your own server with `threadline replay`.",),
         ),

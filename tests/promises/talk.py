@@ -150,8 +150,8 @@ TALK = Area(
         Promise(
             "talk:run:replays",
             "A finished conversation is decided again as it was by the code that decided it.",
-            "workflows that await steps alone (`workflows/react_loop.py`, `workflows/conversation_turn.py`).",
-            ("Recorded at the moment: no history of an earlier version is kept yet.",),
+            "workflows that await steps alone (`workflows/react_loop.py`, `workflows/conversation_turn.py`); of "
+            "later code `replay:history:decided-again` tells.",
         ),
         Promise(
             "talk:run:shown",
