@@ -28,7 +28,9 @@ async def test_who_was_refused_before_the_run_began_is_told_too() -> None:
         await talk.say("hello there")
         await talk.until(lambda: talk.desk.words, "who wrote too much is told")
         assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.THROTTLED, "5.0")]
-        await talk.until(lambda: talk.desk.markers, "what is refused is marked")
-        assert (REFUSED[Refusal.THROTTLED_FIRST], ("C1", "5.0")) in [
-            (each.name, item) for each in talk.desk.markers for item in each.items
-        ]
+        mark = (REFUSED[Refusal.THROTTLED_FIRST], ("C1", "5.0"))
+
+        def marked() -> bool:
+            return mark in [(each.name, item) for each in talk.desk.markers for item in each.items]
+
+        await talk.until(marked, "what is refused is marked")
