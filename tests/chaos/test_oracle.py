@@ -119,8 +119,8 @@ async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chaos, "TIDY", 0.5)
+    await stage.set_for(real=False, http=False)
     left = stage.workspaces / "cases" / "BUG-1"
-    left.mkdir(parents=True, exist_ok=True)
     begin = "import os, time; print(os.getpid(), flush=True); os.close(1); time.sleep(60)"
     fork = f"import os, sys; os.fork() and os._exit(0); exec({begin!r})"
     parent = await asyncio.create_subprocess_exec(
@@ -128,12 +128,15 @@ async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
     )
     orphan = psutil.Process(int((await parent.communicate())[0]))
     try:
-        found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-1"])))
+        async with stage._hold("agents"):
+            await stage.family.stop("agents")  # whose sweep would take the workspace away
+            left.mkdir(parents=True, exist_ok=True)
+            found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-1"])))
+            left.rmdir()
         assert str(left) in found
         assert f"process {orphan.pid}" in found
     finally:
         orphan.kill()
-        left.rmdir()
     assert await chaos._left_behind(stage, ["BUG-1"]) == []
 
 
