@@ -12,7 +12,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, Workfl
 
 from tests.chaos.people import Written
 from tests.chaos.stage import Stage
-from tests.chaos.trouble import Terminated
+from tests.chaos.trouble import Ended
 from threadline.bootstrap import replayer
 from threadline.domain.addressing import CATCH_UP_ID, SWEEP_ID
 
@@ -41,7 +41,7 @@ async def runs_of(stage: Stage, since: datetime) -> list[WorkflowExecution]:
     return [run async for run in stage.client.list_workflows(query)]
 
 
-async def judge_runs(stage: Stage, runs: Sequence[WorkflowExecution], terminated: Sequence[Terminated]) -> list[Fault]:
+async def judge_runs(stage: Stage, runs: Sequence[WorkflowExecution], terminated: Sequence[Ended]) -> list[Fault]:
     """Runs that did not end well, tasks that failed, histories that do not replay."""
     ended = {run.run_id for run in terminated}
     found, histories = [], []
@@ -81,7 +81,7 @@ def given_up(stage: Stage, written: Mapping[str, Written]) -> set[str]:
     return {each.id for each in written.values() if each.event in dropped}
 
 
-async def signalled(stage: Stage, run: Terminated) -> set[str]:
+async def signalled(stage: Stage, run: Ended) -> set[str]:
     """The ids of what a terminated run had been told or was started with."""
     handle = stage.client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
     history = (await handle.fetch_history()).to_json()

@@ -13,7 +13,7 @@ from tests.chaos.effects import Effects
 from tests.chaos.histories import Fault
 from tests.chaos.people import Written
 from tests.chaos.stage import Stage
-from tests.chaos.trouble import Terminated
+from tests.chaos.trouble import Ended
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message
 from threadline.domain import messages
@@ -90,7 +90,7 @@ async def gather(
     stage: Stage,
     written: Mapping[str, Written],
     roots: Iterable[str],
-    terminated: Sequence[Terminated] = (),
+    terminated: Sequence[Ended] = (),
     attached: Mapping[str, bool] | None = None,
 ) -> Evidence:
     """Look everything up, once nothing moves any more."""
@@ -107,7 +107,7 @@ async def gather(
         evidence.sessions = {row.session_id: row.words for row in await work.connection.execute(_SESSIONS, sessions)}
     for run in terminated:
         evidence.unheard |= await histories.signalled(stage, run)
-        evidence.cut |= {row.bug_id for row in evidence.cases if run.workflow_id.endswith(row.thread_ts)}
+        evidence.cut |= {row.bug_id for row in evidence.cases if run.workflow_id.endswith(f"{channel}:{row.thread_ts}")}
     evidence.unheard |= histories.given_up(stage, written)
     evidence.effects = await effects.gather(stage, list(evidence.bug_ids.values()))
     return evidence

@@ -75,6 +75,8 @@ class Plan:
     blows: tuple[Blow, ...]
     talks: tuple[Talk, ...] = ()
     away: Away | None = None
+    talk_blows: tuple[Blow, ...] = ()
+    """What operators do to conversations, beside all else."""
 
 
 PROCESSES = (
@@ -92,6 +94,8 @@ MODEL = ("model overloaded", "model slow", "model breaks off", "disk full")
 TEMPORAL = ("results late and lost", "cancel", "terminate")
 REAL_ONLY = ("kill cli",)
 """There is no CLI to kill behind a scripted turn."""
+TALK_ENDS = ("cancel a talk", "terminate a talk")
+"""Kinds of their own, which a seed has beside those that it is known for."""
 
 KINDS = (*PROCESSES, *SLACK, *MODEL, *TEMPORAL)
 _ALL = (*KINDS, *REAL_ONLY)
@@ -102,11 +106,14 @@ EITHER = frozenset(
     {"kill agents in a turn", "stop agents in a turn", "model overloaded", "model breaks off", "disk full"}
 )
 """They hit the real agent in another way than the script: alone they have the one and the other by turns."""
+_BY_OPERATORS = frozenset({"cancel", "terminate", *TALK_ENDS})
 REAL_EVERY = 10
 """One seed of so many runs the real CLI in any case."""
 THREADS, MESSAGES, REAL_MESSAGES = 20, 8, 3
 TALK_EVERY = 4
 """Beside so many threads with a report there is one in which people speak to the bot."""
+_ENDED = 0.4
+"""Share of the runs in which operators end conversations in one of these ways."""
 _WEIGHTS = {
     Deed.SAYS: 26,
     Deed.BURSTS: 8,
@@ -147,7 +154,8 @@ def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Pla
     # With dice of their own: what a seed meant before there were conversations it means still.
     talks = tuple(talk_of(number, dice_of(f"talk:{seed}:{number}")) for number in range(threads // TALK_EVERY))
     away = away_of(dice_of(f"away:{seed}")) if talks else None
-    return Plan(seed, real, http, chosen, stories, fallen, talks, away)
+    ends = _talk_blows(dice_of(f"ends:{seed}")) if talks and not kinds else ()
+    return Plan(seed, real, http, chosen, stories, fallen, talks, away, ends)
 
 
 def _needs_real(alone: str, seed: int) -> bool:
@@ -177,5 +185,10 @@ def _story(number: int, real: bool, dice: Random) -> Story:
 
 
 def _blows(kind: str, dice: Random) -> list[Blow]:
-    count = dice.choice((1, 1, 2)) if kind not in ("cancel", "terminate") else dice.randint(2, 5)
+    count = dice.choice((1, 1, 2)) if kind not in _BY_OPERATORS else dice.randint(2, 5)
     return [Blow(dice.uniform(1.5, 11.0), kind, dice.randrange(10**6)) for _ in range(count)]
+
+
+def _talk_blows(dice: Random) -> tuple[Blow, ...]:
+    chosen = [kind for kind in TALK_ENDS if dice.random() < _ENDED]
+    return tuple(blow for kind in chosen for blow in _blows(kind, dice))

@@ -13,13 +13,13 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
-from tests.chaos import histories, oracle, talk_oracle, timeline
+from tests.chaos import histories, oracle, talk_evidence, talk_oracle, timeline
 from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence
 from tests.chaos.people import People, Written
 from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stage import CORES, Stage
-from tests.chaos.talk_oracle import TalkEvidence
+from tests.chaos.talk_evidence import TalkEvidence
 from tests.chaos.talkers import Talkers
 from tests.chaos.trouble import Trouble, agents_of
 from threadline.bootstrap.gateway import CaseThreads
@@ -80,7 +80,7 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     stage.log.clear()
     await stage.set_for(real=plan.real, http=plan.http)
     people, talkers = People(plan, stage.slack), Talkers(plan, stage)
-    trouble = Trouble(stage, plan, people)
+    trouble = Trouble(stage, plan, people, talkers)
     try:
         async with asyncio.TaskGroup() as together:
             together.create_task(people.play())
@@ -92,7 +92,7 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     faults = await calm.come(longest * (2 if plan.real else 1))
     written, roots = {**people.written, **calm.operators}, [tale.root.ts for tale in people.tales]
     evidence = await oracle.gather(stage, written, roots, trouble.terminated, people.attached)
-    talk = await talk_oracle.gather(stage, talkers, since)
+    talk = await talk_evidence.gather(stage, talkers, since, trouble)
     runs = await histories.runs_of(stage, since)
     faults += oracle.judge(evidence) + talk_oracle.judge(talk) + _healed(stage, evidence, since)
     faults += await histories.judge_runs(stage, runs, trouble.terminated)
@@ -180,7 +180,7 @@ class _Calm:
         for row in rows:
             if row.escalated and row.status in ("escalated", "pending_verification"):
                 await self._resolve(row.bug_id, row.thread_ts)
-        return len(rows) + len(roots) - known + unsaid + await talk_oracle.unfinished(self._stage, self._talkers)
+        return len(rows) + len(roots) - known + unsaid + await talk_evidence.unfinished(self._stage, self._talkers)
 
     async def _resolve(self, bug_id: str, root: str) -> None:
         now = f"{time.time():.6f}"

@@ -1,128 +1,26 @@
-"""What must be true of the conversations after a run, by Postgres and the sandbox; each fault is a sentence."""
+"""What must be true of the conversations after a run; each fault is a sentence."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
-from sqlalchemy import text
-
-from tests.chaos import histories, oracle
+from tests.chaos import oracle
 from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence, key_of
-from tests.chaos.people import Written
 from tests.chaos.scripted_chat import words_of
-from tests.chaos.stage import CORES, Stage
-from tests.chaos.talkers import Talkers
+from tests.chaos.talk_evidence import TalkEvidence
 from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain import messages
+from threadline.domain import answers, messages
 
-_PLACE = "c.channel || ':' || c.thread_ts"
-_KEY = f"c.team || ':' || {_PLACE}"
-_TALKS = text(f"""
-SELECT {_KEY} AS bug_id, {_PLACE} AS thread_ts, id, turn, taken_turn, stored FROM conversations c
-WHERE stored > 0 AND {_PLACE} = ANY(:places)
-""")  # noqa: S608 - all parts are written here
-_SAID = text(f"""
-SELECT {_KEY} AS bug_id, m.seq, m.message_id, m.message_type, m.message_text, m.sender_id, m.said_at, m.channel,
-       m.addressed, m.verdict, m.wakes, m.turn, m.step,
-       m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
-       (SELECT count(*) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS shown,
-       (SELECT min(place) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS place
-FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
-WHERE m.conversation_id = ANY(:talks) ORDER BY m.conversation_id, m.seq
-""")  # noqa: S608 - as above
-_TURNS = text(f"""
-SELECT {_KEY} AS bug_id, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said
-FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
-WHERE c.id = ANY(:talks) ORDER BY c.id, t.turn
-""")  # noqa: S608 - as above
-_CALLS = text(f"""
-SELECT {_KEY} AS bug_id, turn, step, tool_name, status, parameters->'items'->0->>'title' AS title
-FROM agent_tool_executions c WHERE {_PLACE} = ANY(:places)
-""")  # noqa: S608 - as above
-_ITEMS = text("""
-SELECT i.title, count(*) AS times FROM estimate_items i JOIN estimate_projects p USING (project_id)
-WHERE p.name = :project GROUP BY i.title
-""")
-_CLAIMED = text("SELECT key FROM slack_posts WHERE ts IS NULL AND key LIKE 'talk:%'")
-_UNFINISHED = text(f"""
-SELECT count(*) FROM conversations c WHERE {_PLACE} = ANY(:places) AND (
-    EXISTS (SELECT FROM conversation_messages m
-            WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
-    OR EXISTS (SELECT FROM conversation_turns t
-               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''))
-""")  # noqa: S608 - as above
-
-
-@dataclass
-class TalkEvidence:
-    """What the conversations of a run leave behind: what people wrote by id, and the rows of the queries above.
-
-    A thread's name (`bug_id`, as that of a case is called) is its key; `thread_ts` is its place, with the channel.
-    """
-
-    written: Mapping[str, Written]
-    posts: Sequence[Message] = ()
-    signs: set[str] = field(default_factory=set)
-    talks: list[Any] = field(default_factory=list)
-    stored: list[Any] = field(default_factory=list)
-    turns: list[Any] = field(default_factory=list)
-    calls: list[Any] = field(default_factory=list)
-    items: dict[str, int] = field(default_factory=dict)
-    claimed: list[str] = field(default_factory=list)
-    unheard: set[str] = field(default_factory=set)
-    guards_opened: bool = False
-    """A guard could not be asked, so it let something pass."""
-
-    @property
-    def happened(self) -> dict[str, int]:
-        kinds = Counter(turn.kind for turn in self.turns)
-        verdicts = Counter(row.verdict for row in self.stored)
-        return {
-            "talks": len(self.talks),
-            "talked": len(self.written),
-            "talk_turns": len(self.turns),
-            "items": sum(self.items.values()),
-            "answered": kinds["answered"],
-            "silent": kinds["silent"],
-            "stopped": kinds["stopped"],
-            "repeated": verdicts["duplicate"],
-        }
-
-
-async def unfinished(stage: Stage, talkers: Talkers) -> int:
-    """Conversations in which something waits for an answer, or an answer for being said."""
-    async with stage.database.begin() as work:
-        places = [exchange.place for exchange in talkers.exchanges]
-        return int(await work.connection.scalar(_UNFINISHED, {"places": places}) or 0)
-
-
-async def gather(stage: Stage, talkers: Talkers, since: datetime) -> TalkEvidence:
-    """Look everything up, once nothing moves any more."""
-    evidence = TalkEvidence(talkers.written, oracle.posts_of_the_bot(stage), talkers.signs)
-    places = {"places": [exchange.place for exchange in talkers.exchanges]}
-    async with stage.database.begin() as work:
-        evidence.talks = list(await work.connection.execute(_TALKS, places))
-        which = {"talks": [talk.id for talk in evidence.talks]}
-        evidence.stored = list(await work.connection.execute(_SAID, which))
-        evidence.turns = list(await work.connection.execute(_TURNS, which))
-        evidence.calls = list(await work.connection.execute(_CALLS, places))
-        items = await work.connection.execute(_ITEMS, {"project": talkers.project})
-        evidence.items = {row.title: row.times for row in items}
-        evidence.claimed = list((await work.connection.execute(_CLAIMED)).scalars())
-    evidence.unheard = histories.given_up(stage, talkers.written)
-    evidence.guards_opened = any(any(stage.told(name, since, "guard_open")) for name in CORES)
-    return evidence
+_BY_OPERATOR = answers.stopped([], by_operator=True).removesuffix(" Nothing was done yet.")
+"""How the account of a turn begins that whoever runs the house has ended."""
 
 
 def judge(evidence: TalkEvidence) -> list[Fault]:
     """Everything that is not as it must be. Pure."""
     found = [*_storage(evidence), *_use(evidence), *_verdicts(evidence), *_order(evidence)]
-    return [*found, *_turns(evidence), *_answers(evidence), *_posts(evidence), *_effects(evidence)]
+    found += [*_turns(evidence), *_answers(evidence), *_posts(evidence), *_effects(evidence)]
+    return [*found, *_stops(evidence), *_revived(evidence)]
 
 
 def _storage(evidence: TalkEvidence) -> Iterator[Fault]:
@@ -152,7 +50,10 @@ def _storage(evidence: TalkEvidence) -> Iterator[Fault]:
 
 
 def _never_heard(evidence: TalkEvidence) -> set[str]:
-    """Direct messages of which Slack delivered none that speaks to the bot: in no channel would they be found."""
+    """Direct messages of which Slack delivered none that speaks to the bot, or only to a run that was terminated.
+
+    In no channel would they be found.
+    """
     heard, direct = set(), set()
     for each in evidence.written.values():
         if each.root.startswith(identity.GENERAL):
@@ -192,6 +93,8 @@ def _verdicts(evidence: TalkEvidence) -> Iterator[Fault]:
             people[row.bug_id].add(row.sender_id)
         if row.message_type != messages.MESSAGE or row.redacted:
             continue
+        if row.verdict is None and evidence.terminated[row.bug_id]:
+            continue  # it was stored as the run was ended, and waits for the next message in its thread
         if row.verdict not in ("ok", "duplicate"):
             yield Fault(row.bug_id, f"{row.message_id} was judged {row.verdict}")
         alike[row.bug_id, row.sender_id, row.message_text].append(row)
@@ -264,7 +167,9 @@ def _posts(evidence: TalkEvidence) -> Iterator[Fault]:
         if ":turn:" in key and key.partition("#")[0] not in due:
             yield Fault(_talk_of(key), f"{key} was posted, and is no answer")
     for key in evidence.claimed:
-        if _talk_of(key) in places:
+        # Terminate may end a run amid a word that no other run says: that its model was away, or that it was too much.
+        dropped = ":turn:" not in key and evidence.terminated[_talk_of(key)]
+        if _talk_of(key) in places and not dropped:
             yield Fault(_talk_of(key), f"the post {key} is claimed and was never sent")
 
 
@@ -289,3 +194,27 @@ def _effects(evidence: TalkEvidence) -> Iterator[Fault]:
             yield Fault(calls[0].bug_id, f"the work item {title} was added, and is there {there} times")
         if len(calls) > 1:
             yield Fault(calls[0].bug_id, f"the work item {title} was called for {len(calls)} times")
+
+
+def _stops(evidence: TalkEvidence) -> Iterator[Fault]:
+    """Whoever stopped a turn did so: somebody in the thread, or an operator.
+
+    By Cancel the turn under way ends, and one more for who was not heard in it; what is said later is answered.
+    """
+    by_operators = Counter[str]()
+    said = {row.bug_id for row in evidence.stored if row.message_type == messages.STOP}
+    for turn in evidence.turns:
+        if turn.kind == "stopped" and turn.answer.startswith(_BY_OPERATOR):
+            by_operators[turn.bug_id] += 1
+        elif turn.kind == "stopped" and turn.bug_id not in said:
+            yield Fault(turn.bug_id, f"turn {turn.turn} says that somebody stopped it, and nobody did")
+    for talk, times in by_operators.items():
+        if times > 2 * (cancels := evidence.cancelled[talk]):
+            yield Fault(talk, f"{times} turns say that an operator stopped them, who cancelled {cancels} runs")
+
+
+def _revived(evidence: TalkEvidence) -> Iterator[Fault]:
+    """What the sweep had to mend where nobody had terminated a run: it would hide what went wrong before."""
+    for talk in evidence.talks:
+        if talk.bug_id in evidence.revived and not evidence.terminated[talk.bug_id]:
+            yield Fault(talk.bug_id, "the sweep had to revive it")

@@ -119,8 +119,8 @@ async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chaos, "TIDY", 0.5)
-    left = stage.workspaces / "cases" / "BUG-0"  # of no case, so that nobody else removes it
-    left.mkdir(parents=True, exist_ok=True)
+    await stage.set_for(real=False, http=False)
+    left = stage.workspaces / "cases" / "BUG-1"
     begin = "import os, time; print(os.getpid(), flush=True); os.close(1); time.sleep(60)"
     fork = f"import os, sys; os.fork() and os._exit(0); exec({begin!r})"
     parent = await asyncio.create_subprocess_exec(
@@ -128,13 +128,16 @@ async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
     )
     orphan = psutil.Process(int((await parent.communicate())[0]))
     try:
-        found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-0"])))
+        async with stage._hold("agents"):
+            await stage.family.stop("agents")  # whose sweep would take the workspace away
+            left.mkdir(parents=True, exist_ok=True)
+            found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-1"])))
+            left.rmdir()
         assert str(left) in found
         assert f"process {orphan.pid}" in found
     finally:
         orphan.kill()
-        left.rmdir()
-    assert await chaos._left_behind(stage, ["BUG-0"]) == []
+    assert await chaos._left_behind(stage, ["BUG-1"]) == []
 
 
 async def test_the_oracle_sees_a_case_that_is_stuck_and_tells_its_story(stage: Stage) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.chaos import results
-from tests.chaos.plan import EITHER, KINDS, REAL_ONLY, plan_of
+from tests.chaos.plan import EITHER, KINDS, REAL_ONLY, TALK_ENDS, plan_of
 from tests.chaos.results import Record
 
 SEEDS = range(200)
@@ -47,6 +47,15 @@ def test_two_hundred_seeds_have_each_kind_alone_and_together_and_the_real_agent_
     assert sum(plan.real for plan in plans) >= 20
     assert all(len(plan.stories) >= 20 for plan in plans)
     assert {plan.http for plan in plans} == {True, False}
+
+
+def test_operators_end_conversations_in_some_seeds_beside_what_these_are_known_for() -> None:
+    plans = [plan_of(seed) for seed in range(20)]
+    ways = {frozenset(blow.kind for blow in plan.talk_blows) for plan in plans}
+    assert ways == {frozenset(), *(frozenset({kind}) for kind in TALK_ENDS), frozenset(TALK_ENDS)}
+    assert not any({*plan.kinds} & {*TALK_ENDS} for plan in plans)
+    assert not plan_of(0, kinds=("kill core",)).talk_blows
+    assert {blow.kind for blow in plan_of(0, kinds=TALK_ENDS).blows} == {*TALK_ENDS}
 
 
 def test_results_add_up_by_seed(tmp_path: Path) -> None:

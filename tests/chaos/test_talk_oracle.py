@@ -1,5 +1,6 @@
 """The oracle of conversations sees what is planted, and the scripted model does as the oracle expects."""
 
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -7,13 +8,14 @@ from typing import Any
 from tests.chaos.people import Written
 from tests.chaos.plan import plan_of
 from tests.chaos.scripted_chat import TOOL, reply_to
-from tests.chaos.talk_oracle import TalkEvidence, judge
+from tests.chaos.talk_evidence import TalkEvidence
+from tests.chaos.talk_oracle import judge
 from tests.chaos.talk_plan import ASIDE, BURST, MOST, Line
 from threadline.agents.copilot.prompt import NO_REPLY
 from threadline.agents.models.port import Prompt
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message as Post
-from threadline.domain import messages
+from threadline.domain import answers, messages
 from threadline.domain.dialogue import Message, Role, ToolChoice
 
 ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004"
@@ -160,6 +162,28 @@ def test_the_oracle_sees_an_effect_that_came_twice_or_never_or_from_nobody() -> 
     assert "is there 1 times, of 0 calls" in _seen(calls=[])
     assert "was called for 2 times" in _seen(calls=[call, failed])
     assert _seen(calls=[failed], items={}) == ""
+
+
+def test_the_oracle_knows_who_stopped_a_turn() -> None:
+    by_operator = answers.stopped([], by_operator=True)
+    stopped = [_turn(kind="stopped", answer=answers.stopped([]))]
+    assert _seen(turns=stopped) == ""
+    whole = _whole()
+    nobody = {_id(ts): whole.written[_id(ts)] for ts in (ROOT, FIRST, AGAIN)}
+    talk = SimpleNamespace(**{**vars(whole.talks[0]), "stored": 3})
+    seen = _seen(turns=stopped, written=nobody, stored=whole.stored[:3], talks=[talk])
+    assert seen == f"{TALK}: turn 1 says that somebody stopped it, and nobody did"
+    cancelled = [_turn(kind="stopped", answer=by_operator)]
+    assert "1 turns say that an operator stopped them, who cancelled 0 runs" in _seen(turns=cancelled)
+    assert _seen(turns=cancelled, cancelled=Counter([TALK])) == ""
+
+
+def test_after_terminate_alone_the_sweep_may_mend_a_conversation_and_a_word_stay_unsaid() -> None:
+    word, terminated = [f"talk:{TALK}:model_away:1"], Counter([TALK])
+    assert "the sweep had to revive it" in _seen(revived={TALK})
+    assert "never sent" in _seen(claimed=word)
+    assert _seen(revived={TALK}, claimed=word, terminated=terminated) == ""
+    assert "never sent" in _seen(claimed=[f"talk:{TALK}:turn:1"], terminated=terminated)
 
 
 def _prompt(*dialogue: Message, choice: ToolChoice = ToolChoice.AUTO) -> Prompt:

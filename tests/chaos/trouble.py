@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from tests.chaos.disk import fill_disk
 from tests.chaos.people import People
 from tests.chaos.plan import Blow, Plan, dice_of
 from tests.chaos.stage import CORES, Stage
+from tests.chaos.talkers import Talkers
 from threadline.devstack.controls import until
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.faults import Weather
@@ -28,13 +29,18 @@ AIM = 3.0
 
 TRIES = 10
 Hit = Callable[[str], Coroutine[Any, Any, None]]
+Which = Callable[[], Sequence[str]]
+"""The workflows that are known by now."""
 
 _RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
 
 
 @dataclass(frozen=True)
-class Terminated:
-    """A run that was ended where it stood: with it went what had been signalled and was not stored yet."""
+class Ended:
+    """A run that an operator cancelled or terminated.
+
+    Terminate ends it where it stands: with it goes what had been signalled and was not stored yet.
+    """
 
     workflow_id: str
     run_id: str
@@ -42,12 +48,14 @@ class Terminated:
 
 @dataclass
 class Trouble:
-    """Args: `plan` says what goes wrong; `people` are those whose cases it hits."""
+    """Args: `plan` says what goes wrong; `people` and `talkers` are those whose cases and conversations it hits."""
 
     stage: Stage
     plan: Plan
     people: People
-    terminated: list[Terminated] = field(default_factory=list)
+    talkers: Talkers
+    terminated: list[Ended] = field(default_factory=list)
+    cancelled: list[Ended] = field(default_factory=list)
     struck: set[str] = field(default_factory=set)
     """Kinds of blows of which at least one hit what it was meant for."""
 
@@ -56,7 +64,7 @@ class Trouble:
         self._begin()
         began = time.monotonic()
         async with asyncio.TaskGroup() as together:
-            for blow in self.plan.blows:
+            for blow in (*self.plan.blows, *self.plan.talk_blows):
                 together.create_task(self._strike(blow, began))
             if self.plan.real:
                 together.create_task(self._haunt_model())
@@ -128,8 +136,10 @@ class Trouble:
             "kill cli": self._kill_cli,
             "socket refreshed": self._refresh_socket,
             "socket cut": self._cut_socket,
-            "cancel": self._cancel,
-            "terminate": self._terminate,
+            "cancel": lambda dice: self._cancel(dice, self._cases),
+            "terminate": lambda dice: self._terminate(dice, self._cases),
+            "cancel a talk": lambda dice: self._cancel(dice, self._talks),
+            "terminate a talk": lambda dice: self._terminate(dice, self._talks),
         }
         if blow.kind in special:
             if await special[blow.kind](dice):
@@ -171,24 +181,32 @@ class Trouble:
         self.stage.say(f"{sockets} sockets are {what}")
         return sockets > 0
 
-    async def _cancel(self, dice: Random) -> bool:
-        return bool(await self._to_a_case(dice, "cancel"))
+    async def _cancel(self, dice: Random, which: Which) -> bool:
+        if ended := await self._to_one(which, dice, "cancel"):
+            self.cancelled.append(ended)
+        return bool(ended)
 
-    async def _terminate(self, dice: Random) -> bool:
-        if ended := await self._to_a_case(dice, "terminate"):
+    async def _terminate(self, dice: Random, which: Which) -> bool:
+        if ended := await self._to_one(which, dice, "terminate"):
             self.terminated.append(ended)  # nobody writes: the sweep revives it, the catch-up finds what it took away
         return bool(ended)
 
-    async def _to_a_case(self, dice: Random, deed: str) -> Terminated | None:
+    def _cases(self) -> Sequence[str]:
+        roots = (tale.root.ts for tale in self.people.tales)
+        return [addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root)) for root in roots]
+
+    def _talks(self) -> Sequence[str]:
+        return [addressing.conversation_workflow_id(exchange.thread) for exchange in self.talkers.exchanges]
+
+    async def _to_one(self, which: Which, dice: Random, deed: str) -> Ended | None:
         """To one that runs, if there is one in the first few that come to mind."""
         for _ in range(TRIES):
-            if self.people.tales and (hit := await self._to(dice.choice(self.people.tales).root.ts, deed)):
+            if (known := which()) and (hit := await self._to(dice.choice(known), deed)):
                 return hit
             await asyncio.sleep(0.1)
         return None
 
-    async def _to(self, root: str, deed: str) -> Terminated | None:
-        workflow_id = addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root))
+    async def _to(self, workflow_id: str, deed: str) -> Ended | None:
         handle = self.stage.client.get_workflow_handle(workflow_id)
         try:
             run = await handle.describe()
@@ -199,7 +217,7 @@ class Trouble:
         except RPCError:  # it has ended meanwhile, or Temporal is away
             return None
         self.stage.say(f"{deed} {workflow_id}")
-        return Terminated(workflow_id, run.run_id)
+        return Ended(workflow_id, run.run_id)
 
     async def _a_turn_runs(self) -> bool:
         try:

@@ -38,6 +38,30 @@ TALK = Area(
             "(`db/conversations.py`, `activities/taking_up.py`).",
         ),
         Promise(
+            "talk:storing:chaos",
+            "Under chaos, too, each message of a conversation is stored once, as it reads now, also where Slack gives "
+            "up or Terminate takes it away.",
+            "what `intake:storing:chaos` rests on; the oracle of conversations (`tests/chaos/talk_oracle.py`).",
+            (
+                "A stop sign, which Slack's history does not tell of.",
+                "Where THREADLINE_CONVERSATION_CHANNELS names the channels: the direct message that was to begin a "
+                "conversation.",
+            ),
+        ),
+        Promise(
+            "talk:turn:chaos",
+            "Under chaos, Cancel and Terminate among it, what the guards let pass is used by one turn, which shows it "
+            "to the model once and answers it, says that it was stopped, or leaves it to people.",
+            "claims under the conversation row's lock, and the sweep, which goes on with what Terminate has ended; the "
+            "oracle.",
+        ),
+        Promise(
+            "talk:answer:chaos",
+            "Under chaos, too, each answer of a conversation is in Slack once, in its thread.",
+            "the ledger and the metadata of posts; the oracle counts in the sandbox.",
+            ("Terminate amid a word that is no answer, as that the model is away: it may stay unsaid.",),
+        ),
+        Promise(
             "talk:correction:newest-wording",
             "The model reads a message in its newest wording, in whatever order corrections arrive, and a correction "
             "alone wakes nobody.",

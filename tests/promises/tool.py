@@ -70,6 +70,13 @@ TOOL = Area(
             ("What the service behind it does twice with one request is its own.",),
         ),
         Promise(
+            "tool:change:chaos",
+            "Under chaos, too, no change of a tool is made twice, and each that is on record as made is there.",
+            "the operation's key in the change's own transaction (`db/operations.py`); the oracle of conversations "
+            "counts the work items.",
+            ("Changes in the database alone: none outside of it is made there.",),
+        ),
+        Promise(
             "tool:calls:in-order",
             "The calls of a reply run beside each other when all of them only read and none decides what the thread is "
             "about, else in order; at most twenty of them, and one that fails keeps no other from running.",

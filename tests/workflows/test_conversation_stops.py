@@ -232,7 +232,9 @@ async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends()
         assert await talk.until_said(3) == "Here I am."
 
 
-async def test_what_is_said_after_the_last_word_of_a_cancelled_run_is_answered_by_the_next() -> None:
+@pytest.mark.promise("talk:cancel:told")
+@pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])
+async def test_what_is_said_after_the_last_word_of_a_cancelled_run_is_answered_by_the_next(history_events: int) -> None:
     thinking = asyncio.Event()
 
     async def hang(_: ThinkRequest) -> ModelReply:
@@ -246,7 +248,8 @@ async def test_what_is_said_after_the_last_word_of_a_cancelled_run_is_answered_b
         await talk.say("and what about this?")
         await talk.until_stored(3)
 
-    async with talking(hang, ModelReply("Here I am."), server=real_time) as talk:
+    limits = ConversationLimits(history_events=history_events)
+    async with talking(hang, ModelReply("Here I am."), limits=limits, server=real_time) as talk:
         talk.desk.hooks["post_answer"] = [nothing, late]
         await talk.say("create one")
         await thinking.wait()

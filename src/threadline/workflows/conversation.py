@@ -103,18 +103,18 @@ class ConversationWorkflow:
         return False
 
     def outcome(self) -> str:
-        state = self._conversation.state
-        if state.stopped and self._conversation.marks.turn_due:
-            state.stopped = False  # it was said after the last word of the run that was cancelled
+        if not self._conversation.state.stopped:
+            return "quiet" if self._conversation.marks.opened else "ignored"
+        if self._conversation.marks.turn_due:
             self.continue_as_new()
-        if state.stopped:
-            return "cancelled"
-        return "quiet" if self._conversation.marks.opened else "ignored"
+        return "cancelled"
 
     def cancelled(self) -> None:
         self._conversation.state.stopped = True
 
     def continue_as_new(self) -> None:
+        if self._dismissed and self._conversation.marks.turn_due:
+            self._conversation.state.stopped = False  # it was said after the last word of the run that was cancelled
         workflow.continue_as_new(self._conversation.state)
 
     async def open(self) -> None:

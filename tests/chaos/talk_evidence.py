@@ -1,0 +1,138 @@
+"""What the conversations of a run leave behind, as Postgres, the sandbox and the logs tell it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+
+from tests.chaos import histories, oracle
+from tests.chaos.people import Written
+from tests.chaos.stage import CORES, Stage
+from tests.chaos.talkers import Talkers
+from tests.chaos.trouble import Ended, Trouble
+from threadline.devstack.slack_sandbox.records import Message
+
+_TALK = "talk:"
+_PLACE = "c.channel || ':' || c.thread_ts"
+_KEY = f"c.team || ':' || {_PLACE}"
+_TALKS = text(f"""
+SELECT {_KEY} AS bug_id, {_PLACE} AS thread_ts, id, turn, taken_turn, stored FROM conversations c
+WHERE stored > 0 AND {_PLACE} = ANY(:places)
+""")  # noqa: S608 - all parts are written here
+_SAID = text(f"""
+SELECT {_KEY} AS bug_id, m.seq, m.message_id, m.message_type, m.message_text, m.sender_id, m.said_at, m.channel,
+       m.addressed, m.verdict, m.wakes, m.turn, m.step,
+       m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
+       (SELECT count(*) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS shown,
+       (SELECT min(place) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS place
+FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.conversation_id = ANY(:talks) ORDER BY m.conversation_id, m.seq
+""")  # noqa: S608 - as above
+_TURNS = text(f"""
+SELECT {_KEY} AS bug_id, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said
+FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
+WHERE c.id = ANY(:talks) ORDER BY c.id, t.turn
+""")  # noqa: S608 - as above
+_CALLS = text(f"""
+SELECT {_KEY} AS bug_id, turn, step, tool_name, status, parameters->'items'->0->>'title' AS title
+FROM agent_tool_executions c WHERE {_PLACE} = ANY(:places)
+""")  # noqa: S608 - as above
+_ITEMS = text("""
+SELECT i.title, count(*) AS times FROM estimate_items i JOIN estimate_projects p USING (project_id)
+WHERE p.name = :project GROUP BY i.title
+""")
+_CLAIMED = text("SELECT key FROM slack_posts WHERE ts IS NULL AND key LIKE 'talk:%'")
+_UNFINISHED = text(f"""
+SELECT count(*) FROM conversations c WHERE {_PLACE} = ANY(:places) AND (
+    EXISTS (SELECT FROM conversation_messages m
+            WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
+    OR EXISTS (SELECT FROM conversation_turns t
+               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''))
+""")  # noqa: S608 - as above
+
+
+@dataclass
+class TalkEvidence:
+    """What people wrote by id, and the rows of the queries above.
+
+    A thread's name (`bug_id`, as that of a case is called) is its key; `thread_ts` is its place, with the channel.
+    """
+
+    written: Mapping[str, Written]
+    posts: Sequence[Message] = ()
+    signs: set[str] = field(default_factory=set)
+    talks: list[Any] = field(default_factory=list)
+    stored: list[Any] = field(default_factory=list)
+    turns: list[Any] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
+    items: dict[str, int] = field(default_factory=dict)
+    claimed: list[str] = field(default_factory=list)
+    unheard: set[str] = field(default_factory=set)
+    """Ids of what Slack gave up delivering, or a terminated run was told."""
+    cancelled: Counter[str] = field(default_factory=Counter)
+    terminated: Counter[str] = field(default_factory=Counter)
+    """How often an operator ended a run, by conversation."""
+    revived: set[str] = field(default_factory=set)
+    """Conversations for which the sweep had to start a run."""
+    guards_opened: bool = False
+    """A guard could not be asked, so it let something pass."""
+
+    @property
+    def happened(self) -> dict[str, int]:
+        kinds = Counter(turn.kind for turn in self.turns)
+        verdicts = Counter(row.verdict for row in self.stored)
+        return {
+            "talks": len(self.talks),
+            "talked": len(self.written),
+            "talk_turns": len(self.turns),
+            "items": sum(self.items.values()),
+            "answered": kinds["answered"],
+            "silent": kinds["silent"],
+            "stopped": kinds["stopped"],
+            "repeated": verdicts["duplicate"],
+            "talks_cancelled": self.cancelled.total(),
+            "talks_terminated": self.terminated.total(),
+        }
+
+
+async def unfinished(stage: Stage, talkers: Talkers) -> int:
+    """Conversations in which something waits for an answer, or an answer for being said."""
+    async with stage.database.begin() as work:
+        places = [exchange.place for exchange in talkers.exchanges]
+        return int(await work.connection.scalar(_UNFINISHED, {"places": places}) or 0)
+
+
+async def gather(stage: Stage, talkers: Talkers, since: datetime, trouble: Trouble) -> TalkEvidence:
+    """Look everything up, once nothing moves any more."""
+    evidence = TalkEvidence(talkers.written, oracle.posts_of_the_bot(stage), talkers.signs)
+    places = {"places": [exchange.place for exchange in talkers.exchanges]}
+    async with stage.database.begin() as work:
+        evidence.talks = list(await work.connection.execute(_TALKS, places))
+        which = {"talks": [talk.id for talk in evidence.talks]}
+        evidence.stored = list(await work.connection.execute(_SAID, which))
+        evidence.turns = list(await work.connection.execute(_TURNS, which))
+        evidence.calls = list(await work.connection.execute(_CALLS, places))
+        items = await work.connection.execute(_ITEMS, {"project": talkers.project})
+        evidence.items = {row.title: row.times for row in items}
+        evidence.claimed = list((await work.connection.execute(_CLAIMED)).scalars())
+    evidence.unheard = histories.given_up(stage, talkers.written)
+    cut = [run for run in trouble.terminated if _is_talk(run)]
+    for run in cut:
+        evidence.unheard |= await histories.signalled(stage, run)
+    evidence.terminated = Counter(map(_thread_of, cut))
+    evidence.cancelled = Counter(_thread_of(run) for run in trouble.cancelled if _is_talk(run))
+    for name in CORES:
+        evidence.guards_opened |= any(stage.told(name, since, "guard_open"))
+        evidence.revived |= {each["slack_thread"] for each in stage.told(name, since, "conversation_revived")}
+    return evidence
+
+
+def _is_talk(run: Ended) -> bool:
+    return run.workflow_id.startswith(_TALK)
+
+
+def _thread_of(run: Ended) -> str:
+    return run.workflow_id.removeprefix(_TALK)
