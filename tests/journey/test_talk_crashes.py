@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import TextClause, text
+from sqlalchemy import Row, TextClause, text
 
 from threadline.db.engine import Database
-from threadline.db.tool_executions import ToolExecution
 from threadline.devstack.slack_sandbox.identity import DEVELOPER, GENERAL, SECOND_DEVELOPER, TEAM
 from threadline.devstack.stack import Stack
 from threadline.devstack.talk_scene import TalkScene
@@ -33,6 +33,10 @@ _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE :holder = ANY(pg_bl
 _PAID = text("""
 SELECT m.turn, m.step FROM model_calls m JOIN conversations c ON c.id = m.conversation_id
 WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :root ORDER BY m.step
+""")
+
+_EXECUTIONS = text("""
+SELECT tool_name, status, finished_at FROM agent_tool_executions WHERE thread_ts = :root ORDER BY turn, step
 """)
 
 
@@ -63,9 +67,10 @@ class CrashScene(TalkScene):
         async with self._database.begin() as work:
             return [item.title for item in await work.estimates.items(TEAM, project)]
 
-    async def executions(self, root: str) -> list[ToolExecution]:
+    async def executions(self, root: str) -> list[Row[Any]]:
+        """The calls of tools that are on record, each with its status; None is that of an intent."""
         async with self._database.begin() as work:
-            return await work.tool_executions.of_turn(Thread(TEAM, GENERAL, root), 1)
+            return list(await work.connection.execute(_EXECUTIONS, {"root": root}))
 
     async def paid(self, root: str) -> list[tuple[int, int]]:
         """The calls of the model that are on record, by turn and step."""
@@ -105,7 +110,7 @@ class CrashScene(TalkScene):
         return words_of(answer)
 
 
-def statuses(calls: Sequence[ToolExecution]) -> list[tuple[str, str | None]]:
+def statuses(calls: Sequence[Row[Any]]) -> list[tuple[str, str | None]]:
     return [(each.tool_name, each.status) for each in calls]
 
 
