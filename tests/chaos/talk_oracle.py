@@ -93,8 +93,6 @@ def _verdicts(evidence: TalkEvidence) -> Iterator[Fault]:
             people[row.bug_id].add(row.sender_id)
         if row.message_type != messages.MESSAGE or row.redacted:
             continue
-        if row.verdict is None and evidence.terminated[row.bug_id]:
-            continue  # it was stored as the run was ended, and waits for the next message in its thread
         if row.verdict not in ("ok", "duplicate"):
             yield Fault(row.bug_id, f"{row.message_id} was judged {row.verdict}")
         alike[row.bug_id, row.sender_id, row.message_text].append(row)
