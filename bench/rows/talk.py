@@ -27,8 +27,10 @@ BEGINNING = "the same in a new thread"
 FLAT = Goal("ratio at most", 1.15)
 SMALL = Goal("largest at most", 20)
 """Kilobytes, which the issue about conversations allows to a turn whose tools return two megabytes."""
-_MUCH = ["A long description of what there is to do. " * 250] * 100
-"""Items of a project which is a megabyte long."""
+_MUCH = ["A long description of what there is to do. " * 300] * 100
+"""Items of a project which is longer than a megabyte."""
+_KEPT = 1_900_000
+"""Bytes of two such results that are kept; the record has a limit for each."""
 _OUTPUT = text("SELECT coalesce(sum(octet_length(result::text)), 0) FROM agent_tool_executions WHERE thread_ts = :ts")
 
 
@@ -150,8 +152,8 @@ async def _history(ours: Talks) -> list[Row]:
     for thread in much:
         async with ours.ground.database.begin() as work:
             output = (await work.connection.execute(_OUTPUT, {"ts": thread.ts})).scalar_one()
-        if output < 2_000_000:
-            raise RuntimeError(f"the tools of {thread.key} returned no more than {output} bytes")
+        if output < _KEPT:
+            raise RuntimeError(f"of the results of the tools of {thread.key} no more than {output} bytes are kept")
     events, kilobytes = (tuple(run[number] for run in usual) for number in (0, 1))
     bounded = Figure(tuple(run[1] for run in large), "kB")
     return [
