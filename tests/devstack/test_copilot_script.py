@@ -135,6 +135,11 @@ def test_a_time_is_told_by_its_name_and_a_record_by_what_is_quoted() -> None:
     assert given["starts_at"].startswith("2030-01-07")
 
 
+def test_a_record_is_named_by_its_name_too() -> None:
+    assert filled("show the project Web shop")["project_id"] == "Web shop"
+    assert filled("show the project PRJ-1")["project_id"] == "PRJ-1"
+
+
 def test_a_schema_without_an_end_is_filled_to_some_depth() -> None:
     schema = {
         "type": "object",

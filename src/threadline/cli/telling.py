@@ -84,7 +84,8 @@ def addresses(stack: "Stack") -> None:
     if not stack.slack_is_real:
         console.print(
             "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in #bug-reports as the "
-            "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”."
+            "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”. "
+            "Or mention the bot in #general:\n“@threadline show the project Web shop”."
         )
     if stack.words_are_scripted:
         scripted()

@@ -113,7 +113,8 @@ class Filler:
         if kind == "string" and _is_time(name, schema) and (date := _at(_DATE.findall(words), index)):
             return date
         if kind == "string" and plain.endswith(("id", "key")):
-            return _at(_ID.findall(words), index) or _text_or_none(known) or _at(_ID.findall(self.prompt), 0)
+            said = _at(_ID.findall(words), index) or _called(name, words)
+            return said or _text_or_none(known) or _at(_ID.findall(self.prompt), 0)
         if kind == "string" and not _is_time(name, schema) and (quoted := _at(_QUOTED.findall(words), index)):
             return quoted
         if kind in ("integer", "number"):
@@ -160,6 +161,13 @@ def _named(value: Any, plain: str) -> Iterator[Any]:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", str(name).lower())
+
+
+def _called(name: str, words: str) -> str | None:
+    """What is named instead of its id: `project_id` by "the project Web shop"."""
+    noun = name.removesuffix("_id").removesuffix("_key")
+    found = re.search(rf"\b{re.escape(noun)} ([A-Z]\w*(?: \w+)*)", words)
+    return found[1] if found else None
 
 
 def _at(found: Sequence[str], index: int) -> str | None:
