@@ -138,6 +138,9 @@ def test_a_time_is_told_by_its_name_and_a_record_by_what_is_quoted() -> None:
 def test_a_record_is_named_by_its_name_too() -> None:
     assert filled("show the project Web shop")["project_id"] == "Web shop"
     assert filled("show the project PRJ-1")["project_id"] == "PRJ-1"
+    schema = {"type": "object", "properties": {"role": {"type": "string"}}, "required": ["role"]}
+    given = Filler(schema, Planned("t", "create an item for the tester"), "", Known()).arguments()
+    assert given == {"role": "tester"}
 
 
 def test_a_schema_without_an_end_is_filled_to_some_depth() -> None:

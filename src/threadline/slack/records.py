@@ -187,8 +187,14 @@ def _is_link(value: str) -> bool:
 
 
 def _columns(kind: _Kind, rows: Sequence[_Row]) -> tuple[list[str], int]:
-    """The names of the fields to show, and how many there are beyond them; a field that is nowhere filled is none."""
+    """The names of the fields to show, and how many there are beyond them; a field that is nowhere filled is none.
+
+    Nor is whose they are, where all of them are the same one's.
+    """
     filled = dict.fromkeys(name for row in rows for name, text in row.cells.items() if text != NOTHING)
+    for name in kind.same[:-1]:
+        if name not in kind.first and len({row.cells.get(name) for row in rows}) == 1:
+            filled.pop(name, None)
     names = [name for name in kind.first if name in filled]
     names += [name for name in filled if name not in kind.first]
     return names[:MOST_COLUMNS], max(0, len(names) - MOST_COLUMNS)

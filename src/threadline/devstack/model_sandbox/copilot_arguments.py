@@ -12,6 +12,7 @@ _QUOTED = re.compile(r"[\"“”]([^\"“”]+)[\"“”]")
 _ID = re.compile(r"\b(?:[A-Z][A-Z0-9]*-\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?)?")
 _NUMBER = re.compile(r"(?<![\w-])\d+(?:\.\d+)?(?![\w-])")
+_FOR = re.compile(r"\bfor (?:the|an?) ([a-z]\w*)")
 _FREE_TEXT = frozenset({"text", "query", "question", "body", "comment", "reason", "summary", "message", "q"})
 _NAMES = frozenset({"name", "title", "description", "label"})
 _DEEPEST = 8
@@ -137,6 +138,8 @@ class Filler:
             return quoted
         if _plain(name) in _FREE_TEXT:
             return self.planned.words
+        if name == "role" and (said := _FOR.search(self.planned.words)):
+            return said[1]
         if _plain(name) in _NAMES:
             return f"{self.planned.thing} {index + 1}"
         return f"{name.replace('_', ' ').capitalize()} {index + 1}"
