@@ -105,6 +105,8 @@ def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: 
 
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
+STORABLE = VALUES.filter(lambda value: not isinstance(value, str) or "\0" not in value)
+"""What holds a NUL is refused for that, whatever it stands for: another test has it."""
 
 
 @pytest.mark.promise("tool:cache:within-its-time")
@@ -218,11 +220,11 @@ def test_property_15_arguments_that_do_not_fit_are_refused_before_anything_runs(
         assume(not optional)
         del wrong[field]
     elif fault == "type":
-        wrong[field] = data.draw(st.one_of(VALUES, st.just({}), st.just([None])))
+        wrong[field] = data.draw(st.one_of(STORABLE, st.just({}), st.just([None])))
         assume(not _fits(kind, wrong[field]) and not (optional and wrong[field] is None))
     else:
         field = data.draw(FIELD.filter(lambda name: name not in shape))
-        wrong[field] = data.draw(VALUES)
+        wrong[field] = data.draw(STORABLE)
 
     (refused,) = _run([ToolCall("1", "any.thing", json.dumps(wrong))], [thing])
     assert refused.error
