@@ -32,8 +32,8 @@ PLAIN = "We talked about the cart yesterday. What was the question that was stil
 """One call of the model."""
 WORK = "Please look up what {project} holds, and then give its first item three days."
 """Three calls of the model, one of a tool that reads, and one of a tool that changes something."""
-READ = "Please read me all that {project} holds, and then read it again."
-"""The same with two calls of the tool that reads."""
+READ = "Please read me all that {project} holds, and then read it again, and once more."
+"""Four calls of the model, and three of the tool that reads."""
 PAUSE = 0.1
 """Seconds after an answer until the next message: nothing waits for anything else."""
 
@@ -65,7 +65,8 @@ class SwiftModel(ModelSandbox):
         if named:
             await turn.call("estimates_getProjectDetails", project_id=named[0])
             if "read it again" in turn.prompt:
-                await turn.call("estimates_getProjectDetails", project_id=named[0])
+                for _ in range(2):
+                    await turn.call("estimates_getProjectDetails", project_id=named[0])
             else:
                 item = {"number": 1, "title": None, "role": None, "days": 3}
                 await turn.call("estimates_updateWbsItems", project_id=named[0], items=[item])
