@@ -46,3 +46,7 @@ class IllegalTransition(Permanent):
 
 class ClaimLost(Permanent):
     """Another attempt, or the closing of the case, has taken the turn over: whoever sees this stops at once."""
+
+
+class OnRecord(Permanent):
+    """What is on record stays as it is: a journal, a log of events and a decision are never rewritten."""

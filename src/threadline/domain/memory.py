@@ -1,0 +1,42 @@
+"""What the operator remembers of earlier turns: what happened, what is so, and what worked or did not."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class MemoryKind(StrEnum):
+    EPISODIC = "episodic"
+    """What was asked and what came of it."""
+    SEMANTIC = "semantic"
+    """What is so, until somebody says otherwise."""
+    PROCEDURAL = "procedural"
+    """Which tools did it, or how they failed."""
+
+
+@dataclass(frozen=True)
+class NewMemory:
+    """`cue` is what it is found by first, such as the question.
+
+    `error_class` names the kind of failure that it tells of; empty when it went well. `channel` is the only place where
+    it may be told; empty for any in the team. `rfp_id`: what it is about, if anything.
+    """
+
+    kind: MemoryKind
+    cue: str
+    text: str
+    user_id: str = ""
+    channel: str = ""
+    rfp_id: str = ""
+    error_class: str = ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    kind: MemoryKind
+    cue: str
+    text: str
+    error_class: str
+    user_id: str
+    rfp_id: str
+    at: datetime
