@@ -175,6 +175,7 @@ thread_bindings = Table(
     *(Column(name, Text, primary_key=True) for name in (*_PLACE, "kind")),
     *(must(name, Text()) for name in ("record_id", "bound_by")),
     must("bound_at", MOMENT),
+    Index("thread_bindings_record_idx", "team", "kind", "record_id", "bound_at"),
 )
 
 knowledge_documents = Table(
