@@ -8,11 +8,11 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from threadline.domain.errors import ClaimLost, IllegalTransition, Permanent, Transient
+from threadline.domain.errors import ClaimLost, IllegalTransition, OnRecord, Permanent, Transient
 
 _RETRYABLE = ("08", "40", "53", "57P", "55P03", "57014")
 """Connection trouble, rollbacks and deadlocks, exhaustion, shutdown, locks not got and statements out of time."""
-_OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition}
+_OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition, "TL004": OnRecord}
 """What our own functions and triggers raise."""
 _REFUSED_VALUES = ("22", "23", "54")
 

@@ -4,6 +4,8 @@ from functools import cached_property
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.actors import Actors
+from threadline.db.agent_jobs import AgentJobs
 from threadline.db.appointments import Appointments
 from threadline.db.attachments import Attachments
 from threadline.db.bindings import Bindings
@@ -11,18 +13,25 @@ from threadline.db.cases import Cases
 from threadline.db.conversation import Conversation
 from threadline.db.conversations import Conversations
 from threadline.db.estimates import Estimates
+from threadline.db.events import Events
 from threadline.db.followed import Followed
+from threadline.db.journal import Journal
 from threadline.db.knowledge import Knowledge
 from threadline.db.limits import Limits
+from threadline.db.memories import Memories
 from threadline.db.operations import Operations
+from threadline.db.opportunities import Opportunities
 from threadline.db.overview import Overview
 from threadline.db.posts import Posts
+from threadline.db.proposed_actions import ProposedActions
 from threadline.db.pull_requests import PullRequests
 from threadline.db.quarantine import Quarantine
+from threadline.db.rfps import Rfps
 from threadline.db.services import Services
 from threadline.db.sla import SlaEvents
 from threadline.db.sweep import Sweep
 from threadline.db.talked import Talked
+from threadline.db.team import Team
 from threadline.db.threads import Threads
 from threadline.db.tool_executions import ToolExecutions
 from threadline.db.tool_results import ToolResults
@@ -130,3 +139,39 @@ class Work:
     @cached_property
     def transcripts(self) -> Transcripts:
         return Transcripts(self.connection)
+
+    @cached_property
+    def actors(self) -> Actors:
+        return Actors(self.connection)
+
+    @cached_property
+    def agent_jobs(self) -> AgentJobs:
+        return AgentJobs(self.connection)
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self.connection)
+
+    @cached_property
+    def journal(self) -> Journal:
+        return Journal(self.connection)
+
+    @cached_property
+    def memories(self) -> Memories:
+        return Memories(self.connection)
+
+    @cached_property
+    def opportunities(self) -> Opportunities:
+        return Opportunities(self.connection)
+
+    @cached_property
+    def proposed_actions(self) -> ProposedActions:
+        return ProposedActions(self.connection)
+
+    @cached_property
+    def rfps(self) -> Rfps:
+        return Rfps(self.connection)
+
+    @cached_property
+    def team(self) -> Team:
+        return Team(self.connection)

@@ -1,0 +1,179 @@
+"""Work for later, and how far it is. A cancelled job stays cancelled, whatever a run of it still reports."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, case, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db import chronicle
+from threadline.db.agent_pool import storable, storable_json
+from threadline.db.operations import Operations
+from threadline.db.record_tables import agent_jobs
+from threadline.domain.agent_jobs import (
+    MOST_ARGUMENTS,
+    AgentJob,
+    JobNotFound,
+    JobRefused,
+    JobSchedule,
+    JobStatus,
+    NewJob,
+)
+from threadline.domain.authorship import Author
+from threadline.domain.json_documents import flaw
+from threadline.domain.operations import Change
+
+_JOB = TypeAdapter(AgentJob)
+_OVER = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED)
+_LONGEST_TYPE = 100
+_LONGEST_ERROR = 2_000
+
+
+class AgentJobs:
+    """A job belongs to its team: the others' is not found. `now` is in seconds since 1970."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self._operations = Operations(connection)
+
+    async def schedule(self, change: Change, new: NewJob, author: Author) -> AgentJob:
+        """Put a job on record, once for each operation. What runs it is started under its `workflow_id` afterwards.
+
+        Raises:
+            JobRefused: it has no type, its arguments are no object or too large, or not exactly one of a moment with
+                its zone and a cron is given.
+        """
+        job_type = " ".join(storable(new.job_type).split())
+        if not job_type or len(job_type) > _LONGEST_TYPE:
+            raise JobRefused("a job needs a type")
+        at, cron = new.schedule.at, storable(new.schedule.cron).strip()
+        if (at is None) == (not cron) or (at is not None and at.tzinfo is None):
+            raise JobRefused("a job runs either at one moment, with its time zone, or on a cron")
+
+        async def act() -> AgentJob:
+            row = _row(change, new, author) | {"job_type": job_type, "cron": cron}
+            await self._connection.execute(insert(agent_jobs).values(row).on_conflict_do_nothing())
+            query = select(agent_jobs).where(*chronicle.of_operation(agent_jobs, change))
+            return _job((await self._connection.execute(query)).one())
+
+        return await self._operations.once(change, "schedule_job", job_type, _JOB, act)
+
+    async def get(self, team: str, job_id: str) -> AgentJob:
+        """Raises `JobNotFound`."""
+        query = select(agent_jobs).where(agent_jobs.c.team == team, agent_jobs.c.job_id == _plain(job_id))
+        row = (await self._connection.execute(query)).one_or_none()
+        if row is None:
+            raise JobNotFound(f"there is no job {_plain(job_id)}: list the jobs")
+        return _job(row)
+
+    async def listed(
+        self, team: str, *, status: JobStatus | None = None, job_type: str = "", rfp_id: str = "", limit: int = 50
+    ) -> list[AgentJob]:
+        """The newest first; what is not given does not narrow it."""
+        job = agent_jobs.c
+        query = select(agent_jobs).where(job.team == team)
+        if status:
+            query = query.where(job.status == status)
+        if job_type:
+            query = query.where(job.job_type == storable(job_type))
+        if rfp_id:
+            # The first condition is the index's own.
+            query = query.where(job.rfp_id != "", job.rfp_id == storable(rfp_id))
+        rows = await self._connection.execute(query.order_by(job.id.desc()).limit(limit))
+        return [_job(row) for row in rows]
+
+    async def begin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob:
+        """A run begins, or is said to have begun once more; a job that is over stays so, and is not to be run.
+
+        Args:
+            run_key: the run's own, the same however often it is told.
+
+        Raises:
+            JobNotFound: there is none.
+        """
+        job = agent_jobs.c
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(_OVER))
+        started = here.where(job.run_key != run_key).values(
+            status=JobStatus.RUNNING, run_key=run_key, runs=job.runs + 1, started_at=datetime.fromtimestamp(now, UTC)
+        )
+        await self._connection.execute(started)
+        return await self.get(team, job_id)
+
+    async def settle(
+        self, team: str, job_id: str, run_key: str, now: float, *, result: object = None, error: str = ""
+    ) -> AgentJob:
+        """What came of a run; `error` in plain words when it failed. A cron waits for its next time then.
+
+        Of a cancelled job the outcome is kept, and it stays cancelled. Safe to repeat. Raises `JobNotFound`.
+        """
+        job = agent_jobs.c
+        over = JobStatus.FAILED if error else JobStatus.DONE
+        then = case((job.status == JobStatus.CANCELLED, JobStatus.CANCELLED), (job.cron != "", "scheduled"), else_=over)
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
+        outcome = {"result": storable_json(result), "error": storable(error)[:_LONGEST_ERROR]}
+        await self._connection.execute(
+            here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome)
+        )
+        return await self.get(team, job_id)
+
+    async def cancel(self, change: Change, job_id: str) -> AgentJob:
+        """The job is not to run any more, once for each operation; one that is cancelled stays so.
+
+        Raises:
+            JobNotFound, JobRefused: there is none, or it has run already.
+        """
+
+        async def act() -> AgentJob:
+            job = agent_jobs.c
+            here = update(agent_jobs).where(job.team == change.team, job.job_id == _plain(job_id))
+            open_ = here.where(job.status.not_in(_OVER)).values(status=JobStatus.CANCELLED)
+            await self._connection.execute(open_)
+            found = await self.get(change.team, job_id)
+            if found.status is not JobStatus.CANCELLED:
+                raise JobRefused(f"{found.job_id} is over ({found.status}): there is nothing to cancel")
+            return found
+
+        return await self._operations.once(change, "agent_job_cancel", _plain(job_id), _JOB, act)
+
+
+def _plain(job_id: str) -> str:
+    return storable(job_id).strip().upper()[:40]
+
+
+def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
+    if fault := flaw(new.arguments, MOST_ARGUMENTS):
+        raise JobRefused(f"what a job is given {fault}")
+    return {
+        "team": change.team,
+        **chronicle.origin(change),
+        "arguments": storable_json(new.arguments),
+        "run_at": new.schedule.at,
+        "time_zone": storable(new.schedule.time_zone),
+        "rfp_id": storable(new.rfp_id),
+        "asked_by": storable(author.user_id),
+        "correlation_id": storable(author.correlation_id),
+        "created_at": datetime.fromtimestamp(change.now, UTC),
+    }
+
+
+def _job(row: Row[Any]) -> AgentJob:
+    return AgentJob(
+        job_id=row.job_id,
+        workflow_id=row.workflow_id,
+        job_type=row.job_type,
+        arguments=row.arguments,
+        schedule=JobSchedule(row.run_at, row.cron, row.time_zone),
+        status=JobStatus(row.status),
+        rfp_id=row.rfp_id,
+        author=Author(row.asked_by, row.correlation_id),
+        channel=row.channel,
+        thread_ts=row.thread_ts,
+        runs=row.runs,
+        result=row.result,
+        error=row.error,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

@@ -1,0 +1,60 @@
+"""What the tests of the operator's records share: requests, authors, and the plans of what a repository asks."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import event
+
+from tests.db.tooling import NOW, change
+from threadline.db.engine import Database
+from threadline.db.work import Work
+from threadline.domain.authorship import Author
+from threadline.domain.rfps import Created, Facts, NewRfp, Rfp, SourceFile
+
+AUTHOR = Author("U1", "corr-1")
+HASH = "0123456789abcdef" * 4
+
+
+async def create(
+    database: Database, call_id: str = "create", *, team: str = "T1", rfp_id: str = "", **facts: Any
+) -> Rfp:
+    """A request, by a call of its own."""
+    new = NewRfp(Facts(**({"title": "Website relaunch", "client": "Acme"} | facts)))
+    async with database.begin() as work:
+        return (await work.rfps.create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
+
+
+async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> Created:
+    """A request from a file."""
+    new = NewRfp(Facts("From a file"), SourceFile("brief.pdf", sha256, "A crane for the harbour."))
+    async with database.begin() as work:
+        return await work.rfps.create(change(call_id, team=team), new, AUTHOR)
+
+
+class Asked:
+    """The statements that were run inside `plans`, explained when it ends."""
+
+    def __init__(self) -> None:
+        self.plans: list[str] = []
+
+
+@asynccontextmanager
+async def explained(database: Database) -> AsyncIterator[tuple[Work, Asked]]:
+    """A unit of work whose SELECTs are explained afterwards, with the arguments that they had."""
+    asked, run = Asked(), list[tuple[str, Any]]()
+
+    def keep(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        run.append((statement, parameters))
+
+    async with database.begin() as work:
+        engine = work.connection.sync_connection
+        event.listen(engine, "before_cursor_execute", keep)
+        yield work, asked
+        event.remove(engine, "before_cursor_execute", keep)
+        for statement, parameters in run:
+            rows = await work.connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+            asked.plans.append("\n".join(rows.scalars()))
+
+
+__all__ = ["AUTHOR", "HASH", "NOW", "Asked", "create", "create_from", "explained"]

@@ -1,0 +1,53 @@
+"""The team: who is in it, what they can, and nobody of another."""
+
+import pytest
+
+from threadline.db.engine import Database
+from threadline.domain.team import MemberNotFound, MemberRefused, TeamMember
+
+ANA = TeamMember("U1", "Ana Silva", "ana@acme.example", "Engineer", "Builds bridges.", ("Python", "Bridges"), 20)
+BEN = TeamMember("U2", "Ben Okoro", skills=("Writing",))
+
+
+async def test_somebody_is_kept_replaced_listed_and_forgotten(database: Database) -> None:
+    async with database.begin() as work:
+        await work.team.save("T1", BEN)
+        await work.team.save("T1", TeamMember("U1", "Old"))
+        await work.team.save("T1", ANA)
+        assert await work.team.listed("T1") == [ANA, BEN]
+        assert await work.team.listed("T1", "python") == [ANA]
+        assert await work.team.listed("T1", "%") == []
+        assert await work.team.listed("T1", limit=1) == [ANA]
+        assert await work.team.of("T1", ["U2", "U9"]) == {"U2": BEN}
+        assert await work.team.forget("T1", "U2")
+        assert not await work.team.forget("T1", "U2")
+        assert await work.team.listed("T1") == [ANA]
+
+
+@pytest.mark.promise("record:team:its-own")
+async def test_people_are_found_by_id_mention_or_name_in_their_team_alone(database: Database) -> None:
+    async with database.begin() as work:
+        await work.team.save("T1", ANA)
+        for words in ("U1", "<@U1>", " ana  SILVA "):
+            assert await work.team.named("T1", words) == [ANA]
+        await work.team.save("T1", TeamMember("U3", "Ana Silva"))
+        assert [each.user_id for each in await work.team.named("T1", "Ana Silva")] == ["U1", "U3"]
+        for team, words in (("T2", "U1"), ("T1", "Zoe"), ("T1", "\x00"), ("T1", "")):
+            with pytest.raises(MemberNotFound):
+                await work.team.named(team, words)
+        assert await work.team.listed("T2") == []
+
+
+@pytest.mark.parametrize(
+    "member", [TeamMember("", "x"), TeamMember("U1", " \x00"), TeamMember("U1", "x", capacity=169)]
+)
+async def test_nobody_is_refused_in_plain_words(database: Database, member: TeamMember) -> None:
+    async with database.begin() as work:
+        with pytest.raises(MemberRefused):
+            await work.team.save("T1", member)
+
+
+async def test_what_is_written_of_somebody_is_normalised(database: Database) -> None:
+    async with database.begin() as work:
+        await work.team.save("T1", TeamMember(" U1 ", " A\nB ", skills=(" a  b ", "a b", "", "\x00")))
+        assert await work.team.listed("T1") == [TeamMember("U1", "A B", skills=("a b",))]
