@@ -38,9 +38,36 @@ RECORD = Area(
             "`db/bindings.py`.",
         ),
         Promise(
+            "record:rfp:one-for-each-file",
+            "The same file gives the same RFP, by however many people and tries; where somebody names one that is not "
+            "there, the nearest ids are told, and nothing is bound.",
+            "a unique index (`db/migrations/versions/0010_records.sql`, `db/rfps.py`, `db/bindings.py`).",
+            ("A file of a deleted RFP makes another.",),
+        ),
+        Promise(
+            "record:state:nothing-overwritten",
+            "A patch of an opportunity's state is applied to the version that it was made from or to none, whole or "
+            "not at all; what it changes of the RFP is in the lists at once.",
+            "the version under the row's lock (`db/opportunities.py`), JSON merge patch (`domain/json_documents.py`).",
+        ),
+        Promise(
+            "record:journal:only-grows",
+            "Nobody changes or deletes an entry of the journal or an event, the owner of the tables neither; each is "
+            "written once for its call and says in which turn.",
+            "triggers (`db/migrations/versions/0010_records.sql`), `db/journal.py`, `db/events.py`.",
+            ("Who owns the tables may drop them, or the triggers.",),
+        ),
+        Promise(
+            "record:action:decided-once",
+            "Of any number of clicks the first decides, by somebody who was an approver then and is one now, for the "
+            "action that the button was made for; who asked never decides what is of high risk.",
+            "one conditional update, and a trigger (`db/proposed_actions.py`, `domain/proposed_actions.py`).",
+        ),
+        Promise(
             "record:team:its-own",
             "Records of another team are not there.",
-            "the team in every question (`db/estimates.py`, `db/appointments.py`, `db/knowledge.py`).",
+            "the team in every question (`db/estimates.py`, `db/appointments.py`, `db/knowledge.py`, `db/rfps.py`, "
+            "`db/opportunities.py`, `db/journal.py`, `db/memories.py`, `db/team.py`, `db/agent_jobs.py`).",
         ),
         Promise(
             "record:cases:for-their-readers",
