@@ -1,10 +1,11 @@
 """What the tests of the operator's records share: requests, authors, and the plans of what a repository asks."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from tests.db.tooling import NOW, change
 from threadline.db.engine import Database
@@ -32,6 +33,14 @@ async def create_from(database: Database, call_id: str, sha256: str = HASH, *, t
         return await work.rfps.create(change(call_id, team=team), new, AUTHOR)
 
 
+async def until_waited_for(work: Work) -> None:
+    """Somebody else waits for a lock, which this transaction holds."""
+    waits = text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) FROM pg_sleep(0.005)")
+    async with asyncio.timeout(10):
+        while not (await work.connection.execute(waits)).scalar_one():
+            pass
+
+
 class Asked:
     """The statements that were run inside `plans`, explained when it ends."""
 
@@ -57,4 +66,4 @@ async def explained(database: Database) -> AsyncIterator[tuple[Work, Asked]]:
             asked.plans.append("\n".join(rows.scalars()))
 
 
-__all__ = ["AUTHOR", "HASH", "NOW", "Asked", "create", "create_from", "explained"]
+__all__ = ["AUTHOR", "HASH", "NOW", "Asked", "create", "create_from", "explained", "until_waited_for"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.db.recording import AUTHOR, create
+from tests.db.recording import AUTHOR, create, until_waited_for
 from tests.db.tooling import NOW, change
 from threadline.db.engine import Database
 from threadline.domain.journal import NewEntry
@@ -72,6 +72,17 @@ async def test_a_repeated_call_hears_what_was_answered_and_changes_nothing(datab
 
     with pytest.raises(OperationReused):
         await another_kind()
+
+
+@pytest.mark.promise("record:state:nothing-overwritten")
+async def test_a_patch_that_waited_for_another_sees_what_that_one_left(database: Database) -> None:
+    async with database.begin() as work:
+        first = await work.opportunities.patch(change("p1"), ID, {"a": 1}, 1, AUTHOR)
+        second = asyncio.create_task(patch(database, {"a": 2}, 1, "p2"))
+        await until_waited_for(work)
+    with pytest.raises(StateMoved):
+        await second
+    assert await state(database) == first
 
 
 @pytest.mark.promise("record:state:nothing-overwritten")

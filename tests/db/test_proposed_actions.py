@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.db.recording import AUTHOR, explained
+from tests.db.recording import AUTHOR, explained, until_waited_for
 from tests.db.tooling import NOW, THREAD, change
 from threadline.db.engine import Database
 from threadline.domain.authorship import Author
@@ -113,6 +113,18 @@ async def test_of_three_clicks_at_once_the_first_decides_and_the_others_hear_of_
     assert winner.decision is (Decision.REJECTED if winner.decided_by == "U2" else Decision.APPROVED)
     async with database.begin() as work:
         assert await work.proposed_actions.get("T1", action.action_id) == winner
+
+
+@pytest.mark.promise("record:action:decided-once")
+async def test_a_click_that_waited_for_another_hears_what_that_one_decided(database: Database) -> None:
+    action = await propose(database)
+    async with database.begin() as work:
+        pressed = Click("U2", action.action_hash, approve=False, key="k1", now=NOW + 1)
+        first = await work.proposed_actions.decide("T1", action.action_id, pressed, APPROVERS)
+        second = asyncio.create_task(click(database, action, "U3", key="k2"))
+        await until_waited_for(work)
+    assert await second == Decided(first.action, mine=False)
+    assert first.mine
 
 
 @pytest.mark.promise("record:action:decided-once")
