@@ -8,7 +8,7 @@ AUDIT := .venv/audit
 
 .PHONY: help
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 .PHONY: setup
 setup: $(INSTALLED) ## install what is needed into .venv
@@ -70,6 +70,10 @@ guarantees: setup ## write docs/guarantees.md from tests/promises/
 .PHONY: tools-page
 tools-page: setup ## write the lists of docs/tools.md from the registry
 	@$(BIN)/python -m tests.tools_page
+
+.PHONY: operator-page
+operator-page: setup ## write the rules of docs/operator.md from the code
+	@$(BIN)/python -m tests.operator_page
 
 .PHONY: audit
 audit: setup $(AUDIT)/.installed ## look the dependencies up: known vulnerabilities (needs the network), and licences

@@ -26,7 +26,20 @@ def renewed(text: str) -> str:
         NoMarks: see there.
     """
     code = EXAMPLE.read_text("utf-8")
-    return _filled(_filled(text, "tools", listed(TOOLS)), "example", f"```python\n{code}```")
+    return filled(filled(text, "tools", listed(TOOLS)), "example", f"```python\n{code}```")
+
+
+def filled(text: str, part: str, content: str) -> str:
+    """A page with one part of it written anew.
+
+    Raises:
+        NoMarks: the part is not there, or more than once.
+    """
+    marks = rf"(<!-- {part}: [^>]*-->\n)(?:.*?\n)?(<!-- end of {part} -->)"
+    written, count = re.subn(marks, lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text, flags=re.DOTALL)
+    if count != 1:
+        raise NoMarks(f"the page has to have one part between <!-- {part}: … --> and <!-- end of {part} -->")
+    return written
 
 
 def listed(tools: Iterable[Tool]) -> str:
@@ -40,13 +53,14 @@ def _toolset(name: str, tools: list[Tool]) -> Iterator[str]:
     yield from (f"### {name}", "")
     for needed in dict.fromkeys(port for each in tools for port in each.needs):
         yield from (f"Needs: {_line(needed.name)}. {_line(needed.help)}", "")
-    yield _row(_COLUMNS)
-    yield _row("---" for _ in _COLUMNS)
+    yield row(_COLUMNS)
+    yield row("---" for _ in _COLUMNS)
     for each in tools:
-        yield _row((f"`{each.name}`", _line(each.description), _parameters(each), _kind(each)))
+        yield row((f"`{each.name}`", _line(each.description), _parameters(each), _kind(each)))
 
 
-def _row(cells: Iterable[str]) -> str:
+def row(cells: Iterable[str]) -> str:
+    """One row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -68,11 +82,3 @@ def _kind(tool: Tool) -> str:
         return "reads"
     whose = "the team" if tool.cache.shared else "the same person in the thread"
     return f"reads; an answer holds for {tool.cache.seconds:g} s, for {whose}"
-
-
-def _filled(text: str, part: str, content: str) -> str:
-    marks = rf"(<!-- {part}: [^>]*-->\n)(?:.*?\n)?(<!-- end of {part} -->)"
-    filled, count = re.subn(marks, lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text, flags=re.DOTALL)
-    if count != 1:
-        raise NoMarks(f"docs/tools.md has to have one part between <!-- {part}: … --> and <!-- end of {part} -->")
-    return filled
