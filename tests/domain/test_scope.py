@@ -147,7 +147,7 @@ def test_a_general_question_changes_nothing_at_another_step(query: str) -> None:
     assert decide(f"{query} that") == Requirement(False, Step.DEFAULT)
 
 
-@pytest.mark.parametrize(("earlier", "later"), combinations(DESIGN, 2))
+@pytest.mark.parametrize(("earlier", "later"), list(combinations(DESIGN, 2)))
 def test_an_earlier_step_goes_before_a_later_one_wherever_its_phrase_stands(earlier: Step, later: Step) -> None:
     firsts = [each for each in PHRASES if each.step is earlier]
     for first, second in product(firsts, (each for each in PHRASES if each.step is later)):

@@ -34,7 +34,7 @@ def thread_command(text: str, bot: str = "") -> ThreadCommand | None:
     """What a message says about its thread; None when it says anything else.
 
     Args:
-        text: as Slack has it.
+        text: of a `questions.Question`.
         bot: the bot's own user id; a mention of it does not count as something else. With a mention of anybody else,
             or of a group, the message is for them.
     """
