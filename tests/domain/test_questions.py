@@ -53,6 +53,7 @@ def test_a_long_question_is_cut_at_a_word_and_marked() -> None:
     assert question.text == ("word " * 1_000).strip()
     assert asked("w" * (LONGEST - 3) + " and more").text == "w" * (LONGEST - 3)
     assert asked("w" * (LONGEST - 3) + "\nand more").text == "w" * (LONGEST - 3)
+    assert len(asked(f"{'v' * 3_000} {'w' * (LONGEST - 3_001)} more").text) == LONGEST
     assert "5,000" in cut_note()
 
 
