@@ -8,7 +8,7 @@ import structlog
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient, Undone
 from threadline.domain.limits import RateExceeded
-from threadline.tools import arguments, policies
+from threadline.tools import arguments, policies, protocol
 from threadline.tools.access import Allowed
 from threadline.tools.calls import Run, is_soon
 from threadline.tools.context import ToolContext
@@ -32,13 +32,15 @@ class Guards:
     cache: policies.ResultCache | None = None
 
 
-def pipeline(registry: Registry, allowed: Allowed, guards: Guards) -> Run:
-    """One call through everything.
+def pipeline(registry: Registry, allowed: Allowed, guards: Guards, rules: protocol.Rules | None = None) -> Run:
+    """One call through everything; `rules`: the operator's protocol, where it holds.
 
-    A recorded call runs no policy again; what is blocked, invalid or throttled leaves no intent; what is kept, cached
-    or shown has passed the redaction.
+    A recorded call runs no policy again; what is blocked, out of order, invalid or throttled leaves no intent; what is
+    kept, cached or shown has passed the redaction.
     """
     run = policies.timed(performing(registry), registry)
+    if rules:
+        run = protocol.written_down(run, registry, rules)
     if guards.log:
         run = intended(run, registry, guards.log)
     run = policies.redacted(with_side_effects(run, registry))
@@ -46,8 +48,12 @@ def pipeline(registry: Registry, allowed: Allowed, guards: Guards) -> Run:
         run = policies.cached(run, registry, guards.cache)
     if guards.limit:
         run = policies.limited(run, registry, guards.limit)
+    if rules:
+        run = protocol.enforced(run, registry, rules.state)
     run = policies.known(policies.restricted(policies.validated(run, registry), registry, allowed), registry)
-    return audited(run, registry, guards.log) if guards.log else run
+    if guards.log:
+        run = audited(run, registry, guards.log)
+    return protocol.traced(run, registry)
 
 
 def performing(registry: Registry) -> Run:

@@ -27,6 +27,8 @@ M = TypeVar("M", bound=BaseModel)
 Function = Callable[..., Awaitable[object]]
 LONGEST_NAME = 100
 """Of a tool's own name: what the execution log holds."""
+CORRELATION_ID = "correlation_id"
+"""A tool that has a parameter of this name is given the turn's; the model is not shown it, and cannot set it."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)*")
 _PLAIN = re.compile(r"[A-Za-z0-9.]{1,64}")
 
@@ -126,7 +128,7 @@ class Tool:
     def definition(self) -> dict[str, Any]:
         """OpenAI's function schema in the flat form of the Responses API, strict mode."""
         try:
-            parameters = schemas.strict(self.schema)
+            parameters = schemas.strict(self._shown)
         except schemas.Unsuitable as unsuitable:
             raise BadTool(f"{self.name}: {unsuitable}") from unsuitable
         return {
@@ -136,6 +138,12 @@ class Tool:
             "parameters": parameters,
             "strict": True,
         }
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """What the model may set."""
+        given = self.schema.get("properties", {})
+        return {**self.schema, "properties": {name: each for name, each in given.items() if name != CORRELATION_ID}}
 
     async def call(self, context: ToolContext, arguments: BaseModel) -> object:
         if self.takes_model:

@@ -33,6 +33,7 @@ class Code(StrEnum):
     NOT_ALLOWED = "NOT_ALLOWED"
     REFUSED = "REFUSED"
     REPEATED_CALL_ID = "REPEATED_CALL_ID"
+    PROTOCOL = "PROTOCOL"
     TOO_MANY_CHANGES = "TOO_MANY_CHANGES"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
     TOOL_TIMEOUT = "TOOL_TIMEOUT"
@@ -69,6 +70,11 @@ _MEANING: dict[Code, tuple[Category, str, str]] = {
         Category.VALIDATION,
         "Another call has the same id, so this one was not made.",
         "Ask again if it is still needed.",
+    ),
+    Code.PROTOCOL: (
+        Category.VALIDATION,
+        "Something has to be done before this, so this was not done.",
+        "Load what it is about, and write down what was done; then make the call again.",
     ),
     Code.TOO_MANY_CHANGES: (
         Category.RATE_LIMIT,
@@ -156,5 +162,5 @@ class ToolResult:
 
 def failure(code: Code, message: str = "", suggestion: str = "") -> ToolResult:
     """A result that says what went wrong; the code's own words stand in for those that are left out."""
-    status = Status.BLOCKED if code is Code.NOT_ALLOWED else Status.ERROR
+    status = Status.BLOCKED if code in (Code.NOT_ALLOWED, Code.PROTOCOL) else Status.ERROR
     return ToolResult(status=status, error=ToolError(code, message, suggestion))
