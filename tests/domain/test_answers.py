@@ -207,3 +207,13 @@ def test_nobody_is_told_to_have_asked_for_what_an_operator_did() -> None:
         assert "whoever runs this bot has stopped me" in text
         assert "as you asked" not in text
     assert CREATED.note in text
+
+
+def test_what_failed_comes_before_the_words_of_a_turn_in_which_no_change_succeeded() -> None:
+    patch = Execution("1", "opportunity_patch", ExecutionStatus.ERROR, "There is no such field.")
+    told = answers.with_failures("It is updated!", [LOOKED, patch])
+    assert told == (
+        "No change that I tried is known to have succeeded:\n\n"
+        "- `opportunity_patch`: this did not work. There is no such field.\n\nIt is updated!"
+    )
+    assert answers.with_failures(" ", []) == "No change that I tried is known to have succeeded."

@@ -27,6 +27,7 @@ REGISTRY = Registry([look, clear])
         (ToolResult(status=Status.CACHED), ExecutionStatus.CACHED),
         (failure(Code.REFUSED), ExecutionStatus.ERROR),
         (failure(Code.NOT_ALLOWED), ExecutionStatus.BLOCKED),
+        (failure(Code.PROTOCOL), ExecutionStatus.BLOCKED),
         (failure(Code.OUTCOME_UNKNOWN), ExecutionStatus.UNKNOWN),
     ],
 )
@@ -41,3 +42,8 @@ def test_a_tool_is_named_by_its_own_name_and_a_name_that_was_made_up_is_not() ->
     made_up = execution(ToolCall("2", "/etc/passwd"), failure(Code.UNKNOWN_TOOL), REGISTRY)
     assert (made_up.tool, made_up.read_only) == ("", False)
     assert execution(ToolCall("3", "stage.look"), done, REGISTRY).read_only
+
+
+def test_which_call_the_model_is_to_make_first_is_not_told_to_people() -> None:
+    refused = failure(Code.PROTOCOL, "Nothing was loaded yet.", "Call opportunity_load first.")
+    assert execution(ToolCall("1", "stage.clear"), refused, REGISTRY).note == "Nothing was loaded yet."

@@ -86,7 +86,8 @@ def test_every_error_says_what_happened_and_what_to_try(code: Code) -> None:
     assert error.code.category in Category
     assert sentence(error.message, "") == error.message
     assert sentence(error.suggestion, "") == error.suggestion
-    assert failure(code).status is (Status.BLOCKED if code is Code.NOT_ALLOWED else Status.ERROR)
+    blocked = code in (Code.NOT_ALLOWED, Code.PROTOCOL)
+    assert failure(code).status is (Status.BLOCKED if blocked else Status.ERROR)
 
 
 @pytest.mark.promise("talk:answer:no-insides")

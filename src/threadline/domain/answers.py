@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from threadline.domain import splitting
+from threadline.domain import protocol, splitting
 from threadline.domain.dialogue import Execution, ExecutionStatus
 
 LIMIT = 2_000
@@ -141,6 +141,14 @@ def failed(words: str, executions: Sequence[Execution]) -> str:
     """
     told = TROUBLE if is_blank(words) else _one_line(words, _WORDS)
     return f"{told}\n\nUntil then:\n\n{_account(executions)}" if executions else told
+
+
+def with_failures(text: str, executions: Sequence[Execution]) -> str:
+    """The end of a turn of the operator in which no change has succeeded: what failed, and then its words."""
+    failed = [each for each in executions if protocol.kind_of(each.tool, read_only=each.read_only).writes]
+    told = "No change that I tried is known to have succeeded"
+    told = f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
+    return told if is_blank(text) else f"{told}\n\n{text}"
 
 
 def _account(executions: Sequence[Execution]) -> str:

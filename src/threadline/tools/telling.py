@@ -16,11 +16,13 @@ _STATUS = {
 def execution(call: ToolCall, result: ToolResult, registry: Registry) -> Execution:
     """A line for people: without a place, a secret or a program's words, and without a name that the model made up."""
     tool = registry.get(call.name)
-    unknown = result.error is not None and result.error.code is Code.OUTCOME_UNKNOWN
+    code = result.error.code if result.error else None
+    # Which call the model is to make first is nothing for people.
+    said = result.error.message if result.error and code is Code.PROTOCOL else result.text
     return Execution(
         call.id,
         tool.name if tool else "",
-        ExecutionStatus.UNKNOWN if unknown else _STATUS[result.status],
-        note=sentence(result.text, ""),
+        ExecutionStatus.UNKNOWN if code is Code.OUTCOME_UNKNOWN else _STATUS[result.status],
+        note=sentence(said, ""),
         read_only=tool is not None and not tool.mutating,
     )
