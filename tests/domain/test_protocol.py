@@ -258,9 +258,9 @@ def test_the_same_result_twice_is_the_same_once(
     assert once.joined(once) == once.joined(state) == state.joined(once) == once
 
 
-@given(STATES, HISTORIES, HISTORIES, HISTORIES)
+@given(STATES, st.tuples(HISTORIES, HISTORIES, HISTORIES))
 def test_what_calls_learn_side_by_side_is_joined_in_any_order(
-    state: ProtocolState, *histories: list[tuple[Asked, bool | None]]
+    state: ProtocolState, histories: tuple[list[tuple[Asked, bool | None]], ...]
 ) -> None:
     one, other, third = (played(state, each) for each in histories)
     assert one.joined(other) == other.joined(one)
