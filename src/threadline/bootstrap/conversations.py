@@ -10,9 +10,11 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
+from threadline.activities.beginning import Beginning
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
+from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -53,17 +55,25 @@ class Conversing:
 
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
+    operator: LiveOperatorActivities
 
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, alerts: Alerts, readers: Readers
+    settings: TalkSettings,
+    database: Database,
+    slack: Slack,
+    posts: Posts,
+    alerts: Alerts,
+    readers: Readers,
+    bot_name: str,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
+        bot_name: by which people mention the bot, without the `@`.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
@@ -84,6 +94,7 @@ async def conversing(
                 Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
+            LiveOperatorActivities(database, Beginning(database, bot_name)),
         )
 
 
