@@ -90,7 +90,8 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
         author = Author(user, correlation_id(TalkTurn(request.thread, request.turn)))
         try:
             entry = NewEntry(answer[:LONGEST_ENTRY], kind)
-            await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
+            async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
+                await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
         except RfpNotFound as error:
             _log.warning("words_without_journal", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
