@@ -92,6 +92,9 @@ async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
     assert plan
     assert plan.result
     assert plan.result["did_post"] is True
+    metadata = next(each.metadata for each in desk.posted() if each.thread_ts == desk.thread.ts)
+    assert metadata
+    assert metadata["event_payload"]["correlation_id"] == f"{desk.thread.key}:1"
 
 
 @pytest.mark.promise("operator:turn:recorded")

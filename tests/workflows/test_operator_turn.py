@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from tests.workflows.desk import calls
+from tests.workflows.desk import Tool, calls
 from tests.workflows.environment import real_time
 from tests.workflows.talking import talking
+from threadline.contracts.conversation import ActRequest
 from threadline.contracts.operator import Begun
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import ModelReply, OutcomeKind
@@ -42,11 +43,11 @@ async def test_the_operator_is_prepared_before_it_thinks_and_its_turn_is_remembe
 async def test_each_call_of_one_reply_meets_the_state_behind_the_one_before_it() -> None:
     met: list[ProtocolState | None] = []
 
-    async def look(request: object) -> str:
-        met.append(getattr(request, "protocol", None))
+    async def look(request: ActRequest) -> str:
+        met.append(request.protocol)
         return "done"
 
-    tools = {name.partition(":")[0]: look for name in (LOAD, PATCH, POST)}
+    tools: dict[str, Tool] = {name.partition(":")[0]: look for name in (LOAD, PATCH, POST)}
     async with talking(calls(LOAD, PATCH, POST), tools=tools) as talk:
         talk.desk.ways[1] = operator()
         await talk.say("submit rfp_abc123")
