@@ -114,6 +114,13 @@ class Rfps:
         due = query.order_by(rfps.c.due_date.asc().nulls_last(), rfps.c.rfp_id).limit(limit)
         return [rfp_row.told(row) for row in await self._connection.execute(due)]
 
+    async def called(self, team: str, title: str, client: str) -> list[Rfp]:
+        """Those of exactly this title and client, in letters of any case."""
+        names = ((rfps.c.title, title), (rfps.c.client, client))
+        same = (func.lower(column) == func.lower(" ".join(storable(name).split())) for column, name in names)
+        query = select(*rfp_row.COLUMNS).where(*rfp_row.there(team), *same).order_by(rfps.c.rfp_id)
+        return [rfp_row.told(row) for row in await self._connection.execute(query)]
+
     async def search(self, team: str, words: str, limit: int = 10) -> list[Rfp]:
         """What has these words in its title, its client's name or its file, the likest first."""
         given = {"team": team, "words": storable(words).strip(), "limit": limit}
