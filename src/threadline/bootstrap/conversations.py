@@ -17,6 +17,7 @@ from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
+from threadline.activities.thread_reading import SlackThreads
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
@@ -29,8 +30,10 @@ from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
 from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
+from threadline.slack.history import History
 from threadline.slack.posts import Posts
 from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.slack_thread import THREADS
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -79,10 +82,11 @@ async def conversing(
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
-    rate = Rate(given.mutations_per_minute, 60.0)
+    rate, names = Rate(given.mutations_per_minute, 60.0), Names(slack)
+    here = postgres_ports(database, readers, rate).having(THREADS, SlackThreads(History(slack), names))
     async with (
         _model(settings.model) as model,
-        remote_ports(postgres_ports(database, readers, rate)) as ports,
+        remote_ports(here) as ports,
         _forgetting(database, given),
     ):
         mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
@@ -90,7 +94,7 @@ async def conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                Thinking(database, mind, Names(slack), alerts),
+                Thinking(database, mind, names, alerts),
                 Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
