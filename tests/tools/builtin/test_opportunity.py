@@ -235,6 +235,7 @@ async def test_a_call_whose_result_was_lost_is_found_and_not_made_again(
     assert await desk.ask(tool, "lost", rfp_id=ID, **arguments) == again
 
 
+@pytest.mark.promise("record:rfp:deleted-is-gone")
 @pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
 async def test_a_change_whose_rfp_was_deleted_before_its_result_was_read_is_still_told(
@@ -330,6 +331,7 @@ async def test_of_an_id_that_does_not_exist_the_nearest_are_told(
     assert told(result) == "there is no RFP rfp_abc12; did you mean rfp_abc123?"
 
 
+@pytest.mark.promise("record:rfp:deleted-is-gone")
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
 async def test_a_deleted_rfp_is_not_there(desk: Desk, database: Database, tool: str, arguments: dict[str, Any]) -> None:
     async with database.begin() as work:
