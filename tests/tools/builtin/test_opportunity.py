@@ -310,6 +310,8 @@ async def test_the_journal_and_the_log_come_in_pages_the_newest_first(
         ("journal.append", {"rfp_id": " ", "text": "x"}, "`rfp_id`: expected an id such as rfp_abc123"),
         ("opportunity.load", {"rfp_id": "x" * 65}, "`rfp_id` does not fit"),
         ("opportunity.patch", {"patch": SUBMITTED, "version": 0}, "`version` does not fit"),
+        ("opportunity.patch", {"patch": SUBMITTED, "version": 10**30}, "`version` does not fit"),
+        ("journal.list", {"before": 10**30}, "`before` does not fit"),
     ],
 )
 async def test_what_does_not_fit_is_named_and_nothing_is_written(
