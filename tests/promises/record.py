@@ -48,7 +48,20 @@ RECORD = Area(
             "record:state:nothing-overwritten",
             "A patch of an opportunity's state is applied to the version that it was made from or to none, whole or "
             "not at all; what it changes of the RFP is in the lists at once.",
-            "the version under the row's lock (`db/opportunities.py`), JSON merge patch (`domain/json_documents.py`).",
+            "the version under the row's lock (`db/opportunities.py`), JSON merge patch (`domain/json_documents.py`); "
+            "the tool tries a lost race again (`activities/record_books.py`).",
+        ),
+        Promise(
+            "record:rfp:deleted-is-gone",
+            "A deleted RFP is not there for any tool, and the answer says that it was deleted; a change that was made "
+            "before is still told to the call that made it.",
+            "`db/rfp_row.py`, `activities/record_books.py`.",
+        ),
+        Promise(
+            "record:file:whole",
+            "A file of records is kept whole or not at all, with its first fault named; loaded again it makes nothing "
+            "twice, and an RFP stays as threads have made it.",
+            "one transaction (`bootstrap/records.py`).",
         ),
         Promise(
             "record:journal:only-grows",

@@ -68,6 +68,16 @@ def test_the_protocol_can_hold_the_tools_and_knows_each_by_its_name() -> None:
     assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {Kind.READ}
 
 
+@pytest.mark.promise("tool:change:once")
+def test_every_write_can_be_looked_up_names_its_record_and_takes_the_correlation_id() -> None:
+    for name in ("opportunity_patch", "journal_append", "event_append"):
+        tool = REGISTRY.get(name)
+        assert tool
+        assert tool.look_up
+        assert tool.record
+        assert "correlation_id" in tool.parameters.model_fields
+
+
 def test_the_model_is_not_shown_the_correlation_id() -> None:
     for definition in REGISTRY.definitions():
         assert "correlation_id" not in definition["parameters"]["properties"]
