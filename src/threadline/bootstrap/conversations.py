@@ -32,6 +32,7 @@ from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
 from threadline.slack.posts import Posts
+from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
 from threadline.tools.builtin.slack_thread import THREADS
 from threadline.tools.execution import Guards
@@ -89,7 +90,9 @@ async def conversing(
         remote_ports(here) as ports,
         _forgetting(database, given),
     ):
-        mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
+        registry = Registry(TOOLS)
+        protocol.demand(registry)
+        mind = Mind(model, registry, ports, Budget(tokens=given.conversation_context_tokens))
         yield Conversing(
             LiveConversationActivities(
                 database,

@@ -10,8 +10,8 @@ from threadline.activities.case_cards import Readers
 from threadline.activities.toolsets import postgres_ports
 from threadline.db.engine import Database
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.routing import Agent
 from threadline.domain.limits import Rate
+from threadline.domain.routing import Agent
 from threadline.tools.access import allowed
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Registry, Tool
