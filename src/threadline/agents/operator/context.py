@@ -132,20 +132,20 @@ async def _fetch(name: LayerName, fetch: Callable[[], Awaitable[Layer]], patienc
 
 def _context(fetched: list[_Fetched], room: int) -> Context:
     there = [each.layer for each in fetched if each.layer]
-    missing = _sentence([f"{each.name} ({each.missing})" for each in fetched if each.failed], room // 4)
+    missing = _sentence([f"{each.name} ({each.missing})" for each in fetched if each.failed])
     # The names of all layers may have to be said as left out.
-    kept_free = fences.size(missing) + fences.size(_sentence([f"{each.name} (no room)" for each in there], room)) + 2
+    kept_free = fences.size(missing) + fences.size(_sentence([f"{each.name} (no room)" for each in there])) + 2
     shown = budget.fitted(there, room - kept_free)
-    no_room = _sentence([f"{each.name} (no room)" for each in shown if not each.text], room)
+    no_room = _sentence([f"{each.name} (no room)" for each in shown if not each.text])
     lines = [*(each.text for each in shown), missing, no_room]
     text = "\n".join(filter(None, lines))
     if fences.size(text) > room:
-        text = ""
+        text = ""  # a budget in which not even that can be said; the report says it
     return Context(text, _reports(fetched, {each.name: each for each in shown}))
 
 
-def _sentence(missing: list[str], longest: int) -> str:
-    return fences.shortened(f"Missing here: {'; '.join(missing)}.", longest) if missing else ""
+def _sentence(missing: list[str]) -> str:
+    return f"Missing here: {'; '.join(missing)}." if missing else ""
 
 
 def _reports(fetched: list[_Fetched], shown: Mapping[LayerName, budget.Shown]) -> tuple[LayerReport, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from threadline.agents.operator import asking
 from threadline.agents.operator.patterns import ARROW
-from threadline.domain.addressing import Thread
+from threadline.domain.addressing import Thread, turn_id
 from threadline.domain.dialogue import ExecutionStatus, OutcomeKind
 from threadline.domain.memory import MemoryKind, NewMemory
 from threadline.domain.protocol import kind_of
@@ -117,16 +117,12 @@ class TurnEnd:
     used: Sequence[Used] = ()
     rfp_id: str = ""
 
-    @property
-    def correlation_id(self) -> str:
-        return f"{self.thread.key}:{self.turn}"
-
 
 def memories(end: TurnEnd) -> list[tuple[str, NewMemory]]:
     """What is to be remembered of a turn, each under its key; the same turn gives the same keys."""
     if end.kind is OutcomeKind.SILENT or not end.request.strip():
         return []
-    key = end.correlation_id
+    key = turn_id(end.thread, end.turn)
     made = [(key, each) for each in (_pattern(end), _episode(end), _fact(end)) if each]
     return [*made, *((f"{key}:failed:{number}", each) for number, each in enumerate(_failures(end), start=1))]
 
@@ -141,6 +137,11 @@ def kind_of_request(request: str) -> str:
                     found[kind] = None
                 break
     return " ".join(list(found)[:_MOST_WORDS]) or "request"
+
+
+def asked(question: str) -> str:
+    """The words by which memories are sought for a question: the kind that it is of, and its own."""
+    return f"{kind_of_request(question)} {question}"
 
 
 def error_class(code: str) -> str:
