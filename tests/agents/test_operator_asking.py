@@ -26,10 +26,15 @@ def test_words_that_do_not(question: str) -> None:
     assert not asking.about_team(question)
 
 
-@pytest.mark.parametrize("question", ["search the web for Acme", "any news of the client?", "look at their website"])
+@pytest.mark.parametrize("question", ["search the web for Acme", "was Acme in the news?", "look at their  website"])
 def test_words_that_call_for_the_outside(question: str) -> None:
     assert asking.about_outside(question)
     assert not asking.about_skills(question)
+
+
+@pytest.mark.parametrize("question", ["the website relaunch", "an online shop", "webinar", "any news?"])
+def test_a_request_for_a_website_asks_for_nothing_outside(question: str) -> None:
+    assert not asking.about_outside(question)
 
 
 def test_words_that_call_for_skills() -> None:

@@ -12,8 +12,11 @@ TEAM_WORDS = (
     "specialist", "qualified", "qualification", "assign", "assignee", "staffing",
 )  # fmt: skip
 TEAM_PHRASES = ("who can", "who could", "who knows", "who should", "who has time", "who is free", "who works")
-OUTSIDE_WORDS = ("internet", "online", "website", "google", "news", "wikipedia", "linkedin", "competitor")
-OUTSIDE_PHRASES = ("the web", "web search", "search engine", "market research", "external source", "external context")
+OUTSIDE_WORDS = ("internet", "google", "wikipedia", "linkedin", "competitor")
+OUTSIDE_PHRASES = (
+    *("the web", "web search", "search engine", "search online", "look online", "their website", "in the news"),
+    *("latest news", "market research", "external source", "external context"),
+)
 SKILL_WORDS = ("playbook", "runbook")
 SKILL_PHRASES = ("skills system", "which skills do you", "your skills", "use a skill", "use the skill")
 
