@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,11 +10,12 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
-from threadline.activities.beginning import Beginning
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
+from threadline.activities.people import KnownPeople
+from threadline.activities.said_before import SaidBefore
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.thread_reading import SlackThreads
@@ -22,6 +23,7 @@ from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutat
 from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.bootstrap.operator import operating
 from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
@@ -71,6 +73,7 @@ async def conversing(
     alerts: Alerts,
     readers: Readers,
     bot_name: str,
+    open_to_all: Collection[str] = (),
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
@@ -78,13 +81,15 @@ async def conversing(
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
         bot_name: by which people mention the bot, without the `@`.
+        open_to_all: channels in which people of other workspaces count like others.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
-    rate, names = Rate(given.mutations_per_minute, 60.0), Names(slack)
-    here = postgres_ports(database, readers, rate).having(THREADS, SlackThreads(History(slack), names))
+    rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
+    names = Names(people)
+    here = postgres_ports(database, readers, rate).having(THREADS, SlackThreads(history, names))
     async with (
         _model(settings.model) as model,
         remote_ports(here) as ports,
@@ -92,7 +97,8 @@ async def conversing(
     ):
         registry = Registry(TOOLS)
         protocol.demand(registry)
-        mind = Mind(model, registry, ports, Budget(tokens=given.conversation_context_tokens))
+        budget = Budget(tokens=given.conversation_context_tokens)
+        mind = Mind(model, registry, ports, budget, bot_name=bot_name)
         yield Conversing(
             LiveConversationActivities(
                 database,
@@ -101,7 +107,7 @@ async def conversing(
                 Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
-            LiveOperatorActivities(database, Beginning(database, bot_name)),
+            operating(database, mind, people, SaidBefore(history, people, open_to_all)),
         )
 
 
