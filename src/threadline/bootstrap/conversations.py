@@ -13,6 +13,7 @@ from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
+from threadline.activities.people import KnownPeople
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -80,7 +81,7 @@ async def conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                Thinking(database, mind, Names(slack), alerts),
+                Thinking(database, mind, Names(KnownPeople(slack)), alerts),
                 Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
@@ -142,6 +143,9 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     """One look, in small transactions; returns how many conversations were forgotten. `now`: seconds since 1970."""
     kept, logged = now - settings.conversation_retention_days * _DAY, now - settings.tool_log_days * _DAY
     forgotten = await _until_none(database, lambda work: work.conversations.prune(kept))
+    remembered = now - settings.memory_days * _DAY
+    await _until_none(database, lambda work: work.memories.prune(remembered))
+    await _until_none(database, lambda work: work.actors.prune(remembered))
     await _until_none(database, lambda work: work.tool_executions.prune(logged))
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))
