@@ -213,3 +213,29 @@ def test_a_memory_of_each_kind_comes_before_the_second_of_any() -> None:
 def test_a_layer_of_which_nothing_fits_is_left_out() -> None:
     shown = budget.fitted([Layer(LayerName.USER, "Who asks:", ("- somebody",) * 40)], 20)
     assert (shown[0].text, shown[0].cut) == ("", 40)
+
+
+@pytest.mark.promise("memory:context:fenced")
+@given(st.integers(0, 12_000), st.integers(10, 2_000))
+@settings(deadline=None, max_examples=30)
+def test_a_secret_is_not_halved_into_sight(before: int, longest: int) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    told = fences.line("word " * (before // 5) + f"{secret} " * 3 + "more " * 3_000, longest)
+    assert secret[:12] not in told
+    assert fences.size(told) <= longest
+
+
+async def test_huge_records_are_read_in_time() -> None:
+    context = await build_comprehensive_context(
+        Told(rows=20, words="password: x9!kq " * 2_500), EVERYTHING, patience=30
+    )
+    assert not [each for each in context.layers if each.missing]
+    assert max(each.milliseconds for each in context.layers) < 10_000
+
+
+@pytest.mark.promise("memory:context:fenced")
+@pytest.mark.parametrize("filler", ["", "much " * 5_000])
+def test_a_secret_is_known_by_the_field_that_it_stands_in(filler: str) -> None:
+    told = fences.value({"db_password": "hunter2hunter2", "note": filler}, 400)
+    assert "hunter2" not in told
+    assert fences.value("hunter2" + filler, 400, field="db_password") == '"[redacted: secret]"'
