@@ -13,6 +13,7 @@ from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
+from threadline.activities.rfp_files import SlackRfpFiles
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -29,6 +30,7 @@ from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.posts import Posts
 from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.files import RFP_FILES
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -72,7 +74,9 @@ async def conversing(
     rate = Rate(given.mutations_per_minute, 60.0)
     async with (
         _model(settings.model) as model,
-        remote_ports(postgres_ports(database, readers, rate)) as ports,
+        remote_ports(
+            postgres_ports(database, readers, rate).having(RFP_FILES, SlackRfpFiles(database, slack, rate))
+        ) as ports,
         _forgetting(database, given),
     ):
         mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
