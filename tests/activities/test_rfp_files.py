@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -36,20 +38,41 @@ from threadline.tools.registry import Registry
 from threadline.tools.results import Code, ToolResult
 
 TOOL = "rfp_create_from_slack_file"
+_ROOT = Path(__file__).parents[2]
 MIB = 2**20
 BRIEF = papers.pdf("A crane for the harbour", "Due on 31 March")
 
 
-class Desk:
+class Caller:
+    """A turn in which the tool is called."""
+
+    def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
+        self.database = database
+        slack = Slack(make_client(BOT_TOKEN, api_url, session))
+        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack))
+        registry = Registry(files.TOOLS)
+        guards = Guards(log=PostgresExecutionLog(database))
+        self._run = pipeline(registry, allowed(registry, self._ports, read_only=False), guards)
+
+    async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
+        where = context(
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=REPORTER,
+            clock=Clock(),
+            ports=self._ports,
+            call_id=call_id,
+            retries_left=retries_left,
+        )
+        return await self._run(ToolCall(call_id, TOOL, json.dumps(given)), where)
+
+
+class Desk(Caller):
     """Somebody who uploads files in a thread, and calls the tool there."""
 
     def __init__(self, database: Database, sandbox: SlackSandbox, session: aiohttp.ClientSession) -> None:
-        self.database, self.sandbox = database, sandbox
-        slack = Slack(make_client(BOT_TOKEN, sandbox.api_url, session))
-        self.ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack))
-        registry = Registry(files.TOOLS)
-        guards = Guards(log=PostgresExecutionLog(database))
-        self._run = pipeline(registry, allowed(registry, self.ports, read_only=False), guards)
+        super().__init__(database, sandbox.api_url, session)
+        self.sandbox = sandbox
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.thread = self.new_thread()
 
@@ -65,17 +88,8 @@ class Desk:
     async def ask(
         self, file_id: str, thread: Thread | None = None, call_id: str = "", retries_left: int = 0, **given: Any
     ) -> ToolResult:
-        at, called = thread or self.thread, call_id or next(self._ids)
-        where = context(
-            channel=at.channel,
-            thread_ts=at.ts,
-            user_id=REPORTER,
-            clock=Clock(),
-            ports=self.ports,
-            call_id=called,
-            retries_left=retries_left,
-        )
-        return await self._run(ToolCall(called, TOOL, json.dumps({"file_id": file_id, **given})), where)
+        called = call_id or next(self._ids)
+        return await self.call(thread or self.thread, called, retries_left, file_id=file_id, **given)
 
     async def made(self, file_id: str, **given: Any) -> dict[str, Any]:
         """The data of a call that must succeed."""
@@ -280,9 +294,39 @@ async def test_while_slack_is_away_the_call_is_tried_again_and_makes_one_request
     assert (await desk.kept())["rfps"] == 1
 
 
-async def test_a_worker_that_dies_between_the_download_and_the_record_leaves_nothing_and_the_repeat_makes_one(
-    desk: Desk,
+async def test_a_worker_that_is_killed_between_the_download_and_the_record_leaves_nothing_and_the_repeat_makes_one(
+    desk: Desk, database_url: str
 ) -> None:
+    file = desk.upload(BRIEF)
+    given = (database_url, desk.sandbox.api_url, desk.thread.channel, desk.thread.ts, file.id)
+    async with _held(desk.database) as work:
+        worker = await asyncio.create_subprocess_exec(sys.executable, "-c", _WORKER, *given, cwd=_ROOT)
+        await until_waited_for(work)  # loaded and read, and about to be kept
+        worker.kill()
+        await worker.wait()
+    result = await desk.ask(file.id, call_id="c", retries_left=1)
+    assert result.success, result.error
+    assert not result.data["existed_already"]
+    assert await desk.kept() == {
+        "rfps": 1,
+        "opportunity_states": 1,
+        "events": 1,
+        "thread_bindings": 1,
+        "tool_operations": 2,
+    }
+
+
+_WORKER = "import asyncio, sys; from tests.activities import test_rfp_files as t; asyncio.run(t.work(*sys.argv[1:]))"
+
+
+async def work(database_url: str, api_url: str, channel: str, thread_ts: str, file_id: str) -> None:
+    """One call, in a process of its own."""
+    async with aiohttp.ClientSession() as session:
+        caller = Caller(Database(database_url), api_url, session)
+        await caller.call(Thread("T1", channel, thread_ts), "c", 2, file_id=file_id)
+
+
+async def test_a_call_that_is_cut_off_before_the_record_leaves_nothing_and_the_repeat_makes_one(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     async with _held(desk.database) as work:
         task = asyncio.create_task(desk.ask(file.id, call_id="c", retries_left=2))

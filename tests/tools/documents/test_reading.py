@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 import zlib
 from pathlib import Path
 
@@ -151,6 +152,25 @@ async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monk
         await asyncio.sleep(0.005)
     await task
     assert set(seen) == {"LC_ALL"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory has no such limit")
+@pytest.mark.parametrize(
+    ("deed", "end"),
+    [
+        ("bytearray(2 << 30)", "MemoryError"),
+        ("open(sys.argv[1], 'wb', 0).write(b'x')", "OSError"),
+        ("[open('/dev/null') for _ in range(20)]", "OSError"),
+    ],
+)
+async def test_the_child_is_held_to_its_bounds(tmp_path: Path, deed: str, end: str) -> None:
+    program = f"import sys; from threadline.tools.documents.child import bound; bound(); {deed}"
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await child.communicate()
+    assert child.returncode != 0
+    assert said.decode().splitlines()[-1].startswith(end)
 
 
 def _children() -> list[psutil.Process]:
