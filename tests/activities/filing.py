@@ -21,6 +21,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.rfps import BINDING
 from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
 from threadline.tools.access import allowed
 from threadline.tools.builtin import files
 from threadline.tools.builtin.files import RFP_FILES
@@ -40,7 +41,7 @@ class Caller:
     def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
         self.database = database
         slack = Slack(make_client(BOT_TOKEN, api_url, session))
-        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack))
+        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack)))
         registry = Registry(files.TOOLS)
         guards = Guards(log=PostgresExecutionLog(database))
         self._run = pipeline(registry, allowed(registry, self._ports, read_only=False), guards)

@@ -13,8 +13,10 @@ from temporalio.testing import ActivityEnvironment
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
+from threadline.activities.beginning import Beginning
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
+from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -29,6 +31,7 @@ from threadline.contracts.conversation import (
     ThinkRequest,
     Thought,
 )
+from threadline.contracts.operator import Begun
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.model_sandbox import ModelSandbox
@@ -92,6 +95,7 @@ class Talking:
     thread: Thread
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
+    operator: LiveOperatorActivities
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
 
@@ -119,6 +123,9 @@ class Talking:
     async def said(self, *texts: str | IncomingMessage) -> Stored:
         batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
         return await self.run(self.thinking.store_messages, StoreRequest(self.thread, batch))
+
+    async def begin(self, turn: int = 1) -> Begun:
+        return await self.run(self.operator.begin_turn, TalkTurn(self.thread, turn))
 
     async def think(
         self, turn: int = 1, step: int = 1, choice: ToolChoice = ToolChoice.AUTO, attempt: int = 1
@@ -221,6 +228,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 Thread(TEAM, GENERAL, root.ts),
                 LiveConversationActivities(database, ConversationLimits(), thinking, acting),
                 LiveSpeakingActivities(database, client, posts),
+                LiveOperatorActivities(database, Beginning(database, "polaris")),
             )
 
         yield make

@@ -86,7 +86,8 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     slack = talk.speaking._slack
     posts = Posts(slack, PostLedger(talk.database, Claim))
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    async with conversing(TalkSettings(), talk.database, slack, posts, Alerts(posts, ESCALATIONS), readers) as made:
+    alerts = Alerts(posts, ESCALATIONS)
+    async with conversing(TalkSettings(), talk.database, slack, posts, alerts, readers, "polaris") as made:
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)

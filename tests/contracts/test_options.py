@@ -12,6 +12,7 @@ from threadline.contracts.bug import (
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.contracts.fixes import FixActivities
+from threadline.contracts.operator import OperatorActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
@@ -26,6 +27,7 @@ CONTRACTS = (
     SweepActivities,
     ConversationActivities,
     SpeakingActivities,
+    OperatorActivities,
 )
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
@@ -47,7 +49,7 @@ def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: 
 def test_whatever_writes_about_a_case_never_gives_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
     of_a_conversation = ConversationActivities.__abstractmethods__ - {"summarise", "think", "act"}
-    assert kept | of_a_conversation == options.NEVER_GIVE_UP
+    assert kept | of_a_conversation | {"begin_turn", "pass_on"} == options.NEVER_GIVE_UP
 
 
 @pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")

@@ -29,6 +29,29 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert first.text.startswith("## When money goes back\nA customer")
 
 
+async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
+    database: Database, database_url: str
+) -> None:
+    await lay_sample_records(database_url, "T1")
+    async with database.begin() as work:
+        found = await work.rfps.listed("T1", open_only=True)
+        assert [each.rfp_id for each in found] == ["rfp_tix456", "rfp_xyz789", "rfp_abc123"]
+        assert [each.rfp_id for each in await work.rfps.related("T1", "rfp_abc123")] == ["rfp_xyz789"]
+        for each in found:
+            state = await work.opportunities.ensure_state_exists("T1", each.rfp_id)
+            assert (state.version, state.document["title"]) == (1, each.title)
+            assert len(await work.journal.of("T1", each.rfp_id)) == 1
+        members = await work.team.listed("T1")
+        assert len(members) == 3
+        assert {each.owner for each in found} <= {each.name for each in members}
+        await work.rfps.delete("T1", "rfp_tix456")
+        await work.team.forget("T1", members[0].user_id)
+    await lay_sample_records(database_url, "T1")
+    async with database.begin() as work:
+        assert [each.rfp_id for each in await work.rfps.listed("T1")] == ["rfp_xyz789", "rfp_abc123"]
+        assert len(await work.team.listed("T1")) == 2
+
+
 async def test_laid_again_they_stay_as_people_have_made_them(database: Database, database_url: str) -> None:
     await lay_sample_records(database_url, "T1")
     async with database.begin() as work:

@@ -14,6 +14,7 @@ from tests.promises.intake import INTAKE
 from tests.promises.limits import LIMITS
 from tests.promises.memory import MEMORY
 from tests.promises.operation import OPERATION
+from tests.promises.operator import OPERATOR
 from tests.promises.order import ORDER
 from tests.promises.post import POST
 from tests.promises.privacy import PRIVACY
@@ -42,6 +43,7 @@ AREAS = (
     SILENCE,
     CASE,
     TALK,
+    OPERATOR,
     MEMORY,
     GUARD,
     TOOL,

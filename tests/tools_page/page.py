@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from threadline.tools.builtin import TOOLS
-from threadline.tools.registry import Tool
+from threadline.tools.registry import CORRELATION_ID, Tool
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tools.md"
@@ -69,9 +69,9 @@ def _line(text: str) -> str:
 
 
 def _parameters(tool: Tool) -> str:
-    """Those that may be left out in brackets."""
+    """Those that may be left out in brackets; the one that nobody sets is not told."""
     required = tool.schema.get("required", ())
-    names = tool.schema.get("properties", {})
+    names = [name for name in tool.schema.get("properties", {}) if name != CORRELATION_ID]
     return ", ".join(f"`{name}`" if name in required else f"[`{name}`]" for name in names) or "none"
 
 

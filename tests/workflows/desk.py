@@ -23,11 +23,14 @@ from threadline.contracts.conversation import (
     Thought,
     Word,
 )
-from threadline.domain import messages
+from threadline.contracts.operator import Begun, OperatorActivities
+from threadline.domain import messages, protocol
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolCall
+from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolCall, ToolChoice
 from threadline.domain.messages import IncomingMessage
+from threadline.domain.protocol import Asked, ProtocolState
+from threadline.domain.routing import Agent
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
 Tool = Exception | Callable[[ActRequest], Awaitable[str]]
@@ -54,7 +57,7 @@ class Row:
 
 
 @dataclass
-class Desk(ConversationActivities, SpeakingActivities):
+class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
     """One conversation in memory: what is stored, thought, done and said, each once under its key."""
 
     replies: list[Reply] = field(default_factory=list)
@@ -93,6 +96,10 @@ class Desk(ConversationActivities, SpeakingActivities):
     statuses: list[str] = field(default_factory=list)
     summarised: list[int] = field(default_factory=list)
     """Turns, each time the transcript was to be summarised before one."""
+    ways: dict[int, Begun] = field(default_factory=dict)
+    """Of turns that are not the conversational agent's."""
+    around: list[str] = field(default_factory=list)
+    """What was asked for around the loop of an operator's turn, with the turn's number."""
 
     # -- what the database would know --------------------------------------------------------------------------------
 
@@ -210,6 +217,35 @@ class Desk(ConversationActivities, SpeakingActivities):
         return reply if isinstance(reply, ModelReply) else await reply(request)
 
     @activity.defn
+    async def begin_turn(self, turn: TalkTurn) -> Begun:
+        if not any(taken == turn.turn for taken, _ in self.taken):
+            self._take_up(ThinkRequest(turn.thread, turn.turn, 1, ToolChoice.AUTO))
+        way = self.ways.get(turn.turn, Begun(self.marks()))
+        await self._answered("begin_turn")
+        return replace(way, marks=self.marks())
+
+    @activity.defn
+    async def pass_on(self, turn: TalkTurn) -> Begun:
+        self.around.append(f"pass on {turn.turn}")
+        return Begun(self.marks(), Agent.OPERATOR, ProtocolState(), max_turns=8)
+
+    @activity.defn
+    async def prepare_turn(self, turn: TalkTurn) -> str:
+        self.around.append(f"prepare {turn.turn}")
+        await self._happens("prepare_turn")
+        return ""
+
+    @activity.defn
+    async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
+        self.around.append(f"analyse {turn.turn}")
+        return self.marks()
+
+    @activity.defn
+    async def remember_turn(self, turn: TalkTurn) -> None:
+        self.around.append(f"remember {turn.turn}")
+        await self._happens("remember_turn")
+
+    @activity.defn
     async def act(self, request: ActRequest) -> Execution:
         key = f"t:{request.turn}:{request.step}:{request.call.id}"
         assert request.call.arguments == "", "they stay in the transcript"
@@ -224,7 +260,8 @@ class Desk(ConversationActivities, SpeakingActivities):
                 note = await self._use(self.tools.get(call.name), request)
             finally:
                 self.under_way -= 1
-            self.results[key] = Execution(call.id, call.name, ExecutionStatus.OK, note[:_SHOWN], call.read_only)
+            done = Execution(call.id, call.name, ExecutionStatus.OK, note[:_SHOWN], call.read_only)
+            self.results[key] = replace(done, protocol=_after(request, call))
             await self._answered("act")
         return self.results[key]
 
@@ -270,3 +307,11 @@ class Desk(ConversationActivities, SpeakingActivities):
     async def show_status(self, status: Status) -> None:
         self.statuses.append(status.words)
         await self._happens("show_status")
+
+
+def _after(request: ActRequest, call: ToolCall) -> ProtocolState | None:
+    """The protocol's state behind a call that went well, of the RFP that the turn is about."""
+    if request.protocol is None:
+        return None
+    kind = protocol.kind_of(call.name, read_only=call.read_only)
+    return protocol.after(request.protocol, Asked(kind, request.protocol.scope), True)

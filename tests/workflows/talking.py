@@ -15,6 +15,7 @@ from tests.workflows.desk import Desk, Reply, Tool
 from tests.workflows.environment import activities_of, deliver, skipping_time, until, worker
 from threadline.bootstrap.temporal import WORKFLOWS
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.contracts.operator import OperatorActivities
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, Talk
@@ -88,7 +89,8 @@ class Talking:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""
-        return worker(self.environment, WORKFLOWS, activities_of(self.desk, ConversationActivities, SpeakingActivities))
+        served = activities_of(self.desk, ConversationActivities, SpeakingActivities, OperatorActivities)
+        return worker(self.environment, WORKFLOWS, served)
 
 
 @asynccontextmanager

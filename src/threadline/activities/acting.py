@@ -6,20 +6,26 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from threadline.activities.alerts import Alerts
+from threadline.activities.beginning import correlation_id
 from threadline.activities.thinking import Mind
 from threadline.agents.copilot import briefing, context
 from threadline.agents.copilot.briefing import Briefing
-from threadline.contracts.conversation import ActRequest
+from threadline.contracts.conversation import ActRequest, TalkTurn
 from threadline.db.conversation_reading import Asker
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.addressing import Thread
+from threadline.domain.authorship import Author
 from threadline.domain.dialogue import Execution, Message
 from threadline.domain.errors import Permanent
+from threadline.domain.journal import LONGEST_ENTRY, EntryKind, NewEntry
+from threadline.domain.operations import Change
 from threadline.domain.people import labelled
-from threadline.tools import telling
+from threadline.domain.routing import Agent
+from threadline.tools import protocol, telling
 from threadline.tools.context import ToolContext
 from threadline.tools.execution import Guards, pipeline
+from threadline.tools.protocol import Speech
 from threadline.tools.rendering import rendered, share
 from threadline.tools.results import Category
 
@@ -45,7 +51,9 @@ class Acting:
         call = next((each for each in reply.calls if each.id == request.call.id), None)
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
-        run = pipeline(self._mind.registry, self._mind.allowed(brief), self._guards)
+        agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
+        rules = protocol.Rules(request.protocol, self._journal) if request.protocol else None
+        run = pipeline(self._mind.registry, self._mind.allowed(brief, agent), self._guards, rules)
         result = await run(call, self._context(request, brief, others, attempt))
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
@@ -55,7 +63,17 @@ class Acting:
             new = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
         if new and result.error and result.error.code.category is Category.INTERNAL:
             await self._alerts.failed(call.name)
-        return telling.execution(call, result, self._mind.registry)
+        told = telling.execution(call, result, self._mind.registry)
+        if request.protocol is None:
+            return told
+        return replace(told, protocol=protocol.after(self._mind.registry, request.protocol, call, result))
+
+    async def _journal(self, speech: Speech) -> None:
+        """See `tools.protocol.Journal`."""
+        entry = NewEntry(speech.words[:LONGEST_ENTRY], EntryKind.SAID)
+        author = Author(speech.user_id, speech.correlation_id)
+        async with self._database.begin() as work:
+            await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
     async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, tuple[str, ...]]:
         """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
@@ -82,7 +100,7 @@ class Acting:
             thread_ts=thread.ts,
             user_id=brief.user_id,
             request_id=brief.request_id,
-            correlation_id=f"{thread.key}:{request.turn}",
+            correlation_id=correlation_id(TalkTurn(thread, request.turn)),
             clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
             ports=self._mind.ports,
             actor=brief.actor,

@@ -9,8 +9,8 @@ from temporalio import activity
 from threadline.activities.acting import Acting
 from threadline.activities.beating import beating
 from threadline.activities.cases import tell_quarantined, without_secrets
+from threadline.activities.settling import Settling
 from threadline.activities.thinking import Thinking
-from threadline.agents.copilot import briefing, replies
 from threadline.contracts.conversation import (
     ActRequest,
     ConversationActivities,
@@ -26,13 +26,11 @@ from threadline.contracts.conversation import (
 from threadline.db.conversation_intake import Unjudged
 from threadline.db.engine import Database
 from threadline.db.work import Work
-from threadline.domain import answers
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.dialogue import Execution, OutcomeKind, Role
+from threadline.domain.dialogue import Execution
 from threadline.domain.limits import Verdict
 from threadline.domain.messages import FileRef, IncomingMessage
-from threadline.tools.words import account
 
 Value = TypeVar("Value")
 
@@ -51,6 +49,7 @@ class LiveConversationActivities(ConversationActivities):
         self._database = database
         self._limits = limits
         self._thinking = thinking
+        self._settling = Settling(database)
         self._acting = acting
 
     @activity.defn
@@ -133,34 +132,7 @@ class LiveConversationActivities(ConversationActivities):
     @activity.defn
     async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
         thread, turn = request.thread, request.turn
-        async with self._database.begin() as work:
-            answer, own = await _answer(work, request)
-            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
-            marks = await work.conversations.settle(
-                thread,
-                turn,
-                request.kind,
-                answer,
-                brief.user_id if brief else "",
-                await _wants_detail(work, thread, turn),
-                request.model_calls,
-                replies.question(answer) if request.kind is OutcomeKind.ANSWERED else "",
-            )
-        await self._thinking.remember(thread, turn, answer if own else "")
+        marks, own = await self._settling.settle(request)
+        await self._thinking.remember(thread, turn, own)
         _log.info("turn_settled", slack_thread=thread.key, turn=turn, kind=request.kind, calls=request.model_calls)
         return marks
-
-
-async def _answer(work: Work, request: SettleRequest) -> tuple[str, bool]:
-    """What is to be said, and whether it is our own and no model's; a silent turn says nothing."""
-    if request.kind is OutcomeKind.SILENT:
-        return "", False
-    key = f"a:{request.turn}:{request.answered_at}"
-    reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
-    return (reply.content, False) if reply else (account(request.text, answers.TROUBLE), True)
-
-
-async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
-    """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await work.transcripts.of_turn(thread, turn))
-    return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)

@@ -52,13 +52,19 @@ class _Loaded:
 
 
 class SlackRfpFiles(RfpFiles):
-    """Args: `rate`: how often one record may be changed; None for as often as one likes."""
+    """Args: `history` shows threads; `rate`: how often one record may be changed; None for as often as one likes."""
 
     def __init__(
-        self, database: Database, slack: Slack, rate: Rate | None = None, reader: Reader | None = None
+        self,
+        database: Database,
+        slack: Slack,
+        history: History,
+        rate: Rate | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self._database = database
         self._slack = slack
+        self._history = history
         self._rate = rate
         self._reader = reader or Reader()
 
@@ -109,7 +115,7 @@ class SlackRfpFiles(RfpFiles):
         if thread.channel in file.channels:
             return True
         # Slack may tell of a fresh file without saying where it is shared.
-        shown = History(self._slack).thread(thread.channel, thread.ts, "0")
+        shown = self._history.thread(thread.channel, thread.ts, "0")
         return any([each.get("id") == file.id async for message in shown for each in message.get("files") or ()])
 
 

@@ -7,6 +7,7 @@ import structlog
 from temporalio import activity
 
 from threadline.activities import sentences
+from threadline.activities.beginning import correlation_id
 from threadline.activities.reactions import react
 from threadline.contracts.conversation import Marker, SpeakingActivities, Status, TalkTurn, Word
 from threadline.db.engine import Database
@@ -39,7 +40,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         if settled is None:
             raise Permanent("This turn has not ended, so there is nothing to say yet.")
         if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
-            await self._say(thread, f"turn:{turn.turn}", rendered, "answer")
+            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", correlation_id(turn))
         async with self._database.begin() as work:
             return await work.conversations.said(thread, turn.turn)
 
@@ -60,8 +61,11 @@ class LiveSpeakingActivities(SpeakingActivities):
         except (Permanent, Transient) as error:
             _log.debug("status_left_out", slack_thread=thread.key, reason=str(error))
 
-    async def _say(self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str) -> None:
-        post = Post(f"talk:{thread.key}:{key}", thread.channel, thread.ts, rendered, case="", kind=kind)
+    async def _say(
+        self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str, correlation: str = ""
+    ) -> None:
+        place = (thread.channel, thread.ts, rendered)
+        post = Post(f"talk:{thread.key}:{key}", *place, case="", kind=kind, correlation_id=correlation)
         await self._posts.publish(post)
         _log.info("posted", slack_thread=thread.key, key=post.key)
 

@@ -19,12 +19,14 @@ from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.transcripts import DELETED, Placed
 from threadline.db.work import Work
+from threadline.domain import questions
 from threadline.domain.addressing import Thread, message_id
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import Message, Role
 from threadline.domain.errors import Permanent
 from threadline.domain.estimates import ProjectNotFound
 from threadline.domain.people import labelled
+from threadline.domain.routing import Agent
 from threadline.tools.rendering import rendered
 from threadline.tools.results import Code, failure
 
@@ -91,7 +93,8 @@ class TakingUp:
         thread, turn, step = request.thread, request.turn, found.step
         several = _several(found.taken, found.briefing or found.previous, found.placed)
         names = await self._names_of(found.taken, several=several)
-        brief = found.briefing or await self._brief(request, found, self._said(found.taken, names), several=several)
+        said = self._said(found.taken, names, request.agent)
+        brief = found.briefing or await self._brief(request, found, said, several=several)
         async with self._database.begin() as work:
             if await work.conversations.open_step(thread, turn, step) != step:
                 raise Permanent(_OVER)
@@ -100,7 +103,7 @@ class TakingUp:
             entries = [
                 *_without_result(found.placed, turn),
                 *([] if found.briefing else [(f"c:{turn}", brief.message())]),
-                *_keyed(taken, self._said(taken, names)),
+                *_keyed(taken, self._said(taken, names, request.agent)),
             ]
             await work.transcripts.append(thread, turn, step, entries)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
@@ -159,10 +162,12 @@ class TakingUp:
         """By id, whoever wrote it; of one who writes alone there is no need to ask."""
         return {each.author_id: await self._label(each.author_id) for each in taken} if several else {}
 
-    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str]) -> list[Message]:
+    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT) -> list[Message]:
+        """The operator reads no more of a message than its writer is told that it does."""
         said = []
         for each in taken:
-            text = f"[Corrected] {each.text}" if each.corrects else each.text
+            words = questions.cut(questions.normalised(each.text)) if _too_long(each, agent) else each.text
+            text = f"[Corrected] {words}" if each.corrects else words
             said.append((names.get(each.author_id, ""), text, each.files))
         return context.from_people(said, self._budget)
 
@@ -267,6 +272,10 @@ async def _about(work: Work, thread: Thread) -> About:
         if project and project.locked:
             return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
     return about
+
+
+def _too_long(taken: TakenUp, agent: Agent) -> bool:
+    return agent is Agent.OPERATOR and len(questions.normalised(taken.text)) > questions.LONGEST
 
 
 def has_words(taken: TakenUp) -> bool:

@@ -15,7 +15,7 @@ from threadline.agents.copilot import context, intent, replies
 from threadline.agents.copilot.briefing import Briefing
 from threadline.agents.copilot.context import Budget, Past
 from threadline.agents.copilot.intent import IntentType
-from threadline.agents.copilot.prompt import NO_REPLY
+from threadline.agents.copilot.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.agents.models.failures import ContextTooLong
 from threadline.agents.models.port import Answer, ChatModel, Prompt
 from threadline.contracts.conversation import TalkTurn, ThinkRequest, Thought
@@ -24,6 +24,7 @@ from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply
 from threadline.domain.errors import Permanent
+from threadline.domain.routing import Agent
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
@@ -42,10 +43,10 @@ class Mind:
     budget: Budget = field(default_factory=Budget)
     clock: Callable[[], float] = time.time
 
-    def allowed(self, briefing: Briefing) -> Allowed:
+    def allowed(self, briefing: Briefing, agent: Agent = Agent.COPILOT) -> Allowed:
         """The tools of a turn, the same at each of its steps."""
         because = briefing.because or "nothing may be changed"
-        return access.allowed(self.registry, self.ports, read_only=briefing.read_only, because=because)
+        return access.allowed(self.registry, self.ports, agent, read_only=briefing.read_only, because=because)
 
 
 class Thinking:
@@ -80,7 +81,7 @@ class Thinking:
 
     def _without_model(self, request: ThinkRequest, question: Question) -> str:
         """What is said where there is nothing for a model to understand; empty where there is."""
-        if request.step > 1 or question.briefing is None:
+        if request.step > 1 or question.briefing is None or request.agent is Agent.OPERATOR:
             return ""
         addressed = question.briefing.addressed
         there = [each for each in question.taken if has_words(each)]
@@ -101,27 +102,42 @@ class Thinking:
             raise Permanent(sentences.NO_MODEL)
         try:
             try:
-                return await self._mind.model.ask(self._prompt(request, question), attempt=attempt)
+                return await self._mind.model.ask(await self._prompt(request, question), attempt=attempt)
             except ContextTooLong:
-                return await self._mind.model.ask(self._tighter(request, question), attempt=attempt)
+                return await self._mind.model.ask(await self._tighter(request, question), attempt=attempt)
         except ContextTooLong as error:
             raise Permanent(sentences.TOO_LONG) from error
         except Permanent as error:
             await self._alerts.failed("model")
             raise Permanent(sentences.no_answer(str(error))) from error
 
-    def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
+    async def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
         if question.briefing is None:
             raise LookupError("a question without a briefing has its answer already")
-        offered = (self._mind.registry, self._mind.allowed(question.briefing))
-        return context.prompt_of(request.thread, question.past, question.current, offered, request.choice, tight=tight)
+        offered = (self._mind.registry, self._mind.allowed(question.briefing, request.agent))
+        return context.prompt_of(
+            request.thread,
+            question.past,
+            question.current,
+            offered,
+            request.choice,
+            tight=tight,
+            instructions=await self._instructions(request),
+        )
 
-    def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
+    async def _instructions(self, request: ThinkRequest) -> str:
+        if request.agent is Agent.COPILOT:
+            return INSTRUCTIONS
+        async with self._database.begin() as work:
+            plan = await work.turn_plans.of(request.thread, request.turn)
+        return "\n\n".join(filter(None, (INSTRUCTIONS, plan.context if plan else "", plan.analysis if plan else "")))
+
+    async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
         """The same question with half of the past at most; for a summary of what goes there is no time now."""
         _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
         halved = context.cut(question.past, question.current, self._mind.budget.halved())
         past = Past(question.past.summary, halved.kept)
-        return self._prompt(request, replace(question, past=past), tight=True)
+        return await self._prompt(request, replace(question, past=past), tight=True)
 
     async def _keep(
         self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0

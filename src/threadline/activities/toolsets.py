@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from threadline.activities.case_cards import PostgresCases, Readers
+from threadline.activities.record_books import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.addressing import Thread
@@ -27,6 +28,7 @@ from threadline.tools.builtin.appointments import APPOINTMENTS, Calendar
 from threadline.tools.builtin.cases import CASES
 from threadline.tools.builtin.estimate_book import ESTIMATES, EstimateBook
 from threadline.tools.builtin.qa import KNOWLEDGE, KnowledgeBase
+from threadline.tools.builtin.record_book import MEMORIES, OPPORTUNITIES, RFPS, TEAM
 from threadline.tools.context import Ports
 
 _MOST_SLOTS = 40
@@ -45,6 +47,10 @@ def postgres_ports(database: Database, readers: Readers, rate: Rate | None = Non
         .having(APPOINTMENTS, PostgresAppointments(database, rate))
         .having(KNOWLEDGE, PostgresKnowledge(database))
         .having(CASES, PostgresCases(database, readers))
+        .having(RFPS, PostgresRfps(database))
+        .having(OPPORTUNITIES, PostgresOpportunities(database, rate))
+        .having(TEAM, PostgresTeam(database))
+        .having(MEMORIES, PostgresMemories(database))
     )
 
 

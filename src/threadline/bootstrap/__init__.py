@@ -4,7 +4,7 @@ from threadline.bootstrap.codec import run_codec
 from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
 from threadline.bootstrap.doctor import Check, examine
 from threadline.bootstrap.gateway import run_gateway
-from threadline.bootstrap.records import NewProject, RecordsDesk, records_desk
+from threadline.bootstrap.records import NewProject, NewRecords, NewRequest, RecordsDesk, records_desk
 from threadline.bootstrap.replaying import Verdict, Wanted, verdicts
 from threadline.bootstrap.temporal import replayer, temporal_client
 from threadline.bootstrap.workers import run_worker, upgrade_database
@@ -14,6 +14,8 @@ __all__ = [
     "CaseFile",
     "Check",
     "NewProject",
+    "NewRecords",
+    "NewRequest",
     "RecordsDesk",
     "Verdict",
     "Wanted",

@@ -10,12 +10,15 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
+from threadline.activities.beginning import Beginning
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
+from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.rfp_files import SlackRfpFiles
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
+from threadline.activities.thread_reading import SlackThreads
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
@@ -28,9 +31,11 @@ from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
 from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
+from threadline.slack.history import History
 from threadline.slack.posts import Posts
 from threadline.tools.builtin import TOOLS
 from threadline.tools.builtin.files import RFP_FILES
+from threadline.tools.builtin.slack_thread import THREADS
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -55,28 +60,40 @@ class Conversing:
 
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
+    operator: LiveOperatorActivities
 
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, alerts: Alerts, readers: Readers
+    settings: TalkSettings,
+    database: Database,
+    slack: Slack,
+    posts: Posts,
+    alerts: Alerts,
+    readers: Readers,
+    bot_name: str,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
+        bot_name: by which people mention the bot, without the `@`.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
-    rate = Rate(given.mutations_per_minute, 60.0)
+    rate, names = Rate(given.mutations_per_minute, 60.0), Names(slack)
+    history = History(slack)
+    here = (
+        postgres_ports(database, readers, rate)
+        .having(THREADS, SlackThreads(history, names))
+        .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
+    )
     async with (
         _model(settings.model) as model,
-        remote_ports(
-            postgres_ports(database, readers, rate).having(RFP_FILES, SlackRfpFiles(database, slack, rate))
-        ) as ports,
+        remote_ports(here) as ports,
         _forgetting(database, given),
     ):
         mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
@@ -84,10 +101,11 @@ async def conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                Thinking(database, mind, Names(slack), alerts),
+                Thinking(database, mind, names, alerts),
                 Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
+            LiveOperatorActivities(database, Beginning(database, bot_name)),
         )
 
 

@@ -1,17 +1,27 @@
-"""What the command line does to a team's own records: projects, what can be booked, and documents."""
+"""What the command line does to a team's own records: projects, what can be booked, requests, people, documents."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
 
 from threadline.bootstrap.gateway import slack_client
 from threadline.db.engine import Database
 from threadline.db.work import Work
+from threadline.domain.addressing import Thread
 from threadline.domain.appointments import Resource
+from threadline.domain.authorship import Author
 from threadline.domain.estimates import Project, Role
+from threadline.domain.operations import Change, Operation
 from threadline.domain.records import Document
+from threadline.domain.rfps import Facts, NewRfp, Rfp, RfpNotFound
+from threadline.domain.team import TeamMember
 from threadline.settings import DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
+
+_MOST = 1_000
+"""RFPs, and people, that a list shows."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,22 @@ class NewProject:
     roles: Sequence[Role] = ()
 
 
+@dataclass(frozen=True)
+class NewRequest:
+    """`rfp_id`: the id that it is to have; empty for any."""
+
+    facts: Facts
+    rfp_id: str = ""
+
+
+@dataclass(frozen=True)
+class NewRecords:
+    projects: Sequence[NewProject] = ()
+    resources: Sequence[Resource] = ()
+    rfps: Sequence[NewRequest] = ()
+    members: Sequence[TeamMember] = ()
+
+
 class RecordsDesk:
     """The records of one team."""
 
@@ -30,17 +56,24 @@ class RecordsDesk:
         self._database = database
         self._team = team
 
-    async def open(self, projects: Sequence[NewProject], resources: Sequence[Resource]) -> None:
-        """All of them or, when one is refused, none. What is known by its name gets the new rates and hours.
+    async def open(self, new: NewRecords) -> int:
+        """All of them or, when one is refused, none; returns how many of the requests there were not before.
+
+        What is known by its name gets the new rates and hours, and a person what is said of them. A request that is
+        there stays as it is: its state is changed in a thread, where its journal says why.
 
         Raises:
-            EstimateRefused, ProjectLocked, NotBookable: one of them cannot be kept; the message says why.
+            EstimateRefused, ProjectLocked, NotBookable, RfpRefused, RfpNotFound, MemberRefused: one of them cannot be
+                kept, or was deleted; the message says why.
         """
         async with self._database.begin() as work:
-            for project in projects:
+            for project in new.projects:
                 await self._open(work, project)
-            for resource in resources:
+            for resource in new.resources:
                 await work.appointments.save_resource(self._team, resource)
+            for member in new.members:
+                await work.team.save(self._team, member)
+            return sum([await _made_unless_there(work, self._team, request) for request in new.rfps])
 
     async def _open(self, work: Work, new: NewProject) -> None:
         project = await work.estimates.open_project(self._team, new.name, new.currency)
@@ -64,6 +97,15 @@ class RecordsDesk:
         async with self._database.begin() as work:
             return await work.appointments.resources(self._team)
 
+    async def rfps(self) -> list[Rfp]:
+        """By when they are due, closed ones among them."""
+        async with self._database.begin() as work:
+            return await work.rfps.listed(self._team, limit=_MOST)
+
+    async def members(self) -> list[TeamMember]:
+        async with self._database.begin() as work:
+            return await work.team.listed(self._team, limit=_MOST)
+
     async def save(self, document: Document) -> None:
         """Raises `Permanent` when it is no document, or too long."""
         async with self._database.begin() as work:
@@ -76,6 +118,29 @@ class RecordsDesk:
     async def documents(self) -> list[Document]:
         async with self._database.begin() as work:
             return await work.knowledge.documents(self._team)
+
+
+async def _made_unless_there(work: Work, team: str, new: NewRequest) -> bool:
+    """Whether a request was made; the team has none of its id or, without one, of its title and client.
+
+    Raises:
+        RfpRefused: it cannot be kept.
+        RfpNotFound: the one of this id was deleted.
+    """
+    if new.rfp_id:
+        try:
+            await work.rfps.get(team, new.rfp_id)
+        except RfpNotFound as missing:
+            if missing.deleted:
+                raise
+        else:
+            return False
+    elif await work.rfps.called(team, new.facts.title, new.facts.client):
+        return False
+    # No conversation is so called, so that the operation is this one's alone.
+    change = Change(Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex), datetime.now(UTC).timestamp())
+    await work.rfps.create(change, NewRfp(new.facts), Author("", "records load"), new.rfp_id)
+    return True
 
 
 @asynccontextmanager

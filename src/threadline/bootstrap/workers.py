@@ -32,6 +32,7 @@ from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActi
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.contracts.fixes import FixActivities
+from threadline.contracts.operator import OperatorActivities
 from threadline.db import migrate
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
@@ -206,7 +207,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
-            async with conversing(settings.talk, database, slack, posts, alerts, readers) as talk:
+            name = str(identity.get("user") or "threadline")
+            async with conversing(settings.talk, database, slack, posts, alerts, readers, name) as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
@@ -218,6 +220,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(sweep, SweepActivities),
                     *_methods(talk.thinking, ConversationActivities),
                     *_methods(talk.speaking, SpeakingActivities),
+                    *_methods(talk.operator, OperatorActivities),
                 ]
                 yield served, alerts
     finally:

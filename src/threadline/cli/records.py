@@ -1,14 +1,14 @@
-"""`threadline records`: the projects that are estimated, and what can be booked."""
+"""`threadline records`: projects that are estimated, what can be booked, RFPs, and the people who answer them."""
 
 import asyncio
 import tomllib
-from datetime import time
+from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from threadline.cli import telling
 from threadline.cli.knowledge import Team
@@ -16,13 +16,18 @@ from threadline.cli.settings import adopt_running_stack
 from threadline.domain.appointments import WORKDAYS, Resource
 from threadline.domain.errors import Permanent
 from threadline.domain.estimates import Role
+from threadline.domain.rfps import Facts, Rfp, RfpStatus, status_of
+from threadline.domain.team import TeamMember
 
-app = typer.Typer(help="The projects that are estimated, and what can be booked.", no_args_is_help=True)
+app = typer.Typer(
+    help="Projects that are estimated, what can be booked, RFPs, and the people who answer them.", no_args_is_help=True
+)
 
 _HINT = "`threadline records load --help` shows what it holds."
-_HELP = """Make what a file lists, all or nothing; what is there already gets the file's rates and hours.
+_HELP = """Make what a file lists, all or nothing; what is there already gets the file's rates, hours and people.
 
-Work items, quotes and appointments stay as they are. The file holds, for example:
+Work items, quotes, appointments and RFPs that are there stay as they are. An RFP is known again by its id or, without
+one, by its title and client; somebody of the team by the Slack id. The file holds, for example:
 
 \b
 [\\[project]]
@@ -37,11 +42,37 @@ time_zone = "Europe/Berlin"
 opens = 09:00:00
 closes = 17:00:00
 weekdays = [1, 2, 3, 4, 5]
+
+\b
+[\\[rfp]]
+id = "rfp_abc123"
+title = "Website relaunch"
+client = "Acme"
+due_date = 2026-03-31
+status = "in progress"
+owner = "Ida"
+
+\b
+[\\[member]]
+user_id = "U024BE7LH"
+name = "Ida"
+email = "ida@example.com"
+role = "Bid writer"
+biography = "Ten years of public tenders."
+skills = ["tenders", "contract law"]
+capacity = 16
 """
 
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _status(words: object) -> RfpStatus:
+    try:
+        return status_of(str(words))
+    except Permanent as refused:
+        raise ValueError(str(refused)) from None
 
 
 class _Project(_Table):
@@ -58,9 +89,38 @@ class _Resource(_Table):
     weekdays: set[Annotated[int, Field(ge=1, le=7)]] = Field(default=set(WORKDAYS), min_length=1)
 
 
+class _Rfp(_Table):
+    """Without an id it gets one."""
+
+    id: str = ""
+    title: str
+    client: str = ""
+    due_date: date | None = None
+    status: Annotated[RfpStatus, BeforeValidator(_status)] = RfpStatus.NEW
+    owner: str = ""
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(self.title, self.client, self.due_date, self.status, self.owner)
+
+
+class _Member(_Table):
+    """`capacity`: hours a week."""
+
+    user_id: str
+    name: str
+    email: str = ""
+    role: str = ""
+    biography: str = ""
+    skills: tuple[str, ...] = ()
+    capacity: int = 0
+
+
 class _File(_Table):
     project: tuple[_Project, ...] = ()
     resource: tuple[_Resource, ...] = ()
+    rfp: tuple[_Rfp, ...] = ()
+    member: tuple[_Member, ...] = ()
 
 
 @app.callback()
@@ -70,45 +130,55 @@ def _group() -> None:
 
 @app.command(help=_HELP)
 def load(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="TOML with [\\[project]] and [\\[resource]] tables.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="TOML with [\\[project]], [\\[resource]], [\\[rfp]] and [\\[member]] tables."
+        ),
+    ],
     team: Team = "",
 ) -> None:
     wanted = _read(file)
-    resources = [
-        Resource(each.name, each.time_zone, each.opens, each.closes, sorted(each.weekdays)) for each in wanted.resource
-    ]
 
     async def run() -> None:
-        from threadline.bootstrap import NewProject, records_desk
+        from threadline.bootstrap import NewProject, NewRecords, NewRequest, records_desk
 
-        projects = [
-            NewProject(each.name, each.currency, [Role(name, rate) for name, rate in each.roles.items()])
-            for each in wanted.project
-        ]
+        roles = [[Role(name, rate) for name, rate in each.roles.items()] for each in wanted.project]
+        new = NewRecords(
+            [NewProject(each.name, each.currency, of) for each, of in zip(wanted.project, roles, strict=True)],
+            [_resource(each) for each in wanted.resource],
+            [NewRequest(each.facts, each.id) for each in wanted.rfp],
+            [TeamMember(**dict(each)) for each in wanted.member],
+        )
         async with records_desk(team) as desk:
-            await desk.open(projects, resources)
-        telling.progress(f"{len(projects)} projects and {len(resources)} resources are as {file} says.")
+            made = await desk.open(new)
+        sizes = (f"{len(new.projects)} projects", f"{len(new.resources)} resources", f"{len(new.members)} people")
+        telling.progress(f"As {file} says: {', '.join(sizes)}.")
+        if new.rfps:
+            telling.progress(f"RFPs: {made} new, {len(new.rfps) - made} there before, which stay as they are.")
 
     asyncio.run(run())
 
 
 @app.command("list")
 def list_records(team: Team = "") -> None:
-    """The projects, with those that are locked, and what can be booked."""
+    """The projects, with those that are locked, what can be booked, the RFPs by when they are due, and the people."""
 
     async def run() -> None:
         from threadline.bootstrap import records_desk
 
         async with records_desk(team) as desk:
-            projects, resources = await desk.projects(), await desk.resources()
-        for project in projects:
-            telling.line(f"{project.project_id}: {project.name}, {project.currency}{', locked' * project.locked}")
-        for resource in resources:
-            hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
-            days = ", ".join(_DAYS[day - 1] for day in resource.weekdays)
-            telling.line(f"{resource.name}: {hours}, {days}")
-        if not projects and not resources:
-            telling.line("There is nothing yet: `threadline records load FILE` makes projects and resources.")
+            lines = [
+                *(
+                    f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}"
+                    for each in await desk.projects()
+                ),
+                *map(_resource_line, await desk.resources()),
+                *map(_rfp_line, await desk.rfps()),
+                *map(_member_line, await desk.members()),
+            ]
+        for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
+            telling.line(line)
 
     asyncio.run(run())
 
@@ -131,6 +201,27 @@ async def _lock(project: str, team: str, *, locked: bool) -> None:
     async with records_desk(team) as desk:
         found = await desk.lock(project, locked=locked)
     telling.line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
+
+
+def _resource(given: _Resource) -> Resource:
+    return Resource(given.name, given.time_zone, given.opens, given.closes, sorted(given.weekdays))
+
+
+def _resource_line(resource: Resource) -> str:
+    hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
+    return f"{resource.name}: {hours}, {', '.join(_DAYS[day - 1] for day in resource.weekdays)}"
+
+
+def _rfp_line(rfp: Rfp) -> str:
+    due = f"due {rfp.due_date}" if rfp.due_date else ""
+    told = (rfp.title, rfp.client, rfp.status.replace("_", " "), due, rfp.owner)
+    return f"{rfp.rfp_id}: {', '.join(filter(None, told))}"
+
+
+def _member_line(member: TeamMember) -> str:
+    skills = f"can {', '.join(member.skills)}" if member.skills else ""
+    told = (member.role, f"{member.capacity} hours a week", skills)
+    return f"{member.name} ({member.user_id}): {', '.join(filter(None, told))}"
 
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

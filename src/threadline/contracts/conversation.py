@@ -15,6 +15,8 @@ from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
 from threadline.domain.dialogue import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
 from threadline.domain.messages import IncomingMessage
+from threadline.domain.protocol import ProtocolState
+from threadline.domain.routing import Agent
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class ThinkRequest:
     turn: int
     step: int
     choice: ToolChoice
+    agent: Agent = Agent.COPILOT
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,13 @@ class Thought:
 
 @dataclass(frozen=True)
 class ActRequest:
-    """One call of a tool. Its arguments are in the reply of this step."""
+    """One call of a tool. Its arguments are in the reply of this step. `protocol`: the operator's state before it."""
 
     thread: Thread
     turn: int
     step: int
     call: ToolCall
+    protocol: ProtocolState | None = None
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,14 @@ class SettleRequest:
     kind: OutcomeKind
     text: str = ""
     answered_at: int = 0
-    """The step whose reply is the answer, whole in the transcript."""
+    """The step whose reply is the answer, or holds it, whole in the transcript."""
     model_calls: int = 0
+    spoken_by: str = ""
+    """The id of the call in that reply which has the answer's words: the operator spoke by a tool."""
+    protocol: ProtocolState | None = None
+    """The operator's, behind its last call."""
+    failures: str = ""
+    """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
 
 
 class WordKind(StrEnum):

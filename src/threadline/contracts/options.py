@@ -78,6 +78,8 @@ NEVER_GIVE_UP = frozenset(
         "forward_reply",
         "open_conversation",
         "store_messages",
+        "begin_turn",
+        "pass_on",
         "settle_turn",
     }
 )
@@ -133,6 +135,11 @@ FOR: dict[str, Options] = {
     "check_pull_request": Options(start_to_close=660, retry=_retry(2, 60, attempts=5)),
     "open_conversation": STORE,
     "store_messages": STORE,
+    "begin_turn": STORE,
+    "pass_on": STORE,
+    "prepare_turn": Options(start_to_close=30, retry=_retry(0.5, 5, attempts=2), schedule_to_close=45, heartbeat=20),
+    "analyse_request": Options(start_to_close=20, retry=_retry(1, 1, attempts=1), schedule_to_close=30, heartbeat=20),
+    "remember_turn": Options(start_to_close=30, retry=_retry(1, 60, attempts=5), heartbeat=20),
     "summarise": SUMMARISE,
     "think": THINK,
     "act": ACT,

@@ -101,6 +101,18 @@ conversation_turns = Table(
     ),
 )
 
+turn_plans = Table(
+    "turn_plans",
+    metadata,
+    _conversation(primary_key=True),
+    Column("turn", Integer, primary_key=True, autoincrement=False),
+    must("route", JSONB()),
+    *(must(name, Text()) for name in ("context", "analysis")),
+    must("layers", JSONB()),
+    Column("result", JSONB),
+    must("created_at", MOMENT),
+)
+
 model_calls = Table(
     "model_calls",
     metadata,

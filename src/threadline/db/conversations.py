@@ -19,6 +19,7 @@ from threadline.db.conversation_tables import (
     conversations,
     model_calls,
     transcript,
+    turn_plans,
 )
 from threadline.db.transcripts import BYTES, Transcripts
 from threadline.domain import addressing
@@ -248,7 +249,7 @@ class Conversations:
             how many, so that 0 means none is left.
         """
         old = list((await self._connection.execute(_OLD, {"before": before, "limit": limit})).scalars())
-        for table in (conversation_messages, transcript, conversation_turns, model_calls):
+        for table in (conversation_messages, transcript, conversation_turns, turn_plans, model_calls):
             await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
         for statement in (_UNBIND, _FORGET_POSTS):
             await self._connection.execute(statement, {"ids": old})

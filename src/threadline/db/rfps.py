@@ -92,19 +92,34 @@ class Rfps:
         query = select(rfps.c.source_text).where(rfps.c.rfp_id == found.rfp_id)
         return str((await self._connection.execute(query)).scalar_one())
 
+    async def part_of_text(self, team: str, rfp_id: str, start: int, length: int) -> tuple[str, int]:
+        """`length` characters of it from `start` on, and how many it has. Raises `RfpNotFound`."""
+        found = await self.get(team, rfp_id)
+        part = func.substr(rfps.c.source_text, start + 1, length)
+        query = select(part, func.length(rfps.c.source_text)).where(rfps.c.rfp_id == found.rfp_id)
+        text_there, characters = (await self._connection.execute(query)).one()
+        return str(text_there), int(characters)
+
     async def listed(
         self, team: str, *, open_only: bool = False, status: RfpStatus | None = None, owner: str = "", limit: int = 50
     ) -> list[Rfp]:
-        """By when they are due, those without a date last."""
+        """By when they are due, those without a date last; `owner` in letters of any case."""
         query = select(*rfp_row.COLUMNS).where(*rfp_row.there(team))
         if open_only:
             query = query.where(rfps.c.status.in_(OPEN))
         if status:
             query = query.where(rfps.c.status == status)
         if owner:
-            query = query.where(rfps.c.owner == storable(owner))
+            query = query.where(func.lower(rfps.c.owner) == func.lower(storable(owner).strip()))
         due = query.order_by(rfps.c.due_date.asc().nulls_last(), rfps.c.rfp_id).limit(limit)
         return [rfp_row.told(row) for row in await self._connection.execute(due)]
+
+    async def called(self, team: str, title: str, client: str) -> list[Rfp]:
+        """Those of exactly this title and client, in letters of any case."""
+        names = ((rfps.c.title, title), (rfps.c.client, client))
+        same = (func.lower(column) == func.lower(" ".join(storable(name).split())) for column, name in names)
+        query = select(*rfp_row.COLUMNS).where(*rfp_row.there(team), *same).order_by(rfps.c.rfp_id)
+        return [rfp_row.told(row) for row in await self._connection.execute(query)]
 
     async def search(self, team: str, words: str, limit: int = 10) -> list[Rfp]:
         """What has these words in its title, its client's name or its file, the likest first."""

@@ -131,6 +131,12 @@ class ToolExecutions:
         part = select(row.result["structured"]).where(_in(thread), row.turn == turn, row.success)
         return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
 
+    async def called(self, thread: Thread, turn: int) -> list[str]:
+        """The names of what a turn has called, in the order in which the calls were begun."""
+        row = agent_tool_executions.c
+        named = select(row.tool_name).where(_in(thread), row.turn == turn)
+        return list((await self._connection.execute(named.order_by(row.step, row.created_at, row.call_id))).scalars())
+
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c

@@ -36,6 +36,7 @@ from threadline.db.threads import Threads
 from threadline.db.tool_executions import ToolExecutions
 from threadline.db.tool_results import ToolResults
 from threadline.db.transcripts import BYTES, Transcripts
+from threadline.db.turn_plans import TurnPlans
 from threadline.db.turns import Turns
 
 
@@ -175,3 +176,7 @@ class Work:
     @cached_property
     def team(self) -> Team:
         return Team(self.connection)
+
+    @cached_property
+    def turn_plans(self) -> TurnPlans:
+        return TurnPlans(self.connection)

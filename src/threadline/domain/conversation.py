@@ -64,6 +64,8 @@ class ConversationMarks:
     cost_usd: float = 0.0
     crowded: bool = False
     """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
+    last: str = ""
+    """What the last settled turn came to, in words; only the answer to settling it says so."""
 
 
 @dataclass

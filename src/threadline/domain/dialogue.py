@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from threadline.domain.errors import Permanent
+from threadline.domain.protocol import ProtocolState
 
 MESSAGES, TOKENS = 20, 12_000
 """Of a dialogue, what a call of the model is sent, unless a setting says otherwise."""
@@ -85,6 +86,8 @@ class Execution:
     note: str = ""
     """What was done, or why not and what to try, in a sentence without internals."""
     read_only: bool = False
+    protocol: ProtocolState | None = None
+    """Behind this call, in a turn of the operator."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,14 @@ class OutcomeKind(StrEnum):
     FAILED = "failed"
     SILENT = "silent"
     """The message was not for the bot; the only kind without a text."""
+    TOLD = "told"
+    """By rule, about the thread itself: what it is bound to, or that there is no such RFP."""
+    ASKED = "asked"
+    """A person's answer goes on with the request: by rule for the RFP, or by the operator's clarifying question."""
+    SPOKEN = "spoken"
+    """By the operator's summary, in the words of its call."""
+    PROPOSED = "proposed"
+    """With an action that the operator proposes."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,8 @@ class Outcome:
     """The model call, counted from 1, whose reply the text is; 0: it is no model's."""
     model_calls: int = 0
     executions: tuple[Execution, ...] = ()
+    spoken_by: str = ""
+    """The id of the call that has the words; empty where they are a reply's own, or no model's."""
 
 
 class StepFailed(Permanent):

@@ -42,7 +42,7 @@ def validated(text: str | None, channel: str | None, thread_ts: str | None) -> Q
         return Missing.CHANNEL
     if not (thread_ts or "").strip():
         return Missing.THREAD
-    kept = _cut(whole)
+    kept = cut(whole)
     return Question(kept, (channel or "").strip(), (thread_ts or "").strip(), cut=kept != whole)
 
 
@@ -57,8 +57,8 @@ def normalised(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def _cut(text: str) -> str:
-    """At most `LONGEST` characters: whole words, unless one has no end."""
+def cut(text: str) -> str:
+    """At most `LONGEST` characters of a normalised text: whole words, unless one has no end."""
     if len(text) <= LONGEST:
         return text
     gaps = [text.rfind(blank, LONGEST // 2, LONGEST + 1) for blank in (" ", "\n")]

@@ -180,7 +180,7 @@ class Slack:
             fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2
         )  # the root comes in any case
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
-        return next((_message(channel, raw) for raw in found), None)
+        return next((message_of(channel, raw) for raw in found), None)
 
     async def parent_metadata(self, channel: str, thread_ts: str) -> Mapping[str, Any]:
         """What our post at the root of a thread carries (`key`, `bug_id`); empty when the root is not ours, or gone."""
@@ -246,7 +246,8 @@ def _called(user: Mapping[str, Any]) -> str:
     return str(profile.get("display_name") or profile.get("real_name") or user.get("name") or "")
 
 
-def _message(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
+def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
+    """A message of a page, from Slack's JSON."""
     return SlackMessage(
         channel=channel,
         ts=str(raw["ts"]),

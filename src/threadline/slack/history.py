@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -80,7 +80,7 @@ class History:
         found = page.get("messages") or ()
         return any(message.get("ts") == ts and message.get("subtype") != "tombstone" for message in found)
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncIterator[Raw]:
+    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Raw, None]:
         """A thread's root, whatever its age, and its replies since `oldest`; nothing when the thread is gone."""
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
         seen, cursor = set[str](), None

@@ -39,7 +39,7 @@ class Post:
 
     `key` is a business key (case, turn, kind), never a run's id. `rendered` are its parts, one message each; without a
     `thread_ts` the first is posted in the channel and the others in its thread. `case` is the `bug_id`, `kind` what the
-    ledger judges by whether the case's status still lets it be said.
+    ledger judges by whether the case's status still lets it be said. `correlation_id`: of the turn that says it.
     """
 
     key: str
@@ -49,6 +49,7 @@ class Post:
     case: str
     kind: str
     careful: bool = False
+    correlation_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,10 @@ class Posts:
         return ""
 
     async def _send(self, part: Post, rendered: Rendered, claimed_at: float) -> str:
-        metadata = {"event_type": POST_EVENT, "event_payload": {"key": part.key, "bug_id": part.case}}
+        payload = {"key": part.key, "bug_id": part.case}
+        if part.correlation_id:
+            payload["correlation_id"] = part.correlation_id
+        metadata = {"event_type": POST_EVENT, "event_payload": payload}
         try:
             ts = await self._shown(part, rendered, metadata)
         except (Permanent, Refused):

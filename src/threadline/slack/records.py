@@ -80,6 +80,12 @@ _KINDS = {
     ),
     "roles": _Kind("Role", "Roles", first=("role", "name", "day_rate"), same=("project_id", "role")),
     "quotes": _Kind("Quote", "Quotes", first=_QUOTE, same=("project_id", "quote")),
+    "rfps": _Kind("RFP", "RFPs", first=("rfp_id", "title", "client", "status", "due_date", "owner"), same=("rfp_id",)),
+    "journal_entries": _Kind("Journal entry", "Journal entries", first=("at", "kind", "text"), same=("entry",)),
+    "rfp_events": _Kind("Event", "Events", first=("at", "type", "details"), same=("event",)),
+    "team_members": _Kind(
+        "Team member", "Team members", first=("name", "role", "skills", "hours_a_week"), same=("user_id",)
+    ),
 }
 
 

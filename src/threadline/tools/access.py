@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from threadline.domain import protocol
+from threadline.domain.protocol import Kind
+from threadline.domain.routing import Agent
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry, Tool
 
@@ -20,9 +23,25 @@ class Allowed:
         return registry.definitions(self.names)
 
 
-def allowed(registry: Registry, ports: Ports, *, read_only: bool, because: str = "nothing may be changed") -> Allowed:
-    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing."""
-    names = (each.name for each in offered(registry, ports) if not (read_only and each.mutating))
+def allowed(
+    registry: Registry,
+    ports: Ports,
+    agent: Agent = Agent.COPILOT,
+    *,
+    read_only: bool,
+    because: str = "nothing may be changed",
+) -> Allowed:
+    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing.
+
+    What the protocol is about (changes of an RFP, speaking by a tool, proposals) is the operator's alone; that a thread
+    is read-only for another reason does not keep it from writing down what was said.
+    """
+    names: set[str] = set()
+    for each in offered(registry, ports):
+        kind = protocol.kind_of(each.name, read_only=not each.mutating)
+        own = kind not in (Kind.READ, Kind.LOAD, Kind.GLOBAL)
+        if (agent is Agent.OPERATOR) if own else not (read_only and each.mutating):
+            names.add(each.name)
     return Allowed(frozenset(names), because)
 
 

@@ -171,6 +171,16 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
     return failure(Code.SERVICE_UNAVAILABLE, _UNSAID)
 
 
+def words_of(arguments_: str) -> str:
+    """What a speaking call was to say, by its arguments as the model wrote them; empty where there is nothing."""
+    try:
+        given = json.loads(arguments_ or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    said = (given.get(name) for name in SPEECH) if isinstance(given, dict) else ()
+    return next((each.strip() for each in said if isinstance(each, str) and each.strip()), "")
+
+
 def _speech(registry: Registry, call: ToolCall, context: ToolContext, rfp_id: str) -> Speech:
     tool = registry.get(call.name)
     if tool is None:

@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
         Word,
         WordKind,
     )
+    from threadline.contracts.operator import Begun
     from threadline.domain import answers
     from threadline.domain.conversation import ConversationMarks, Talk
     from threadline.domain.dialogue import (
@@ -36,12 +37,14 @@ with workflow.unsafe.imports_passed_through():
         ToolChoice,
     )
     from threadline.domain.retrying import Fault, FaultKind
+    from threadline.domain.routing import Agent
 
 from threadline.workflows import display
 from threadline.workflows.broken_steps import broken_off, no_reply
 from threadline.workflows.calls import Asides, attempt, call, fault_of, pause
 from threadline.workflows.react_loop import react
 from threadline.workflows.status_line import StatusLine, in_words
+from threadline.workflows.turn_way import Way, closing, unless
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
 """Seconds between two tries of a model that is away; each wait is twice the one before."""
@@ -82,7 +85,7 @@ class Conversation:
         """Take over what the database says, unless newer is known: results arrive in another order than commits."""
         self.heard = workflow.now().timestamp()
         if marks.rev >= self.marks.rev:
-            self.state.marks = marks
+            self.state.marks = replace(marks, last=marks.last or self.marks.last)
         self._entered()
 
     def does(self, what: str) -> None:
@@ -131,10 +134,11 @@ class Turn:
         self._waits = 0
         self._lost = 0
         self._told: asyncio.Task[str] | None = None
+        self._way = Way(TalkTurn(self._thread, self._number))
 
     async def take(self) -> None:
         outcome = await self._work()
-        answered = outcome.kind is OutcomeKind.ANSWERED
+        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
         request = SettleRequest(
             self._thread,
             self._number,
@@ -142,6 +146,9 @@ class Turn:
             text="" if answered else outcome.text,
             answered_at=self._step if answered else 0,
             model_calls=outcome.model_calls,
+            spoken_by=outcome.spoken_by,
+            protocol=self._way.protocol,
+            failures=answers.with_failures("", self._executions) if self._way.protocol else "",
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
@@ -149,24 +156,46 @@ class Turn:
             await self._told  # that the model is away is said before what came after that
         if outcome.kind is not OutcomeKind.SILENT:
             await self._conversation.say(self._number)
+        if self._way.agent is Agent.OPERATOR:
+            self._conversation.asides.add(asyncio.create_task(self._way.remember()))
 
     async def _work(self) -> Outcome:
         conversation = self._conversation
         try:
+            if (begun := await self._begin()) and begun.ends:
+                return Outcome(begun.ends, "")
             await self._make_room()
-            outcome = await react(
-                self._think,
-                self._act,
-                max_turns=conversation.state.limits.max_turns,
-                stopping=lambda: conversation.stopping,
-                may_be_silent=lambda: not self._addressed,
-            )
+            outcome = await self._loop()
+            if self._way.falls_through(outcome) and not conversation.stopping:
+                await self._way.pass_on()
+                outcome = await self._loop()
         except BrokenOff:
             outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
             return outcome
         words = answers.stopped(self._executions, by_operator=conversation.stopped_by_operator)
         return replace(outcome, text=words)
+
+    async def _begin(self) -> Begun | None:
+        begun = await self._way.find()
+        if begun:
+            self._conversation.merge(begun.marks)
+        return begun
+
+    async def _loop(self) -> Outcome:
+        """Think and act as the agent whose turn it is."""
+        conversation, way = self._conversation, self._way
+        if way.agent is Agent.OPERATOR and not conversation.stopping:
+            conversation.does("gathering what the operator is to know")
+            await unless(lambda: conversation.stopping, way.prepare())
+        return await react(
+            self._think,
+            self._act,
+            max_turns=(way.begun and way.begun.max_turns) or conversation.state.limits.max_turns,
+            stopping=lambda: conversation.stopping,
+            may_be_silent=lambda: not self._addressed,
+            closing=closing,
+        )
 
     def _hear(self) -> None:
         """Once anything that the turn took up was addressed to the bot, it may not be silent any more."""
@@ -197,7 +226,7 @@ class Turn:
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
-            request = ThinkRequest(self._thread, self._number, self._step, choice)
+            request = ThinkRequest(self._thread, self._number, self._step, choice, self._way.agent)
             self._conversation.does(f"thinking (step {self._step})")
             self._hear()
             self._show("thinking")
@@ -271,12 +300,14 @@ class Turn:
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
             self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
             self._show(f"using {in_words(group[0].name)}{more}")
-            done += await asyncio.gather(*(self._execute(each) for each in group))
+            ran = await asyncio.gather(*(self._execute(each) for each in group))
+            self._way.learn(ran)
+            done += ran
         self._executions += done
         return done
 
     async def _execute(self, asked: ToolCall) -> Execution:
-        request = ActRequest(self._thread, self._number, self._step, asked.reference())
+        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._way.protocol)
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
         except FailureError as error:

@@ -35,5 +35,8 @@ SWEEP_TALKS = Gate("sweep-conversations", date(2027, 6, 1))
 CASES_FIRST = Gate("catch-up-cases-first", date(2027, 6, 1))
 """The catch-up looks at conversations, after it has looked at the cases."""
 
-GATES = (DRAIN_FIRST, SWEEP_TALKS, CASES_FIRST)
+WAYS = Gate("ways-of-turns", date(2027, 6, 1))
+"""A turn's way is found before the model is asked, and what it has shown is remembered."""
+
+GATES = (DRAIN_FIRST, SWEEP_TALKS, CASES_FIRST, WAYS)
 """All that there are."""

@@ -6,7 +6,7 @@ read and write; a message that arrives between two steps is in the next one's.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from threadline.domain import answers
 from threadline.domain.dialogue import (
@@ -40,6 +40,7 @@ async def react(
     max_turns: int = MAX_TURNS,
     stopping: Callable[[], bool] = lambda: False,
     may_be_silent: Callable[[], bool] = lambda: False,
+    closing: Callable[[Execution], OutcomeKind | None] = lambda _: None,
 ) -> Outcome:
     """Answer what the transcript ends with.
 
@@ -53,11 +54,12 @@ async def react(
         stopping: asked before every step; once true, no step is begun any more.
         may_be_silent: asked when the model has nothing to say, or cannot be had: whether the message may be left to
             others. It may not once a call has changed something, or may have.
+        closing: asked of each call that was run: the end that it is, when it has the turn's last words.
 
     Returns:
         Its text is not blank, unless its kind is `SILENT`.
     """
-    turn = _Turn(think, act, stopping, may_be_silent)
+    turn = _Turn(think, act, stopping, may_be_silent, closing)
     try:
         return await turn.work(max_turns) or await turn.conclude()
     except StepFailed as failure:
@@ -70,6 +72,7 @@ class _Turn:
     act: Act
     stopping: Callable[[], bool]
     may_be_silent: Callable[[], bool]
+    closing: Callable[[Execution], OutcomeKind | None]
     model_calls: int = 0
     executions: list[Execution] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
@@ -92,7 +95,10 @@ class _Turn:
                 return None
             if self.stopping():
                 return self._stopped()
-            self.executions += await self.act(calls)
+            done = await self.act(calls)
+            self.executions += done
+            if end := self._closed(done):
+                return end
         return None
 
     async def conclude(self) -> Outcome:
@@ -128,6 +134,14 @@ class _Turn:
         if reply.silent or answers.is_blank(reply.text):
             return None
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
+
+    def _closed(self, done: Sequence[Execution]) -> Outcome | None:
+        """The end that one of these calls is; those behind it were refused."""
+        for each in done:
+            if kind := self.closing(each):
+                end = self.ended(kind, each.note, self.model_calls)
+                return end if kind is OutcomeKind.PROPOSED else replace(end, spoken_by=each.call_id)
+        return None
 
     def _stopped(self) -> Outcome:
         return self.ended(OutcomeKind.STOPPED, answers.stopped(self.executions))

@@ -22,12 +22,13 @@ SUMMARIES = "CSUMMARIES"
 class Desk:
     """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
 
+    readers = Readers({SUMMARIES}, "https://example.slack.com/")
+
     def __init__(self, database: Database, tools: Sequence[Tool], rate: Rate | None = None) -> None:
         self.clock = Clock()
         self.log = MemoryLog()
         self._registry = Registry(tools)
-        readers = Readers({SUMMARIES}, "https://example.slack.com/")
-        self._ports = postgres_ports(database, readers, rate)
+        self._ports = postgres_ports(database, self.readers, rate)
         self._run = pipeline(
             self._registry, allowed(self._registry, self._ports, read_only=False), Guards(log=self.log)
         )

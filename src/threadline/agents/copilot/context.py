@@ -145,6 +145,7 @@ def prompt_of(
     choice: ToolChoice,
     *,
     tight: bool = False,
+    instructions: str = prompt.INSTRUCTIONS,
 ) -> Prompt:
     """The question that a step asks.
 
@@ -153,6 +154,7 @@ def prompt_of(
         current: the turn so far, its briefing first.
         offered: all tools, and those that this turn may use.
         tight: huge messages of the turn are cut: the model refused the whole.
+        instructions: what the model is told before anything else; the same at every step of a turn.
     """
     registry, allowed = offered
     if tight:
@@ -160,7 +162,7 @@ def prompt_of(
     dialogue = [message for _, message in past.messages] + list(current)
     first = [Message(Role.SYSTEM, f"[Earlier] {past.summary}")] if past.summary else []
     return Prompt(
-        prompt.INSTRUCTIONS,
+        instructions,
         tuple(_by_wire_names(each, registry) for each in [*first, *paired(dialogue)]),
         tuple(allowed.definitions(registry)),
         choice,

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from threadline.domain.authorship import Author
 from threadline.domain.operations import Change, Operation
-from threadline.domain.rfps import LONGEST_CLIENT, LONGEST_TITLE, Rfp, in_document
+from threadline.domain.rfps import LONGEST_CLIENT, LONGEST_TITLE, Rfp
+from threadline.tools.builtin.record_values import CorrelationId, author, rfp_record, shown_rfps
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.registry import tool
-from threadline.tools.results import Structured, ToolResult
+from threadline.tools.results import ToolResult
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,11 @@ async def create_from_slack_file(
     due_date: Annotated[
         date | None, Field(description="When proposals are due, as 2026-03-31. Null where nobody has said it.")
     ] = None,
-    correlation_id: str,
+    correlation_id: CorrelationId,
 ) -> ToolResult:
     upload = Upload(file_id, title or "", client or "", due_date)
-    author = Author(context.user_id, correlation_id)
-    return _told(await context.ports[RFP_FILES].create(context.change, author, upload))
+    who = author(context, correlation_id)
+    return _told(await context.ports[RFP_FILES].create(context.change, who, upload))
 
 
 TOOLS = [create_from_slack_file]
@@ -121,7 +122,7 @@ TOOLS = [create_from_slack_file]
 
 def _told(filed: Filed) -> ToolResult:
     rfp, file = filed.rfp, filed.file
-    record = {"rfp_id": rfp.rfp_id, **in_document(rfp)}
+    record = rfp_record(rfp)
     return ToolResult(
         data={
             **record,
@@ -131,7 +132,7 @@ def _told(filed: Filed) -> ToolResult:
             "file_begins": filed.beginning,
         },
         display_text=" ".join(filter(None, (_made(filed), _thread(filed)))),
-        structured=(Structured("rfps", (record,)),),
+        structured=shown_rfps([record]),
     )
 
 

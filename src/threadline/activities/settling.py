@@ -1,0 +1,143 @@
+"""The end of a turn: what is said, what of that is written down first, and what the turn came to; one transaction."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+
+from threadline.activities.beginning import correlation_id
+from threadline.agents.copilot import briefing, replies
+from threadline.contracts.conversation import SettleRequest, TalkTurn
+from threadline.db.engine import Database
+from threadline.db.turn_plans import Plan, Spent
+from threadline.db.work import Work
+from threadline.domain import answers, protocol
+from threadline.domain.addressing import Thread
+from threadline.domain.authorship import Author
+from threadline.domain.conversation import ConversationMarks
+from threadline.domain.dialogue import OutcomeKind, Role
+from threadline.domain.journal import LONGEST_ENTRY, EntryKind, NewEntry
+from threadline.domain.operations import Change, Operation
+from threadline.domain.protocol import FinalText
+from threadline.domain.rfps import RfpNotFound
+from threadline.tools import protocol as spoken
+from threadline.tools.words import account
+
+_BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
+_log = structlog.get_logger(__name__)
+
+
+class Settling:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def settle(self, request: SettleRequest) -> tuple[ConversationMarks, str]:
+        """See `ConversationActivities.settle_turn`; the marks, and the answer where it is our own and no model's."""
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            plan = await work.turn_plans.of(thread, turn)
+            answer, own = await _answer(work, request, plan)
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+            user = brief.user_id if brief else await _asker(work, request)
+            answer = await _written_down(work, request, user, answer)
+            marks = await work.conversations.settle(
+                thread,
+                turn,
+                request.kind,
+                _with_notes(plan, answer),
+                user,
+                await _wants_detail(work, thread, turn),
+                request.model_calls,
+                _question(request, answer),
+            )
+            if plan is None:
+                return marks, answer if own else ""
+            spent = await work.turn_plans.spent(thread, turn)
+            result = _result(request, plan, spent)
+            await work.turn_plans.finish(thread, turn, result)
+        _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
+        return ConversationMarks(**(vars(marks) | {"last": _in_words(turn, plan, spent)})), answer if own else ""
+
+
+async def _answer(work: Work, request: SettleRequest, plan: Plan | None) -> tuple[str, bool]:
+    """What is to be said, and whether it is our own and no model's; a silent turn says nothing."""
+    if request.kind is OutcomeKind.SILENT:
+        return "", False
+    if plan and request.kind in _BY_RULE and not request.spoken_by:
+        return plan.route.reply, True
+    key = f"a:{request.turn}:{request.answered_at}"
+    reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
+    if reply and request.spoken_by:
+        call = next((each for each in reply.calls if each.id == request.spoken_by), None)
+        words = spoken.words_of(call.arguments) if call else ""
+        return (words, False) if words else (account(request.text, answers.TROUBLE), True)
+    return (reply.content, False) if reply else (account(request.text, answers.TROUBLE), True)
+
+
+async def _written_down(work: Work, request: SettleRequest, user: str, answer: str) -> str:
+    """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
+    has failed is told with them. Where the RFP is gone there is no journal, and the log says so."""
+    if request.protocol is None or request.spoken_by or request.kind in (*_BY_RULE, OutcomeKind.PROPOSED):
+        return answer
+    final = protocol.before_final_text(request.protocol)
+    if final.text is FinalText.WITH_FAILURES:
+        answer = f"{request.failures}\n\n{answer}".strip() if request.failures else answer
+    kind = EntryKind.FAILED if final.text is FinalText.WITH_FAILURES else EntryKind.SAID
+    for rfp_id in final.journal_in:
+        operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
+        author = Author(user, correlation_id(TalkTurn(request.thread, request.turn)))
+        try:
+            entry = NewEntry(answer[:LONGEST_ENTRY], kind)
+            async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
+                await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
+        except RfpNotFound as error:
+            _log.warning("words_without_journal", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
+    return answer
+
+
+async def _asker(work: Work, request: SettleRequest) -> str:
+    """Whom a turn answers that ended before the loop."""
+    askers = await work.conversations.askers(request.thread, request.turn, 1)
+    return askers[-1].user_id if askers else ""
+
+
+async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
+    """Whether somebody has asked for a long answer in what this turn has used."""
+    mine = (each.message for each in await work.transcripts.of_turn(thread, turn))
+    return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
+
+
+def _with_notes(plan: Plan | None, answer: str) -> str:
+    return "\n\n".join(filter(None, ("\n".join(plan.route.notes) if plan and answer else "", answer)))
+
+
+def _question(request: SettleRequest, answer: str) -> str:
+    """The start of what is asked with the answer; empty where it asks nothing."""
+    if request.kind is OutcomeKind.ASKED:
+        return " ".join(answer.split())
+    return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
+
+
+def _result(request: SettleRequest, plan: Plan, spent: Spent) -> Mapping[str, Any]:
+    return {
+        "kind": request.kind.value,
+        "did_post": bool(request.protocol and request.protocol.did_post),
+        "agent": plan.route.agent.value,
+        "branch": plan.route.branch.value,
+        "scope": plan.route.scope.rfp_id,
+        "steps": request.model_calls,
+        "tools": list(spent.tools),
+        "tokens": spent.tokens,
+        "cost_usd": spent.cost_usd,
+        "seconds": round(spent.seconds, 3),
+        "correlation_id": correlation_id(TalkTurn(request.thread, request.turn)),
+        "protocol": asdict(request.protocol) if request.protocol else None,
+    }
+
+
+def _in_words(turn: int, plan: Plan, spent: Spent) -> str:
+    """For Temporal's UI."""
+    took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
+    return f"turn {turn}: {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"

@@ -1,0 +1,132 @@
+"""The way of each turn, what the operator was told for it, and what it came to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, and_, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db import conversation_row
+from threadline.db.agent_pool import storable, storable_json
+from threadline.db.conversation_tables import conversation_messages, conversation_turns, conversations, turn_plans
+from threadline.db.tool_executions import ToolExecutions
+from threadline.domain import messages
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import OutcomeKind
+from threadline.domain.routing import Route
+
+_ROUTE = TypeAdapter(Route)
+_SPENT = text("""
+SELECT coalesce(sum(input_tokens + output_tokens), 0) AS tokens, coalesce(sum(cost_usd), 0) AS cost_usd,
+       count(*) FILTER (WHERE purpose = 'think') AS calls
+FROM model_calls WHERE conversation_id = :id AND turn = :turn
+""")
+_LASTED = text("""
+SELECT extract(epoch FROM clock_timestamp() - created_at) FROM turn_plans WHERE conversation_id = :id AND turn = :turn
+""")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A turn's way. `context` and `analysis` are empty once it is settled; `layers` are what the context was made of.
+
+    `result` is what it came to; None while it runs.
+    """
+
+    route: Route
+    context: str = ""
+    analysis: str = ""
+    layers: tuple[Mapping[str, Any], ...] = ()
+    result: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a turn took so far. `seconds` since its way was found; `tools` by their own names, in order."""
+
+    model_calls: int
+    tokens: int
+    cost_usd: float
+    seconds: float
+    tools: tuple[str, ...]
+
+
+class TurnPlans:
+    """What changes a plan holds its conversation's row until the transaction ends."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def of(self, thread: Thread, turn: int) -> Plan | None:
+        """A turn's plan; None where its way was not found yet."""
+        query = select(turn_plans).join(conversations).where(conversation_row.here(thread), turn_plans.c.turn == turn)
+        row = (await self._connection.execute(query)).one_or_none()
+        if row is None:
+            return None
+        return Plan(_ROUTE.validate_python(row.route), row.context, row.analysis, tuple(row.layers), row.result)
+
+    async def keep(self, thread: Thread, turn: int, route: Route) -> None:
+        """Write down a turn's way; the first one stands."""
+        row = await conversation_row.locked(self._connection, thread)
+        written = storable_json(_ROUTE.dump_python(route, mode="json"))
+        new = insert(turn_plans).values(conversation_id=row.id, turn=turn, route=written)
+        await self._connection.execute(new.on_conflict_do_nothing())
+
+    async def reroute(self, thread: Thread, turn: int, route: Route) -> None:
+        """The turn goes another way from now on: the operator goes on where the conversational agent has failed."""
+        written = storable_json(_ROUTE.dump_python(route, mode="json"))
+        await self._write(thread, turn, route=written)
+
+    async def prepared(self, thread: Thread, turn: int, context: str, layers: Sequence[Mapping[str, Any]]) -> None:
+        """What the operator is told in this turn: what was gathered first stands, so that no step is told more."""
+        await self._write(thread, turn, turn_plans.c.context == "", context=storable(context), layers=list(layers))
+
+    async def analysed(self, thread: Thread, turn: int, analysis: str) -> None:
+        """What the model made of the request; the first word stands."""
+        await self._write(thread, turn, turn_plans.c.analysis == "", analysis=storable(analysis))
+
+    async def finish(self, thread: Thread, turn: int, result: Mapping[str, Any]) -> None:
+        """What the turn came to; what it was told goes."""
+        first = turn_plans.c.result.is_(None)
+        await self._write(thread, turn, first, result=storable_json(dict(result)), context="", analysis="")
+
+    async def spent(self, thread: Thread, turn: int) -> Spent:
+        row = await conversation_row.locked(self._connection, thread)
+        which = {"id": row.id, "turn": turn}
+        used = (await self._connection.execute(_SPENT, which)).one()
+        seconds = (await self._connection.execute(_LASTED, which)).scalar_one_or_none()
+        tools = tuple(await ToolExecutions(self._connection).called(thread, turn))
+        return Spent(used.calls, used.tokens, float(used.cost_usd), float(seconds or 0), tools)
+
+    async def awaiting(self, thread: Thread, user_id: str) -> int:
+        """The turn with which the bot has asked somebody something that nobody has answered; 0 for none.
+
+        What was told by rule since then, such as that there is no such RFP, leaves it open.
+        """
+        row = await conversation_row.locked(self._connection, thread)
+        ended = conversation_turns.c
+        mine = (ended.conversation_id == row.id, ended.user_id == user_id, ended.kind != OutcomeKind.TOLD)
+        last = select(ended.turn, ended.kind).where(*mine).order_by(ended.turn.desc()).limit(1)
+        found = (await self._connection.execute(last)).one_or_none()
+        return int(found.turn) if found and found.kind == OutcomeKind.ASKED else 0
+
+    async def said_in(self, thread: Thread, turn: int) -> list[str]:
+        """What people said that a turn has used, as it reads now, without what they deleted."""
+        row = await conversation_row.locked(self._connection, thread)
+        said = conversation_messages.c
+        query = select(said.message_text).where(
+            said.conversation_id == row.id,
+            said.turn == turn,
+            said.message_type == messages.MESSAGE,
+            said.redacted_at.is_(None),
+        )
+        return list((await self._connection.execute(query.order_by(said.said_at, said.seq))).scalars())
+
+    async def _write(self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any) -> None:
+        row = await conversation_row.locked(self._connection, thread)
+        mine = and_(turn_plans.c.conversation_id == row.id, turn_plans.c.turn == turn)
+        which = mine if where is None else and_(mine, where)
+        await self._connection.execute(update(turn_plans).where(which).values(**values))

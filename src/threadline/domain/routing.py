@@ -1,0 +1,99 @@
+"""The way of a turn: which agent answers, about which RFP, and what is said by rule before any model is asked.
+
+The rules may change and run in an activity; what they said is kept with the turn.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from threadline.domain import questions, scope
+from threadline.domain.dialogue import OutcomeKind
+from threadline.domain.rfp_ids import Origin, Scope, scope_of
+from threadline.domain.scope import Branch, Requirement, Step
+
+
+class Agent(StrEnum):
+    COPILOT = "copilot"
+    """The conversational agent: everything but changes of an RFP."""
+    OPERATOR = "operator"
+    """Holds every tool, and is held to the protocol."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a turn goes.
+
+    `requirement` is None where nobody spoke to the bot, or nothing was asked. `ends`: the turn is over before the loop,
+    with `reply`. `notes` stand before the answer. `resumes`: the turn whose request goes on here; 0 for none.
+    `missing`: what the question lacked.
+    """
+
+    agent: Agent
+    branch: Branch
+    scope: Scope = field(default_factory=Scope)
+    requirement: Requirement | None = None
+    ends: OutcomeKind | None = None
+    reply: str = ""
+    notes: tuple[str, ...] = ()
+    resumes: int = 0
+    missing: str = ""
+
+    @property
+    def about(self) -> str:
+        """In a few words, for Temporal's UI."""
+        where = f"{self.scope.rfp_id} (from the {self.scope.origin})" if self.scope.rfp_id else "no RFP"
+        return f"branch {self.branch}, {self.agent}, {where}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a turn begins with: the words of people without what they said about the thread itself.
+
+    `pending` is an earlier request of the same person, of the turn `resumes`, to which this is the answer. `bound`: the
+    RFP of the thread, if there is one. `addressed`: the bot was spoken to.
+    """
+
+    text: str
+    channel: str
+    thread_ts: str
+    pending: str = ""
+    resumes: int = 0
+    bound: str = ""
+    addressed: bool = True
+
+
+def routed(request: Request) -> Route:
+    """The way of a request.
+
+    Words that were only overheard are the conversational agent's, which may be silent about them. An answer to what the
+    bot has asked goes on with the request that it is for, also where it names no RFP: who was asked once is not asked
+    the same again.
+    """
+    if not request.addressed:
+        return Route(Agent.COPILOT, Branch.A)
+    asked = questions.validated(f"{request.pending}\n{request.text}", request.channel, request.thread_ts)
+    if isinstance(asked, questions.Missing):
+        return Route(Agent.COPILOT, Branch.A, missing=asked.value)
+    found = scope_of(request.text)
+    if not found.rfp_id:
+        found = scope_of(request.pending, request.bound)
+    requirement = scope.decide(asked.text)
+    branch = Branch.D if request.resumes else scope.branch(found.rfp_id, requirement.required)
+    agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
+    return Route(agent, branch, found, requirement, resumes=request.resumes)
+
+
+def carries_request(text: str) -> bool:
+    """Whether a message asks for something by itself, and so is no answer to what the bot has asked."""
+    if text.rstrip().endswith("?"):
+        return True
+    found = scope.decide(text)
+    return found.step in (Step.FREE, Step.JOB, Step.WRITE) or (found.step is Step.RELATED and bool(found.exception))
+
+
+def first_counts(found: Scope) -> str:
+    """Told to who has named several RFPs; empty for anybody else."""
+    if found.origin is not Origin.MESSAGE or not found.others:
+        return ""
+    others = " and ".join(found.others[:3]) + (" and others" if len(found.others) > 3 else "")
+    return f"You named several RFPs: this is about {found.rfp_id}. For {others}, please write again."

@@ -1,0 +1,86 @@
+"""The way of a turn: found when it begins, and what the operator is given for it before it is asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.contracts.conversation import TalkTurn
+    from threadline.contracts.operator import Begun, OperatorActivities
+    from threadline.domain.dialogue import Execution, Outcome, OutcomeKind
+    from threadline.domain.protocol import ProtocolState
+    from threadline.domain.routing import Agent
+
+from threadline.workflows import patches
+from threadline.workflows.calls import attempt, call
+
+CLARIFYING = "slack.ask.clarifying.question"
+_FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
+
+
+class Way:
+    """What is known of a turn's way; before it is found, and in a run of before there were ways, the copilot's."""
+
+    def __init__(self, turn: TalkTurn) -> None:
+        self._turn = turn
+        self.begun: Begun | None = None
+        self.protocol: ProtocolState | None = None
+
+    @property
+    def agent(self) -> Agent:
+        return self.begun.agent if self.begun else Agent.COPILOT
+
+    async def find(self) -> Begun | None:
+        """Find it; None in a run that began before turns had ways."""
+        if not patches.WAYS.passed():
+            return None
+        return self._taken(await call(OperatorActivities.begin_turn, self._turn, summary="which way does this go?"))
+
+    def falls_through(self, outcome: Outcome) -> bool:
+        """Whether the operator is to go on where the conversational agent has failed and has changed nothing."""
+        touched = any(not each.read_only for each in outcome.executions)
+        return bool(self.begun and self.begun.falls_through and outcome.kind in _FAILED and not touched)
+
+    async def pass_on(self) -> Begun:
+        """Give the turn to the operator."""
+        return self._taken(await call(OperatorActivities.pass_on, self._turn, summary="the operator goes on"))
+
+    async def prepare(self) -> None:
+        """Gather what the operator is to know, and have the request analysed; it can do without either."""
+        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather what the operator is to know")
+        await attempt(OperatorActivities.analyse_request, self._turn, summary="what is asked for?")
+
+    async def remember(self) -> None:
+        """Keep what the turn has shown; nobody waits for it."""
+        await attempt(OperatorActivities.remember_turn, self._turn, summary="what is to be remembered?")
+
+    def learn(self, executions: Sequence[Execution]) -> None:
+        """Take over what calls have done, in whatever order they ended."""
+        for each in executions:
+            if self.protocol and each.protocol:
+                self.protocol = self.protocol.joined(each.protocol)
+
+    def _taken(self, begun: Begun) -> Begun:
+        self.begun, self.protocol = begun, begun.protocol
+        if begun.correlation_id:
+            workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
+        return begun
+
+
+def closing(execution: Execution) -> OutcomeKind | None:
+    """The end of a turn that a call is; None when the turn goes on behind it."""
+    if execution.protocol is None or not execution.protocol.over:
+        return None
+    if execution.protocol.proposed:
+        return OutcomeKind.PROPOSED
+    return OutcomeKind.ASKED if execution.tool == CLARIFYING else OutcomeKind.SPOKEN
+
+
+async def unless(stopping: Callable[[], bool], work: Awaitable[None]) -> None:
+    """Do something that is broken off as soon as somebody says to stop."""
+    task = asyncio.ensure_future(work)
+    await workflow.wait_condition(lambda: task.done() or stopping())
+    if not task.done():
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,131 @@
+"""The end of an operator's turn on Postgres: one message, in whose words it is, and what is written down before it."""
+
+from typing import Any
+
+import pytest
+
+from tests.activities.talking import KEY, Talking, make_talk, talk
+from tests.db.recording import create
+from threadline.contracts.conversation import SettleRequest
+from threadline.devstack.slack_sandbox.identity import TEAM
+from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall
+from threadline.domain.journal import EntryKind
+from threadline.domain.protocol import ProtocolState
+
+__all__ = ["make_talk", "talk"]
+
+CITY = "rfp_abc123"
+STATUS_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
+
+
+@pytest.fixture
+async def desk(talk: Talking) -> Talking:
+    """A turn about an RFP that has begun."""
+    await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
+    await talk.said(f"what is the status of {CITY}?")
+    await talk.begin()
+    return talk
+
+
+async def settled(talk: Talking, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
+    request = SettleRequest(talk.thread, 1, kind, text, **given)
+    for _ in range(2):  # its answer was lost, and it is asked for again
+        await talk.run(talk.thinking.settle_turn, request)
+        await talk.post()
+    (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
+    return post.text
+
+
+async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
+    async with talk.database.begin() as work:
+        entries = await work.journal.of(TEAM, CITY)
+    return [(each.kind, each.text, each.author.correlation_id) for each in entries]
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.STOPPED])
+async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_posted(
+    desk: Talking, kind: OutcomeKind
+) -> None:
+    assert await settled(desk, kind, protocol=STATUS_TURN) == "It is new."
+    assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+async def test_what_has_failed_is_said_and_written_down_where_nothing_was_changed(desk: Talking) -> None:
+    failed = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True, attempted=(CITY,), only_reads=False)
+    said = await settled(desk, OutcomeKind.SUMMARISED, protocol=failed, failures="No change has succeeded.")
+    assert said == "No change has succeeded.\n\nIt is new."
+    assert await journal(desk) == [(EntryKind.FAILED, said, f"{desk.thread.key}:1")]
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+async def test_a_turn_that_has_written_by_itself_is_not_written_down_again(desk: Talking) -> None:
+    wrote = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
+    await settled(desk, OutcomeKind.SUMMARISED, protocol=wrote)
+    assert await journal(desk) == []
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+async def test_where_the_rfp_is_gone_the_words_are_posted_all_the_same(desk: Talking) -> None:
+    async with desk.database.begin() as work:
+        await work.rfps.delete(TEAM, CITY)
+    assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == "It is new."
+    assert await journal(desk) == []
+
+
+@pytest.mark.promise("operator:turn:one-message")
+@pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.SPOKEN, "text"), (OutcomeKind.ASKED, "question")])
+async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
+    desk: Talking, kind: OutcomeKind, name: str
+) -> None:
+    call = ToolCall("call_1", "slack_post_summary", f'{{"{name}": "It is with the client. Is that right?"}}')
+    spoke = ProtocolState(scope=CITY, did_journal=True, did_post=True)
+    await _reply(desk, call)
+    said = await settled(desk, kind, "", answered_at=1, spoken_by="call_1", protocol=spoke)
+    assert said == "It is with the client. Is that right?"
+    assert await journal(desk) == []
+    async with desk.database.begin() as work:
+        marks = await work.conversations.marks(desk.thread)
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert bool(marks.question) == (kind is OutcomeKind.ASKED)
+    assert plan
+    assert plan.result
+    assert plan.result["did_post"] is True
+    metadata = next(each.metadata for each in desk.posted() if each.thread_ts == desk.thread.ts)
+    assert metadata
+    assert metadata["event_payload"]["correlation_id"] == f"{desk.thread.key}:1"
+
+
+@pytest.mark.promise("operator:turn:recorded")
+async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talking) -> None:
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", [{"layer": "user", "bytes": 3}])
+        await work.turn_plans.prepared(desk.thread, 1, "Something else.", [])
+        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+        before = await work.turn_plans.of(desk.thread, 1)
+    assert before
+    assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
+    request = SettleRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
+    marks = await desk.run(desk.thinking.settle_turn, request)
+    async with desk.database.begin() as work:
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert plan
+    assert plan.result
+    assert (plan.context, plan.analysis, len(plan.layers)) == ("", "", 1)
+    kept = {name: plan.result[name] for name in ("branch", "scope", "agent", "steps", "correlation_id")}
+    assert kept == {
+        "branch": "D",
+        "scope": CITY,
+        "agent": "operator",
+        "steps": 2,
+        "correlation_id": f"{desk.thread.key}:1",
+    }
+    assert "branch D, operator, rfp_abc123 (from the message)" in marks.last
+    assert KEY not in str(plan.result)
+
+
+async def _reply(desk: Talking, call: ToolCall) -> None:
+    """The model's reply as the transcript has it."""
+    async with desk.database.begin() as work:
+        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])

@@ -1,0 +1,74 @@
+"""What is promised of the operator: which way a request takes, in which order it works, and what it says."""
+
+from tests.promises.promise import Area, Promise
+
+OPERATOR = Area(
+    "operator",
+    "The operator writes down before it speaks",
+    "The operator loads before it changes, writes down before it speaks, and says one thing.",
+    (
+        Promise(
+            "operator:thread:link",
+            "`link`, `bind` and `where` are answered without a model: a thread is bound with what it was bound to "
+            "before, and what does not exist is refused with the nearest ids.",
+            "`domain/linking.py`, one transaction with the turn's way (`activities/beginning.py`).",
+        ),
+        Promise(
+            "operator:scope:first",
+            "A turn is about the first RFP that its message names, else about the thread's, else about none; one that "
+            "does not exist ends the turn before anything is done.",
+            "`domain/rfp_ids.py`, `activities/beginning.py`.",
+        ),
+        Promise(
+            "operator:branch:four",
+            "A request takes the branch that its words and its RFP say, and where the conversational agent fails at "
+            "what nobody could place, the operator goes on.",
+            "`domain/scope.py`, `domain/routing.py`.",
+        ),
+        Promise(
+            "operator:pending:resumed",
+            "The next message of whoever was asked goes on with the request, unless it carries one of its own; what "
+            "others say does not, and what was deleted is not gone on with.",
+            "`domain/routing.py`, the messages of the turn that asked (`db/turn_plans.py`).",
+        ),
+        Promise(
+            "operator:turn:recorded",
+            "A turn's way is found once and stays, whatever is changed meanwhile; what it came to is kept, and what it "
+            "was told goes with its end.",
+            "`turn_plans` under the conversation's row (`db/turn_plans.py`).",
+        ),
+        Promise(
+            "operator:turn:cut",
+            "Of a question of more than 5,000 characters the operator reads the beginning, and the reply says so.",
+            "`domain/questions.py`.",
+        ),
+        Promise(
+            "operator:turn:order",
+            "The operator is prepared before it thinks, each call meets the state behind the one before it, and it "
+            "asks for tools eight times at most.",
+            "`workflows/conversation_turn.py`, `workflows/turn_way.py`.",
+        ),
+        Promise(
+            "operator:turn:by-rule",
+            "A turn that ends by rule asks no model.",
+            "`workflows/conversation_turn.py`.",
+        ),
+        Promise(
+            "operator:turn:falls-through",
+            "Only a request that nobody could place falls through to the operator, and only when nothing was changed.",
+            "`workflows/turn_way.py`.",
+        ),
+        Promise(
+            "operator:turn:one-message",
+            "A turn has one message: the words of its speaking call, posted as every answer is.",
+            "the key of the turn's answer (`slack/posts.py`), `activities/settling.py`.",
+        ),
+        Promise(
+            "operator:protocol:written-down",
+            "What a turn about an RFP says is in its journal when it is posted, unless the turn has written there by "
+            "itself; where no change has succeeded, what failed is said and written down with it.",
+            "one transaction with the turn's end (`activities/settling.py`).",
+            ("Where the RFP was deleted meanwhile there is no journal: the words are posted, and the log says so.",),
+        ),
+    ),
+)

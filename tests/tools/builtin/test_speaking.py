@@ -1,0 +1,130 @@
+"""The operator's toolset under its protocol: the example flows of the design, on real records."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from tests.db.recording import create
+from tests.tools.builtin.desk import Desk
+from tests.tools.doubles import MemoryLog, context
+from threadline.activities.toolsets import postgres_ports
+from threadline.db.engine import Database
+from threadline.domain.authorship import Author
+from threadline.domain.dialogue import ToolCall
+from threadline.domain.journal import EntryKind, NewEntry
+from threadline.domain.operations import Change
+from threadline.domain.protocol import Kind, ProtocolState, kind_of
+from threadline.tools import protocol
+from threadline.tools.access import allowed
+from threadline.tools.builtin import TOOLS, speaking
+from threadline.tools.context import Ports
+from threadline.tools.execution import Guards, pipeline
+from threadline.tools.protocol import Rules, Speech
+from threadline.tools.registry import Registry
+from threadline.tools.results import Code, ToolResult
+
+REGISTRY = Registry(TOOLS)
+
+
+class Turn:
+    """One turn about `scope`, without its model."""
+
+    def __init__(self, database: Database, scope: str) -> None:
+        self._database = database
+        self._ports = postgres_ports(database, Desk.readers)
+        self._log = MemoryLog()
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+        self.state = ProtocolState(scope=scope)
+
+    async def ask(self, tool: str, **arguments: Any) -> ToolResult:
+        everything = allowed(REGISTRY, self._ports, read_only=False)
+        run = pipeline(REGISTRY, everything, Guards(self._log), Rules(self.state, self._journal))
+        call = ToolCall(next(self._ids), tool, json.dumps(arguments))
+        result = await run(call, context(ports=self._ports, call_id=call.id, correlation_id="C1:1"))
+        self.state = protocol.after(REGISTRY, self.state, call, result)
+        return result
+
+    async def _journal(self, speech: Speech) -> None:
+        async with self._database.begin() as work:
+            entry = NewEntry(speech.words, EntryKind.SAID)
+            author = Author(speech.user_id, speech.correlation_id)
+            await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+
+
+def test_the_protocol_can_hold_the_tools_and_knows_each_by_its_name() -> None:
+    protocol.demand(REGISTRY)
+    kinds = {each.wire_name: kind_of(each.name, read_only=not each.mutating) for each in TOOLS}
+    assert kinds["opportunity_load"] is Kind.LOAD
+    assert kinds["opportunity_patch"] is Kind.PATCH
+    assert kinds["journal_append"] is Kind.JOURNAL
+    assert kinds["event_append"] is Kind.EVENT
+    assert {name for name, kind in kinds.items() if kind is Kind.SPEAK} == {
+        "slack_post_summary",
+        "slack_ask_clarifying_question",
+    }
+    reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
+    assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {Kind.READ}
+
+
+def test_the_model_is_not_shown_the_correlation_id() -> None:
+    for definition in REGISTRY.definitions():
+        assert "correlation_id" not in definition["parameters"]["properties"]
+
+
+async def test_the_first_example_of_the_design_loads_patches_writes_down_and_speaks(database: Database) -> None:
+    await create(database, rfp_id="rfp_abc123")
+    turn = Turn(database, "rfp_abc123")
+    patch = {"rfp_id": "rfp_abc123", "patch": '{"status": "proposal submitted"}'}
+    early = await turn.ask("opportunity_patch", **patch)
+    assert early.error
+    assert early.error.code is Code.PROTOCOL
+    assert (await turn.ask("opportunity_load", rfp_id="RFP_abc123")).success
+    assert (await turn.ask("opportunity_patch", **patch)).success
+    assert (await turn.ask("journal_append", rfp_id="rfp_abc123", text="It went out.", kind="decision")).success
+    assert (await turn.ask("slack_post_summary", text=" It is submitted now. ", rfp_id="rfp_abc123")).success
+    assert turn.state.did_post
+    assert not (await turn.ask("slack_post_summary", text="And again.")).success
+    async with database.begin() as work:
+        assert (await work.rfps.get("T1", "rfp_abc123")).status == "proposal_submitted"
+        assert [each.author.correlation_id for each in await work.journal.of("T1", "rfp_abc123")] == ["C1:1"]
+
+
+async def test_the_fourth_example_of_the_design_reads_and_its_words_are_journalled(database: Database) -> None:
+    await create(database, rfp_id="rfp_xyz789")
+    turn = Turn(database, "rfp_xyz789")
+    await turn.ask("opportunity_load", rfp_id="rfp_xyz789")
+    assert (await turn.ask("slack_post_summary", text="It is new, and nobody has begun.")).success
+    async with database.begin() as work:
+        [entry] = await work.journal.of("T1", "rfp_xyz789")
+    assert (entry.text, entry.kind) == ("It is new, and nobody has begun.", "said")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("slack.post.summary", {}, "`text` is missing"),
+        ("slack.post.summary", {"text": ""}, "`text`: it has no words"),
+        ("slack.post.summary", {"text": "x" * 5_001}, "`text` does not fit"),
+        ("slack.post.summary", {"text": " \n\u200b"}, "`text`: it has no words"),
+        ("slack.ask.clarifying.question", {"question": "x" * 5_001}, "`question` does not fit"),
+        ("slack.ask.clarifying.question", {"question": "\u2063"}, "`question`: it has no words"),
+    ],
+)
+async def test_words_that_cannot_be_posted_are_refused(
+    database: Database, tool: str, arguments: dict[str, Any], says: str
+) -> None:
+    result = await Desk(database, speaking.TOOLS).refused(tool, **arguments)
+    assert result.error
+    assert says in result.error.message
+
+
+async def test_words_are_taken_without_any_service_and_the_turn_is_told_to_be_over(database: Database) -> None:
+    desk = Desk(database, speaking.TOOLS)
+    assert allowed(Registry(speaking.TOOLS), Ports(), read_only=False).names == {each.name for each in speaking.TOOLS}
+    for tool, arguments in (
+        ("slack.post.summary", {"text": "x" * 5_000}),
+        ("slack.ask.clarifying.question", {"question": "Which one?"}),
+    ):
+        assert await desk.done(tool, **arguments) == "This is posted into the thread now, and the turn is over."
