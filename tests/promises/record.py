@@ -45,6 +45,32 @@ RECORD = Area(
             ("A file of a deleted RFP makes another.",),
         ),
         Promise(
+            "record:file:read-apart",
+            "A document is read by a process that holds no secret and gets little time and memory; whatever it does "
+            "there ends with a sentence that says what to upload instead.",
+            "a child with limits of its own, and a look at archives before they are unpacked (`tools/documents/`).",
+            (
+                "The child is not kept from the network.",
+                "macOS does not hold it to its memory.",
+                "A scan has no text: it is refused, not recognised.",
+            ),
+        ),
+        Promise(
+            "record:file:of-the-channel",
+            "Only a file that is shared where it is asked for is loaded; of another, not even its name is told.",
+            "what Slack says of the file, before it is loaded (`slack/files.py`, `activities/rfp_files.py`).",
+        ),
+        Promise(
+            "record:file:bounded",
+            "A file that announces more than 20 MiB is not loaded, and one that brings more is left at the limit.",
+            "`slack/files.py`.",
+        ),
+        Promise(
+            "record:file:whole",
+            "An uploaded file becomes an RFP with its state and its event, or nothing: a worker may die anywhere.",
+            "one transaction behind all that is loaded and read (`activities/rfp_files.py`).",
+        ),
+        Promise(
             "record:state:nothing-overwritten",
             "A patch of an opportunity's state is applied to the version that it was made from or to none, whole or "
             "not at all; what it changes of the RFP is in the lists at once.",

@@ -15,6 +15,7 @@ from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.people import KnownPeople
+from threadline.activities.rfp_files import SlackRfpFiles
 from threadline.activities.said_before import SaidBefore
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
@@ -36,6 +37,7 @@ from threadline.slack.history import History
 from threadline.slack.posts import Posts
 from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.files import RFP_FILES
 from threadline.tools.builtin.slack_thread import THREADS
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
@@ -89,7 +91,11 @@ async def conversing(
     given = settings.conversation
     rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
     names = Names(people)
-    here = postgres_ports(database, readers, rate).having(THREADS, SlackThreads(history, names))
+    here = (
+        postgres_ports(database, readers, rate)
+        .having(THREADS, SlackThreads(history, names))
+        .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
+    )
     async with (
         _model(settings.model) as model,
         remote_ports(here) as ports,
