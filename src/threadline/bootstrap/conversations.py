@@ -10,9 +10,11 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
+from threadline.activities.approval import Hands, LiveApprovalActivities
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
+from threadline.activities.proposals import Approving, PostgresProposals, Start
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -25,10 +27,11 @@ from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
-from threadline.settings import ConversationSettings, OpenAISettings
+from threadline.settings import ApprovalSettings, ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.posts import Posts
 from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.proposals import PROPOSALS
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -45,6 +48,7 @@ class TalkSettings:
 
     model: OpenAISettings = field(default_factory=OpenAISettings.read)
     conversation: ConversationSettings = field(default_factory=ConversationSettings.read)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings.read)
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,25 @@ class Conversing:
 
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
+    approving: LiveApprovalActivities
 
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, alerts: Alerts, readers: Readers
+    settings: TalkSettings,
+    database: Database,
+    slack: Slack,
+    posts: Posts,
+    alerts: Alerts,
+    readers: Readers,
+    start_approval: Start,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
+        start_approval: has a proposed action waited for.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
@@ -75,15 +87,19 @@ async def conversing(
         remote_ports(postgres_ports(database, readers, rate)) as ports,
         _forgetting(database, given),
     ):
+        approving = Approving(settings.approval.approvers, settings.approval.expiry)
+        ports = ports.having(PROPOSALS, PostgresProposals(database, approving, start_approval))
         mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
+        guards = _guards(database, rate)
         yield Conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
                 Thinking(database, mind, Names(slack), alerts),
-                Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
+                Acting(database, mind, guards, alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
+            LiveApprovalActivities(database, slack, posts, Hands(mind.registry, ports, guards), approving),
         )
 
 

@@ -22,12 +22,14 @@ from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
 from threadline.activities.fixes import LiveFixActivities
 from threadline.activities.intake import LiveIntakeActivities
+from threadline.activities.proposals import starter
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
 from threadline.bootstrap.conversations import TalkSettings, conversing
 from threadline.bootstrap.gateway import CaseThreads, slack_client
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
@@ -206,7 +208,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
-            async with conversing(settings.talk, database, slack, posts, alerts, readers) as talk:
+            start = starter(client)
+            async with conversing(settings.talk, database, slack, posts, alerts, readers, start) as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
@@ -218,6 +221,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(sweep, SweepActivities),
                     *_methods(talk.thinking, ConversationActivities),
                     *_methods(talk.speaking, SpeakingActivities),
+                    *_methods(talk.approving, ApprovalActivities),
                 ]
                 yield served, alerts
     finally:

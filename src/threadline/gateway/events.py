@@ -10,6 +10,7 @@ from typing import Any
 
 from threadline.domain import mentions, messages, phrases
 from threadline.domain.addressing import Thread
+from threadline.domain.approvals import ButtonClick
 from threadline.domain.messages import IncomingMessage
 from threadline.gateway import post as posts
 from threadline.gateway.post import Post
@@ -42,6 +43,8 @@ class IgnoreReason(StrEnum):
     STRANGER = "stranger"
     """Somebody whom Slack does not show to the workspace."""
     GUEST = "guest"
+    NO_APPROVAL = "no_approval"
+    """A click on something else than the buttons of an approval."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,15 @@ class StopWord:
 
 
 @dataclass(frozen=True)
+class Clicked:
+    """Somebody pressed a button of the approval of `action_id`."""
+
+    team: str
+    action_id: str
+    click: ButtonClick
+
+
+@dataclass(frozen=True)
 class Ignored:
     reason: IgnoreReason
 
@@ -135,7 +147,7 @@ class Ignored:
 Placed = Start | Message | Close | Lookup | Addressed | Overheard
 """A route whose thread is known."""
 
-Route = Placed | StopSign | StopWord | Ignored
+Route = Placed | StopSign | StopWord | Clicked | Ignored
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
