@@ -113,12 +113,15 @@ class ApprovalWorkflow:
 
     async def _wait(self) -> None:
         try:
-            await workflow.wait_condition(lambda: bool(self._approval.clicks) or self._alarm.rang or self._over)
+            await workflow.wait_condition(self._awake)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
             # Whoever cancels in the UI takes no decision: the buttons are there, and the record waits.
             workflow.logger.warning("approval_not_cancelled", extra={"action": self._approval.action_id})
+
+    def _awake(self) -> bool:
+        return bool(self._approval.clicks) or self._alarm.rang or self._over or self._full
 
     async def _answer(self, click: ButtonClick) -> None:
         request = ClickRequest(self._ref.team, self._ref.action_id, click)
