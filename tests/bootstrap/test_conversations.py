@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from tests.activities.approving import nothing
 from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
 from threadline.activities.alerts import Alerts
@@ -17,6 +18,7 @@ from threadline.bootstrap import conversations
 from threadline.bootstrap.conversations import TalkSettings, conversing, forget
 from threadline.bootstrap.surroundings import conversation_model
 from threadline.contracts import options
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
@@ -86,7 +88,9 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     slack = talk.speaking._slack
     posts = Posts(slack, PostLedger(talk.database, Claim))
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    async with conversing(TalkSettings(), talk.database, slack, posts, Alerts(posts, ESCALATIONS), readers) as made:
+    alerts = Alerts(posts, ESCALATIONS)
+    async with conversing(TalkSettings(), talk.database, slack, posts, alerts, readers, nothing) as made:
+        assert isinstance(made.approving, ApprovalActivities)
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)
