@@ -10,7 +10,11 @@ from threadline.activities.proposals import Approving
 from threadline.contracts.approval import ActionRef, ClickAnswer, ClickRequest, Expiry, Stage, Whisper
 from threadline.devstack.slack_sandbox.identity import GENERAL, TEAM
 from threadline.domain.approvals import ButtonClick
+from threadline.domain.authorship import Author
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.operations import Change, Operation
+from threadline.domain.protocol import ProtocolState
+from threadline.domain.rfps import Facts, NewRfp
 
 __all__ = ["database", "desk", "make_desk", "make_talk"]
 
@@ -27,6 +31,7 @@ async def click(
     return await desk.talk.run(desk.activities(settings).decide_action, request)
 
 
+@pytest.mark.promise("record:action:shown-and-told")
 async def test_the_first_click_decides_and_the_message_says_who_in_place_of_the_buttons(desk: Desk) -> None:
     await desk.propose()
     message = await desk.say()
@@ -120,6 +125,7 @@ async def test_the_decision_waits_for_a_message_that_is_not_in_slack_yet(desk: D
     assert "Approved" in desk.talk.slack.workspace.message(GENERAL, message.ts).text
 
 
+@pytest.mark.promise("record:action:shown-and-told")
 async def test_a_message_that_somebody_deleted_takes_nothing_with_it(desk: Desk) -> None:
     await desk.propose()
     message = await desk.say()
@@ -139,6 +145,7 @@ async def test_the_buttons_are_found_in_the_part_that_has_them(desk: Desk) -> No
     assert "Approved" in desk.talk.slack.workspace.message(GENERAL, holding[0].ts).text
 
 
+@pytest.mark.promise("record:action:made-once")
 async def test_an_approved_action_is_made_once_for_who_asked_and_its_outcome_is_said_once(desk: Desk) -> None:
     await desk.propose()
     await desk.say()
@@ -178,6 +185,7 @@ async def test_an_approved_action_that_cannot_be_made_says_why(desk: Desk) -> No
     assert "could not be carried out: There is no such project." in desk.thread()[-1]
 
 
+@pytest.mark.promise("record:action:made-once")
 async def test_a_worker_that_dies_amid_it_leaves_an_outcome_that_says_it_is_not_known(desk: Desk) -> None:
     class Died(BaseException):
         pass
@@ -217,3 +225,26 @@ async def test_what_was_done_at_once_is_never_made_again_by_a_click(desk: Desk) 
     with pytest.raises(Permanent):
         await desk.talk.run(desk.activities().carry_out, REF)
     assert len(desk.works.done) == 1
+
+
+async def test_what_becomes_of_it_stands_in_the_rfps_log_of_events_once(desk: Desk) -> None:
+    thread = desk.talk.thread
+    async with desk.talk.database.begin() as work:
+        change = Change(Operation(thread, 0, 0, "create"), time.time())
+        made = (await work.rfps.create(change, NewRfp(Facts("A tender")), Author(ASKER, "c"))).rfp
+    given = {"rfp_id": made.rfp_id, "patch": json.dumps({"status": "won"})}
+    state = ProtocolState(scope=made.rfp_id, loaded=(made.rfp_id,), did_load=True)
+    await desk.propose("opportunity_patch", given, state=state, calls=2)
+    for _ in range(2):
+        await click(desk, APPROVER)
+        await desk.talk.run(desk.activities().carry_out, REF)
+        await desk.talk.run(desk.activities().post_outcome, REF)
+    logged = await desk.talk.rows(
+        "SELECT event_type, user_id, correlation_id FROM events WHERE event_type LIKE 'action%' ORDER BY id"
+    )
+    assert [(each["event_type"], each["user_id"]) for each in logged] == [
+        ("action_proposed", ASKER),
+        ("action_approved", APPROVER),
+        ("action_carried_out", ASKER),
+    ]
+    assert {each["correlation_id"] for each in logged} == {f"{thread.key}:1"}

@@ -17,6 +17,7 @@ def patch(status: str, rfp_id: str = "rfp_abc") -> dict[str, Any]:
     return {"rfp_id": rfp_id, "patch": json.dumps({"status": status})}
 
 
+@pytest.mark.promise("record:action:by-its-risk")
 async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_done(desk: Desk) -> None:
     result = await desk.propose()
     assert result.success, result.error
@@ -36,6 +37,7 @@ async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_d
     assert action.action == {"tool": "jira.create", "arguments": {"title": "new", "priority": ""}}
 
 
+@pytest.mark.promise("record:action:by-its-risk")
 async def test_what_is_of_low_risk_is_done_at_once_and_needs_nobody(make_desk: MakeDesk) -> None:
     desk = make_desk(approvers=())
     result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
@@ -49,6 +51,7 @@ async def test_what_is_of_low_risk_is_done_at_once_and_needs_nobody(make_desk: M
     ]
 
 
+@pytest.mark.promise("record:action:by-its-risk")
 async def test_the_model_can_have_it_treated_as_riskier_and_not_as_safer(desk: Desk) -> None:
     raised = await desk.propose(
         "journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED, risk="high", rfp_id="rfp_abc"
@@ -88,6 +91,7 @@ async def test_a_call_that_is_not_allowed_in_the_turn_is_not_proposed_and_anothe
     assert [each.error.code for each in (foreign, crossed) if each.error] == [Code.PROTOCOL, Code.PROTOCOL]
 
 
+@pytest.mark.promise("record:action:by-its-risk")
 @pytest.mark.parametrize(
     ("approvers", "tool", "words"),
     [

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Replayer
 
 from tests.activities.approving import APPROVER, ASKER, OTHER, Desk, MakeDesk, database, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.workflows.environment import activities_of, real_time, until, worker
 from threadline.activities.proposals import starter
+from threadline.bootstrap.temporal import workflow_runner
 from threadline.contracts.approval import ApprovalActivities
 from threadline.devstack.slack_sandbox.identity import GENERAL, TEAM
 from threadline.devstack.slack_sandbox.records import Message
@@ -52,9 +55,14 @@ class House:
         assert await self.gateway.take(self.payload(message, by, button)) == "click"
 
     async def ended(self) -> str:
-        """How the run came to its end."""
+        """How the run came to its end, which it does again when it is decided again."""
         async with asyncio.timeout(40):
-            return str(await self.handle().result())
+            outcome = str(await self.handle().result())
+            again = Replayer(
+                workflows=[ApprovalWorkflow], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+            )
+            await again.replay_workflow(await self.handle().fetch_history())
+            return outcome
 
     def shown(self, message: Message) -> str:
         return self.desk.talk.slack.workspace.message(GENERAL, message.ts).text
@@ -92,6 +100,7 @@ async def house(make_house: MakeHouse) -> AsyncIterator[House]:
         yield house
 
 
+@pytest.mark.promise("record:action:shown-and-told")
 async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -105,6 +114,7 @@ async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: Hous
     assert memo["correlation_id"] == f"{house.desk.talk.thread.key}:1"
 
 
+@pytest.mark.promise("record:action:shown-and-told")
 async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -115,6 +125,7 @@ async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     assert (house.desk.works.done, len(house.desk.thread())) == ([], 1)
 
 
+@pytest.mark.promise("record:action:made-once")
 async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others_hear_who(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -130,6 +141,7 @@ async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others
     assert len(house.desk.whispers(APPROVER)) + len(house.desk.whispers(ASKER)) == 4
 
 
+@pytest.mark.promise("record:action:shown-and-told")
 async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -142,6 +154,7 @@ async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> No
         assert await house.ended() == "approved"
 
 
+@pytest.mark.promise("record:action:waited-for")
 async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: MakeHouse) -> None:
     async with make_house(expiry=2.0) as house, house.working():
         await house.desk.propose()
@@ -155,6 +168,7 @@ async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: 
         assert (await house.ended(), house.desk.works.done) == ("expired", [])
 
 
+@pytest.mark.promise("record:action:waited-for")
 async def test_a_click_while_no_worker_runs_counts_also_where_the_time_runs_out_meanwhile(
     make_house: MakeHouse,
 ) -> None:
@@ -179,6 +193,7 @@ async def _is_over(house: House) -> bool:
     return any(each.HasField("timer_fired_event_attributes") for each in events)
 
 
+@pytest.mark.promise("record:action:waited-for")
 async def test_a_click_before_the_message_is_in_slack_is_shown_when_it_is(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -213,6 +228,7 @@ async def test_a_message_that_is_deleted_amid_the_click_does_not_keep_it_from_be
     assert "is carried out" in house.desk.thread()[-1]
 
 
+@pytest.mark.promise("record:action:made-once")
 async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_and_it_is_not_done_twice(
     house: House,
 ) -> None:
@@ -235,6 +251,7 @@ async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_an
     assert "may have taken effect or not" in house.desk.thread()[-1]
 
 
+@pytest.mark.promise("record:action:waited-for")
 async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -247,6 +264,7 @@ async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(hou
         assert await house.ended() == "approved"
 
 
+@pytest.mark.promise("record:action:waited-for")
 async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -258,6 +276,7 @@ async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
     assert len(house.desk.works.done) == 1
 
 
+@pytest.mark.promise("record:action:shown-and-told")
 async def test_a_click_on_what_is_not_on_record_is_answered(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -286,6 +305,7 @@ async def test_somebody_who_presses_without_end_fills_no_history(house: House) -
     assert len(house.desk.works.done) == 1
 
 
+@pytest.mark.promise("record:action:made-once")
 async def test_an_action_that_is_proposed_twice_is_waited_for_once(house: House) -> None:
     async with house.working():
         await house.desk.propose(calls=2)

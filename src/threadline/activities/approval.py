@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import structlog
 from temporalio import activity
 
-from threadline.activities import approval_posts
+from threadline.activities import approval_events, approval_posts
 from threadline.activities.approval_posts import operation_of, unjournalled
 from threadline.activities.beating import beating
 from threadline.activities.proposals import Approving
@@ -91,6 +91,7 @@ class LiveApprovalActivities(ApprovalActivities):
                 return ClickAnswer(await _state(work, request.team, action), _sentence(str(refused)))
             action = decided.action
             state = await _state(work, request.team, action)
+        await approval_events.decided(self._database, request.team, action)
         _log.info("click_answered", action=action.action_id, decision=action.decision, mine=decided.mine)
         return ClickAnswer(state, "" if decided.mine else _too_late(action))
 
@@ -98,7 +99,9 @@ class LiveApprovalActivities(ApprovalActivities):
     async def expire_action(self, expiry: Expiry) -> ActionState:
         async with self._database.begin() as work:
             action = await work.proposed_actions.expire(expiry.team, expiry.action_id, expiry.now)
-            return await _state(work, expiry.team, action)
+            state = await _state(work, expiry.team, action)
+        await approval_events.decided(self._database, expiry.team, action)
+        return state
 
     @activity.defn
     async def whisper(self, whisper: Whisper) -> None:
@@ -133,6 +136,8 @@ class LiveApprovalActivities(ApprovalActivities):
         async with self._database.begin() as work:
             action = await work.proposed_actions.get(ref.team, ref.action_id)
             record = await work.tool_executions.recorded(operation_of(ref.team, action))
+        at = datetime.fromtimestamp(self._hands.clock(), UTC)
+        await approval_events.made(self._database, ref.team, action, (record and record.status) or "unknown", at)
         await self._posts.publish(approval_posts.outcome(ref.team, action, record))
 
     def _pipeline(self, action: ProposedAction) -> Run:

@@ -8,6 +8,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
+from threadline.activities import approval_events
 from threadline.db.engine import Database
 from threadline.domain import addressing
 from threadline.domain.approvals import Approval
@@ -44,6 +45,7 @@ class PostgresProposals(Proposals):
         async with self._database.begin() as work:
             proposed = await work.proposed_actions.propose(change, new, author)
         if proposed.risk is not Risk.LOW:
+            await approval_events.proposed(self._database, change.team, proposed)
             await self._start(change.team, proposed.action_id)
         return proposed
 
