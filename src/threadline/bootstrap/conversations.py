@@ -68,14 +68,14 @@ async def conversing(
     posts: Posts,
     alerts: Alerts,
     readers: Readers,
-    start_approval: Start,
+    start_approval: Start | None = None,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
-        start_approval: has a proposed action waited for.
+        start_approval: has a proposed action waited for; without it, nothing can be proposed.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
@@ -88,7 +88,8 @@ async def conversing(
         _forgetting(database, given),
     ):
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
-        ports = ports.having(PROPOSALS, PostgresProposals(database, approving, start_approval))
+        if start_approval:
+            ports = ports.having(PROPOSALS, PostgresProposals(database, approving, start_approval))
         mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
         guards = _guards(database, rate)
         yield Conversing(

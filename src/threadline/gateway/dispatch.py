@@ -89,7 +89,7 @@ class Dispatcher:
         self._placing = Placing(client, threads)
         self._door = door
 
-    async def dispatch(self, route: Route) -> str:
+    async def dispatch(self, route: Route | Clicked) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:

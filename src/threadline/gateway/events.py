@@ -132,7 +132,7 @@ class StopWord:
 
 @dataclass(frozen=True)
 class Clicked:
-    """Somebody pressed a button of the approval of `action_id`."""
+    """Somebody pressed a button of the approval of `action_id`: no event, see `gateway.clicks`."""
 
     team: str
     action_id: str
@@ -147,7 +147,7 @@ class Ignored:
 Placed = Start | Message | Close | Lookup | Addressed | Overheard
 """A route whose thread is known."""
 
-Route = Placed | StopSign | StopWord | Clicked | Ignored
+Route = Placed | StopSign | StopWord | Ignored
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
