@@ -34,7 +34,7 @@ async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_d
     action = await desk.action()
     assert (action.decision, action.risk, action.author.user_id) == (None, Risk.MEDIUM, ASKER)
     assert action.author.correlation_id == f"{desk.talk.thread.key}:1"
-    assert action.action == {"tool": "jira.create", "arguments": {"title": "new", "priority": ""}}
+    assert action.action == {"tool": "jira.create", "arguments": {"title": "new"}}
 
 
 @pytest.mark.promise("record:action:by-its-risk")

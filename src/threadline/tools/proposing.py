@@ -34,7 +34,7 @@ TURN = Port[Turn]("Proposals", "They belong to the operator's turns, and are mad
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """A call that nothing refused: the tool, its arguments as they are shown and kept, and the RFP that it names."""
+    """A call that nothing refused: the tool, its arguments as JSON, shown and kept so, and the RFP that it names."""
 
     tool: Tool
     arguments: dict[str, Any]
@@ -62,7 +62,8 @@ async def rehearsed(turn: Turn, call: ToolCall, context: ToolContext) -> Rehears
         return failure(error.code, f"The proposed call would fail: {error.message}", error.suggestion)
     given = arguments.read(tool.parameters, tool.schema, _with_correlation(tool, call, context).arguments)
     named = getattr(given, RFP_ID, "")
-    kept = json.loads(arguments.canonical(given))
+    # As they were written: so they are read once more when the call is made, be it days later.
+    kept = json.loads(call.arguments or "{}")
     kept.pop(CORRELATION_ID, None)  # it is the turn's, and given to the call when it is made
     return Rehearsed(tool, kept, named if isinstance(named, str) else "")
 
