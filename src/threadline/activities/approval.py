@@ -129,7 +129,8 @@ class LiveApprovalActivities(ApprovalActivities):
         call = proposing.call_of(action.action, context.call_id)
         async with beating():
             result = await self._pipeline(action)(call, context)
-        _log.info("action_carried_out", action=action.action_id, status=result.status)
+        correlation = action.author.correlation_id
+        _log.info("action_carried_out", action=action.action_id, status=result.status, correlation_id=correlation)
 
     @activity.defn
     async def post_outcome(self, ref: ActionRef) -> None:
