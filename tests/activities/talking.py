@@ -230,7 +230,9 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 Thread(TEAM, GENERAL, root.ts),
                 LiveConversationActivities(database, ConversationLimits(), thinking, acting),
                 LiveSpeakingActivities(database, client, posts),
-                operating(database, replace(mind, bot_name="polaris"), client, SaidBefore(History(client), client)),
+                operating(
+                    database, replace(mind, bot_name="polaris"), client, SaidBefore(History(client), client), 6_000
+                ),
             )
 
         yield make

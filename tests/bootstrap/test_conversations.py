@@ -8,16 +8,19 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from tests.activities.approving import nothing
 from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
 from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.bootstrap import conversations
-from threadline.bootstrap.conversations import TalkSettings, conversing, forget
+from threadline.bootstrap.conversations import Host, TalkSettings, conversing, forget
 from threadline.bootstrap.surroundings import conversation_model
 from threadline.contracts import options
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.contracts.operator import OperatorActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
 from threadline.domain.actors import Actor
@@ -91,7 +94,10 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     posts = Posts(slack, PostLedger(talk.database, Claim))
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
     alerts = Alerts(posts, ESCALATIONS)
-    async with conversing(TalkSettings(), talk.database, slack, posts, alerts, readers, "polaris") as made:
+    house = Host(alerts, readers, "polaris", start_approval=nothing)
+    async with conversing(TalkSettings(), talk.database, slack, posts, house) as made:
+        assert isinstance(made.approving, ApprovalActivities)
+        assert isinstance(made.operator, OperatorActivities)
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)

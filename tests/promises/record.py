@@ -103,6 +103,32 @@ RECORD = Area(
             "one conditional update, and a trigger (`db/proposed_actions.py`, `domain/proposed_actions.py`).",
         ),
         Promise(
+            "record:action:waited-for",
+            "A click that Slack was told is taken is looked at, also where no worker ran, and counts by the time at "
+            "which it was made; one that Temporal does not take is not acknowledged.",
+            "one signal-with-start to the action's own workflow (`gateway/clicks.py`, `workflows/approval.py`).",
+            ("Slack does not deliver a click again that was not acknowledged: whoever clicked is shown that.",),
+        ),
+        Promise(
+            "record:action:shown-and-told",
+            "The message says who has decided in place of its buttons; whoever clicks otherwise is told what became of "
+            "that, alone.",
+            "`activities/approval.py`, `slack/approvals.py`.",
+            ("A message that somebody deleted says nothing any more; what came of an approval is said all the same.",),
+        ),
+        Promise(
+            "record:action:made-once",
+            "What was approved is made once, through all policies, and its outcome is said once; where nobody knows "
+            "whether it took effect, that is said, and it is not made again.",
+            "the operation's key is the action's (`activities/approval_posts.py`, `tools/ledger.py`).",
+        ),
+        Promise(
+            "record:action:by-its-risk",
+            "Of low risk it is done at once; of any other it is not done before an approver says so, and where there "
+            "is none it is refused. The model may raise a risk, and not lower it.",
+            "`domain/risks.py`, `tools/builtin/proposals.py`.",
+        ),
+        Promise(
             "record:team:its-own",
             "Records of another team are not there.",
             "the team in every question (`db/estimates.py`, `db/appointments.py`, `db/knowledge.py`, `db/rfps.py`, "

@@ -10,11 +10,13 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
+from threadline.activities.approval import Hands, LiveApprovalActivities
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.people import KnownPeople
+from threadline.activities.proposals import Approving, PostgresProposals, Start
 from threadline.activities.rfp_files import SlackRfpFiles
 from threadline.activities.said_before import SaidBefore
 from threadline.activities.speaking import LiveSpeakingActivities
@@ -31,13 +33,14 @@ from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
-from threadline.settings import ConversationSettings, OpenAISettings
+from threadline.settings import ApprovalSettings, ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
 from threadline.slack.posts import Posts
 from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
 from threadline.tools.builtin.files import RFP_FILES
+from threadline.tools.builtin.proposals import PROPOSALS
 from threadline.tools.builtin.slack_thread import THREADS
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
@@ -55,6 +58,7 @@ class TalkSettings:
 
     model: OpenAISettings = field(default_factory=OpenAISettings.read)
     conversation: ConversationSettings = field(default_factory=ConversationSettings.read)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings.read)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,26 @@ class Conversing:
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
+    approving: LiveApprovalActivities
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a house gives its conversations.
+
+    Args:
+        alerts: tells those who run the house of what keeps failing.
+        readers: who may be shown what of a case.
+        bot_name: by which people mention the bot, without the `@`.
+        open_to_all: channels in which people of other workspaces count like others.
+        start_approval: has a proposed action waited for; without it, nothing can be proposed.
+    """
+
+    alerts: Alerts
+    readers: Readers
+    bot_name: str = "threadline"
+    open_to_all: Collection[str] = ()
+    start_approval: Start | None = None
 
 
 @asynccontextmanager
@@ -72,18 +96,9 @@ async def conversing(
     database: Database,
     slack: Slack,
     posts: Posts,
-    alerts: Alerts,
-    readers: Readers,
-    bot_name: str,
-    open_to_all: Collection[str] = (),
+    house: Host,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
-
-    Args:
-        alerts: tells those who run the house of what keeps failing.
-        readers: who may be shown what of a case.
-        bot_name: by which people mention the bot, without the `@`.
-        open_to_all: channels in which people of other workspaces count like others.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
@@ -92,7 +107,7 @@ async def conversing(
     rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
     names = Names(people)
     here = (
-        postgres_ports(database, readers, rate)
+        postgres_ports(database, house.readers, rate)
         .having(THREADS, SlackThreads(history, names))
         .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
     )
@@ -101,19 +116,24 @@ async def conversing(
         remote_ports(here) as ports,
         _forgetting(database, given),
     ):
-        registry = Registry(TOOLS)
+        approving = Approving(settings.approval.approvers, settings.approval.expiry)
+        if house.start_approval:
+            ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.start_approval))
+        registry, guards = Registry(TOOLS), _guards(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
-        mind = Mind(model, registry, ports, budget, bot_name=bot_name)
+        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name)
+        said = SaidBefore(history, people, house.open_to_all)
         yield Conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                Thinking(database, mind, names, alerts),
-                Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
+                Thinking(database, mind, names, house.alerts),
+                Acting(database, mind, guards, house.alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
-            operating(database, mind, people, SaidBefore(history, people, open_to_all)),
+            operating(database, mind, people, said, given.operator_context_tokens),
+            LiveApprovalActivities(database, slack, posts, Hands(mind.registry, ports, guards), approving),
         )
 
 

@@ -62,6 +62,7 @@ async def examine() -> list[Check]:
         "model": surroundings.model,
         "conversations' model": surroundings.conversation_model,
         "tools": toolsets.examined,
+        "approvals": surroundings.approvers,
         "history": surroundings.retention,
         "clocks": surroundings.clocks,
         "programs": surroundings.programs,

@@ -12,12 +12,19 @@ from threadline.activities.thinking import Mind
 from threadline.db.engine import Database
 
 
-def operating(database: Database, mind: Mind, people: PeopleLookup, said: SaidBefore) -> LiveOperatorActivities:
-    """The activities of an operator with this mind; `said`: what stands in a thread before the bot was called."""
+def operating(
+    database: Database, mind: Mind, people: PeopleLookup, said: SaidBefore, tokens: int
+) -> LiveOperatorActivities:
+    """The activities of an operator with this mind.
+
+    Args:
+        said: what stands in a thread before the bot was called.
+        tokens: bound its context.
+    """
     sources = LiveSources(database, Actors(database, people), said)
     return LiveOperatorActivities(
         database,
         Beginning(database, mind.bot_name),
-        Preparing(database, sources, mind.model, mind.house.tools),
+        Preparing(database, sources, mind.model, mind.house.tools, tokens),
         Remembering(database, mind.registry, mind.clock),
     )

@@ -81,6 +81,9 @@ NEVER_GIVE_UP = frozenset(
         "begin_turn",
         "pass_on",
         "settle_turn",
+        "open_approval",
+        "decide_action",
+        "expire_action",
     }
 )
 """Tried again even after a fault that looks permanent: a person mends the database, and they go on."""
@@ -150,6 +153,13 @@ FOR: dict[str, Options] = {
     "mark_messages": COSMETIC,
     "show_status": Options(start_to_close=10, retry=_retry(1, 1, attempts=1), schedule_to_close=20),
     "mark_used": COSMETIC,
+    "open_approval": STORE,
+    "decide_action": STORE,
+    "expire_action": STORE,
+    "whisper": Options(start_to_close=30, retry=_retry(1, 30, attempts=5), schedule_to_close=300),
+    "show_decision": Options(start_to_close=60, retry=_retry(1, 60), schedule_to_close=3600),
+    "carry_out": ACT,
+    "post_outcome": Options(start_to_close=120, retry=_retry(1, 60)),
     "cleanup_workspace": CLEANUP,
     "begin_look": STORE,
     "read_history": LOOK,

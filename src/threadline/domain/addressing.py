@@ -18,9 +18,12 @@ CATCH_UP_ID = "catch-up"
 SWEEP_WORKFLOW = "SweepWorkflow"
 SWEEP_ID = "sweep"
 
+APPROVAL_WORKFLOW = "ApprovalWorkflow"
+
 INCOMING_MESSAGE = "incoming_message"
 CLOSE_REQUESTED = "close_requested"
 LOOK = "look"
+BUTTON_PRESSED = "button_pressed"
 
 _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 
@@ -66,6 +69,11 @@ def route_reply_workflow_id(thread: Thread) -> str:
 def sla_workflow_id(bug_id: str, escalation: int) -> str:
     """One SLA clock for each escalation, so that a second one is not taken for the first."""
     return f"sla:{bug_id}:{escalation}"
+
+
+def approval_workflow_id(team: str, action_id: str) -> str:
+    """The workflow in which a proposed action waits for somebody's word."""
+    return f"approval:{team}:{action_id}"
 
 
 def message_id(team: str, channel: str, ts: str) -> str:

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.settings.section import HttpAddress, Prices, Seconds, Section, Slug
+from threadline.settings.section import HttpAddress, People, Prices, Seconds, Section, Slug
 
 LONGEST_ANSWER = 150.0
 """Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""
@@ -42,6 +42,13 @@ class ConversationSettings(Section):
     def context_bytes(self) -> int:
         """Four bytes for a token."""
         return self.conversation_context_tokens * 4
+
+
+class ApprovalSettings(Section):
+    """Who may approve what the operator proposes, and for how long a proposal waits; nobody, unless they are named."""
+
+    approvers: People = Field((), validation_alias="THREADLINE_APPROVERS")
+    expiry: Seconds = Field(24 * 3600, validation_alias="THREADLINE_APPROVAL_EXPIRY")
 
 
 class JiraSettings(Section):
