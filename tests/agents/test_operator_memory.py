@@ -104,6 +104,11 @@ def test_a_turn_that_failed_says_so() -> None:
     assert episode.text.endswith("Nothing was changed. It failed: No model.")
 
 
+@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.STOPPED, OutcomeKind.FAILED])
+def test_a_turn_without_an_answer_of_its_own_leaves_no_pattern(kind: OutcomeKind) -> None:
+    assert [each.kind for _, each in memories(replace(END, kind=kind))] == [MemoryKind.EPISODIC]
+
+
 def test_what_somebody_wants_to_have_remembered_is_remembered_as_said() -> None:
     (fact,) = of(replace(END, request="Remember that Acme wants PDF only."), MemoryKind.SEMANTIC)
     assert fact.text == "<@U1> said: Acme wants PDF only."

@@ -23,6 +23,8 @@ MOST_TOOLS = 12
 _REQUEST, _ANSWER, _FACT = 500, 400, 1_000
 """Characters of what was said that are kept."""
 
+_WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.SPEECHLESS, OutcomeKind.STOPPED, OutcomeKind.FAILED)
+
 _WORDS = {
     "append": "append",
     "approve": "approv",
@@ -158,7 +160,7 @@ def _pattern(end: TurnEnd) -> NewMemory | None:
     for each in end.used:
         if not (each.succeeded or each.read_only or each.tool in changed):
             return None
-    if not done or end.kind is not OutcomeKind.ANSWERED:
+    if not done or end.kind in _WITHOUT_ANSWER:
         return None
     names: list[str] = []
     for each in done:
@@ -217,7 +219,7 @@ _ENDED = {OutcomeKind.STOPPED: "Stopped by a person", OutcomeKind.FAILED: "It fa
 def _fact(end: TurnEnd) -> NewMemory | None:
     """What somebody wanted to have remembered, in the channel in which they said so."""
     what = _said(asking.to_remember(end.request), _FACT)
-    if not what or end.kind is not OutcomeKind.ANSWERED:
+    if not what or end.kind in _WITHOUT_ANSWER:
         return None
     text = f"<@{end.user_id}> said: {what}"
     return NewMemory(MemoryKind.SEMANTIC, what, text, end.user_id, end.thread.channel, end.rfp_id)
