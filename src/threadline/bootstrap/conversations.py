@@ -29,6 +29,7 @@ from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.posts import Posts
 from threadline.tools.builtin import TOOLS
+from threadline.tools.context import Ports
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -57,13 +58,20 @@ class Conversing:
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, alerts: Alerts, readers: Readers
+    settings: TalkSettings,
+    database: Database,
+    slack: Slack,
+    posts: Posts,
+    alerts: Alerts,
+    readers: Readers,
+    ports: Ports | None = None,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Args:
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
+        ports: of toolsets that need more than the database, beside its own.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
@@ -72,10 +80,10 @@ async def conversing(
     rate = Rate(given.mutations_per_minute, 60.0)
     async with (
         _model(settings.model) as model,
-        remote_ports(postgres_ports(database, readers, rate)) as ports,
+        remote_ports(postgres_ports(database, readers, rate, ports)) as all_ports,
         _forgetting(database, given),
     ):
-        mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
+        mind = Mind(model, Registry(TOOLS), all_ports, Budget(tokens=given.conversation_context_tokens))
         yield Conversing(
             LiveConversationActivities(
                 database,
@@ -145,6 +153,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     await _until_none(database, lambda work: work.tool_executions.prune(logged))
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))
+    await _until_none(database, lambda work: work.agent_jobs.prune(kept))
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:

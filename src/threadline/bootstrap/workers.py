@@ -27,7 +27,9 @@ from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
 from threadline.bootstrap.conversations import TalkSettings, conversing
 from threadline.bootstrap.gateway import CaseThreads, slack_client
+from threadline.bootstrap.jobs import live_jobs, mending
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
+from threadline.contracts.agent_jobs import AgentJobActivities
 from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
@@ -206,7 +208,9 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
-            async with conversing(settings.talk, database, slack, posts, alerts, readers) as talk:
+            jobs = live_jobs(client, database, slack, posts, dispatcher.ask)
+            conversations = conversing(settings.talk, database, slack, posts, alerts, readers, jobs.ports)
+            async with mending(jobs.desk), conversations as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
@@ -218,6 +222,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(sweep, SweepActivities),
                     *_methods(talk.thinking, ConversationActivities),
                     *_methods(talk.speaking, SpeakingActivities),
+                    *_methods(jobs.activities, AgentJobActivities),
                 ]
                 yield served, alerts
     finally:
