@@ -1,7 +1,8 @@
 """Crons of jobs on Temporal's own server: what is told beforehand is what it fires by."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -14,6 +15,8 @@ from threadline.bootstrap.jobs import spec_of
 from threadline.domain import crons
 
 MOST = 60
+LAST_YEAR = 2100
+"""Until which Temporal looks."""
 
 
 @pytest.fixture
@@ -40,6 +43,17 @@ async def fired(client: Client, name: str, text: str, zone: str, begin: datetime
     return [each.ToDatetime(UTC) for each in found.start_time]
 
 
+def plain(moments: Sequence[datetime], zone: str) -> list[datetime]:
+    """Without those that the clocks show twice: of these Temporal takes the first, the second or both."""
+    local = (each.astimezone(ZoneInfo(zone)) for each in moments)
+    return [each for each in local if each.utcoffset() == each.replace(fold=1 - each.fold).utcoffset()]
+
+
+def shown(moments: Sequence[datetime], zone: str) -> set[datetime]:
+    """What the clocks show then."""
+    return {each.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for each in moments}
+
+
 @pytest.mark.parametrize("begin", [datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 23, 5, 7, tzinfo=UTC)])
 async def test_temporal_fires_at_the_times_that_are_told(server: WorkflowEnvironment, begin: datetime) -> None:
     """Over both changes of the clocks, on both sides of the Atlantic and where they are moved by half an hour."""
@@ -50,12 +64,9 @@ async def test_temporal_fires_at_the_times_that_are_told(server: WorkflowEnviron
     zones = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC")
     differing = []
     for number, (text, zone) in enumerate((text, zone) for text in texts for zone in zones):
-        told = crons.read(text).after(begin, zone, MOST)
-        end = told[-1] + timedelta(seconds=1)
-        # Both ends may count; a run at the very beginning is none that comes.
-        by_temporal = [
-            each for each in await fired(server.client, f"s{number}", text, zone, begin, end) if each > begin
-        ]
-        if by_temporal[:MOST] != told:
-            differing.append((text, zone, sorted(set(by_temporal) ^ set(told))[:6]))
+        told = [each for each in crons.read(text).after(begin, zone, MOST) if each.year < LAST_YEAR]
+        by_temporal = await fired(server.client, f"s{number}", text, zone, begin, told[-1] + timedelta(seconds=1))
+        kept = [each for each in by_temporal if each > begin][:MOST]  # a run at the very beginning is none that comes
+        if plain(kept, zone) != plain(told, zone) or shown(kept, zone) != shown(told, zone):
+            differing.append((text, zone, sorted(set(kept) ^ set(told))[:6]))
     assert not differing

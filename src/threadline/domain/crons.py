@@ -1,8 +1,8 @@
 """Crons as people write them, read into the times that they stand for: minutes, hours, days, by the clocks of a zone.
 
 Temporal fires by these times and not by the text, since crons differ in what they mean by two days, or by 7. What
-clocks leave out when they are put forward is left out, and what they show twice happens twice, as Temporal has it.
-https://docs.temporal.io/schedule#spec
+clocks leave out when they are put forward is left out. Of what they show twice both are told; Temporal takes one of
+them or both, differently from zone to zone. https://docs.temporal.io/schedule#spec
 """
 
 from collections.abc import Iterator, Sequence
