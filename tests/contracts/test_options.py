@@ -3,6 +3,7 @@
 import pytest
 
 from threadline.contracts import options
+from threadline.contracts.agent_jobs import AgentJobActivities
 from threadline.contracts.bug import (
     AgentActivities,
     CaseActivities,
@@ -26,6 +27,7 @@ CONTRACTS = (
     SweepActivities,
     ConversationActivities,
     SpeakingActivities,
+    AgentJobActivities,
 )
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
@@ -47,7 +49,8 @@ def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: 
 def test_whatever_writes_about_a_case_never_gives_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
     of_a_conversation = ConversationActivities.__abstractmethods__ - {"summarise", "think", "act"}
-    assert kept | of_a_conversation == options.NEVER_GIVE_UP
+    of_a_job = AgentJobActivities.__abstractmethods__ - {"run_job", "tell_job_trouble"}
+    assert kept | of_a_conversation | of_a_job == options.NEVER_GIVE_UP
 
 
 @pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")

@@ -12,6 +12,7 @@ from threadline.db.engine import Database
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.limits import Rate
 from threadline.tools.access import allowed
+from threadline.tools.context import Ports
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Registry, Tool
 from threadline.tools.results import ToolResult
@@ -22,12 +23,14 @@ SUMMARIES = "CSUMMARIES"
 class Desk:
     """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
 
-    def __init__(self, database: Database, tools: Sequence[Tool], rate: Rate | None = None) -> None:
+    def __init__(
+        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
+    ) -> None:
         self.clock = Clock()
         self.log = MemoryLog()
         self._registry = Registry(tools)
         readers = Readers({SUMMARIES}, "https://example.slack.com/")
-        self._ports = postgres_ports(database, readers, rate)
+        self._ports = postgres_ports(database, readers, rate, ports)
         self._run = pipeline(
             self._registry, allowed(self._registry, self._ports, read_only=False), Guards(log=self.log)
         )
