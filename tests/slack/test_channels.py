@@ -1,5 +1,8 @@
 """Where something may be posted for whom: the bot is there, and they may read it."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from threadline.devstack.slack_sandbox import SlackSandbox
@@ -56,7 +59,8 @@ async def test_a_private_channel_is_open_to_its_members_alone(channels: Channels
 async def test_a_guest_sees_only_the_channels_that_they_are_in(
     channels: Channels, sandbox: SlackSandbox, kind: str
 ) -> None:
-    sandbox.workspace.add_user(User("U0GUEST", "guest", "guest", **{kind: True}))
+    guest: dict[str, Any] = {kind: True}
+    sandbox.workspace.add_user(replace(User("U0GUEST", "guest", "guest"), **guest))
     with pytest.raises(ChannelRefused, match="is not in the channel"):
         await channels.admit(GENERAL, "U0GUEST")
     sandbox.workspace.join(GENERAL, "U0GUEST")

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from temporalio.client import ScheduleOverlapPolicy
@@ -94,7 +95,7 @@ async def test_a_cancelled_cron_does_not_run_any_more(talk: Jobbing) -> None:
 
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
 async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
-    talk: Jobbing, when: dict[str, object]
+    talk: Jobbing, when: dict[str, Any]
 ) -> None:
     posting, go_on = asyncio.Event(), asyncio.Event()
     publish = talk.jobs.activities._work._posts.publish
@@ -105,7 +106,7 @@ async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
         await go_on.wait()
         return ts
 
-    talk.jobs.activities._work._posts.publish = slowly  # type: ignore[method-assign,assignment]
+    talk.jobs.activities._work._posts.publish = slowly  # type: ignore[method-assign]
     async with talk.working():
         job = await talk.schedule(**when)
         if "cron" in when:
@@ -135,7 +136,7 @@ async def test_a_worker_that_dies_amid_a_run_leaves_one_post(talk: Jobbing) -> N
         posted.set()
         raise RuntimeError("the worker is gone")
 
-    work._posts.publish = lost  # type: ignore[method-assign,assignment]
+    work._posts.publish = lost  # type: ignore[method-assign]
     job = await talk.schedule(after_minutes=0)
     async with talk.working():
         await asyncio.wait_for(posted.wait(), 20)
