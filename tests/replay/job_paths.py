@@ -64,8 +64,8 @@ async def job_asks_later(stage: JobStage) -> None:
 async def job_follows_a_date(stage: JobStage) -> None:
     """It looks again and again at the date that it is about."""
     rfp_id = await stage.talk.rfp((datetime.now(UTC) + timedelta(days=5)).date())
-    given = {"rfp_id": rfp_id, "days_before": 3, "time_zone": "UTC"}
-    await stage.record(await stage.talk.schedule("deadline_reminder", **given))
+    job = await stage.talk.schedule("deadline_reminder", rfp_id=rfp_id, days_before=3, time_zone="UTC")
+    await stage.record(job)
 
 
 @path("begin_job", "failed run_job", "settle_job", "tell_job_trouble")

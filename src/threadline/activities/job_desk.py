@@ -28,6 +28,7 @@ from threadline.domain.authorship import Author
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.job_types import DeadlineReminder
 from threadline.domain.operations import Change, Effect, Operation
+from threadline.domain.redaction import redact_value
 from threadline.domain.rfps import OPEN, Rfp
 from threadline.tools.builtin.job_desk import JobDesk
 
@@ -63,7 +64,7 @@ class PostgresJobs(JobDesk):
     async def plan(self, thread: Thread, user_id: str, wanted: WantedJob, now: datetime) -> NewJob:
         job_type = job_types.type_of(wanted.job_type)
         given = job_types.read(job_type, wanted.arguments)
-        arguments: dict[str, Any] = given.model_dump()
+        arguments: dict[str, Any] = redact_value(given.model_dump())  # what is kept is shown again, and posted
         if rfp_id := arguments.get("rfp_id"):
             async with self._database.begin() as work:
                 rfp = await work.rfps.get(thread.team, rfp_id)

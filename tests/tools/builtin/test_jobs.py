@@ -246,3 +246,10 @@ async def test_a_team_has_no_end_of_jobs(desk: Desk, database: Database, monkeyp
     await desk.done("schedule.job", **WEEKLY)
     assert "cancel some" in told(await desk.refused("schedule.job", **WEEKLY))
     assert await count(database) == 1
+
+
+async def test_a_secret_in_a_question_is_not_kept(desk: Desk) -> None:
+    given = {"question": "Does ghp_9kQ2mZ7rT4vX1bN6wL8pD3sF5hJ0cY2aG7eR still work?"}
+    data = await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
+    assert "9kQ2mZ7rT4vX" not in str(data)
+    assert "still work?" in data["arguments"]["question"]
