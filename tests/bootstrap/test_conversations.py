@@ -24,9 +24,12 @@ from threadline.contracts.operator import OperatorActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
 from threadline.domain.actors import Actor
+from threadline.domain.agent_jobs import JobSchedule, NewJob
+from threadline.domain.authorship import Author
 from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent
 from threadline.domain.memory import MemoryKind, NewMemory
+from threadline.domain.operations import Change, Operation
 from threadline.settings import ConversationSettings
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.slack.posts import Claim, Posts
@@ -160,3 +163,17 @@ async def test_what_the_operator_remembers_and_who_people_are_is_forgotten_in_ti
     await forget(talk.database, ConversationSettings.read(), now)
     assert [each["text"] for each in await talk.rows("SELECT text FROM memories")] == ["said 89 days ago"]
     assert [each["user_id"] for each in await talk.rows("SELECT user_id FROM actors")] == ["U89"]
+
+
+async def test_jobs_that_are_long_over_are_forgotten_and_no_others(talk: Talking) -> None:
+    now = time.time()
+    weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
+    async with talk.database.begin() as work:
+        for call_id in ("over", "open"):
+            change = Change(Operation(talk.thread, 1, 1, call_id), now)
+            await work.agent_jobs.schedule(change, weekly, Author("U1", "corr-1"))
+        await work.agent_jobs.drop(talk.thread.team, "JOB-1")
+    for days, left in ((89, ["JOB-2", "JOB-1"]), (91, ["JOB-2"])):
+        await forget(talk.database, ConversationSettings.read(), now + days * DAY)
+        async with talk.database.begin() as work:
+            assert [each.job_id for each in await work.agent_jobs.listed(talk.thread.team)] == left

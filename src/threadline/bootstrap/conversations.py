@@ -26,11 +26,13 @@ from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutat
 from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.agents.operator.prompts import JobType
 from threadline.bootstrap.operator import operating
 from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
 from threadline.db.work import Work
+from threadline.domain import job_types
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
 from threadline.settings import ApprovalSettings, ConversationSettings, OpenAISettings
@@ -40,8 +42,10 @@ from threadline.slack.posts import Posts
 from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
 from threadline.tools.builtin.files import RFP_FILES
+from threadline.tools.builtin.job_desk import JOBS
 from threadline.tools.builtin.proposals import PROPOSALS
 from threadline.tools.builtin.slack_thread import THREADS
+from threadline.tools.context import Ports
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -81,6 +85,7 @@ class Host:
         bot_name: by which people mention the bot, without the `@`.
         open_to_all: channels in which people of other workspaces count like others.
         start_approval: has a proposed action waited for; without it, nothing can be proposed.
+        ports: of toolsets that need more than the database and Slack.
     """
 
     alerts: Alerts
@@ -88,15 +93,12 @@ class Host:
     bot_name: str = "threadline"
     open_to_all: Collection[str] = ()
     start_approval: Start | None = None
+    ports: Ports | None = None
 
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings,
-    database: Database,
-    slack: Slack,
-    posts: Posts,
-    house: Host,
+    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, house: Host
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
@@ -107,7 +109,7 @@ async def conversing(
     rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
     names = Names(people)
     here = (
-        postgres_ports(database, house.readers, rate)
+        postgres_ports(database, house.readers, rate, house.ports)
         .having(THREADS, SlackThreads(history, names))
         .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
     )
@@ -122,7 +124,8 @@ async def conversing(
         registry, guards = Registry(TOOLS), _guards(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
-        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name)
+        types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
+        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types)
         said = SaidBefore(history, people, house.open_to_all)
         yield Conversing(
             LiveConversationActivities(
@@ -198,6 +201,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     await _until_none(database, lambda work: work.tool_executions.prune(logged))
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))
+    await _until_none(database, lambda work: work.agent_jobs.prune(kept))
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:

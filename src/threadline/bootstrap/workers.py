@@ -28,7 +28,9 @@ from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
 from threadline.bootstrap.conversations import Host, TalkSettings, conversing
 from threadline.bootstrap.gateway import CaseThreads, slack_client
+from threadline.bootstrap.jobs import live_jobs, mending
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
+from threadline.contracts.agent_jobs import AgentJobActivities
 from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
@@ -209,14 +211,16 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
+            jobs = live_jobs(client, database, slack, posts, dispatcher.ask)
             house = Host(
                 alerts,
                 readers,
                 str(identity.get("user") or "threadline"),
                 settings.channels.external_people,
                 starter(client),
+                jobs.ports,
             )
-            async with conversing(settings.talk, database, slack, posts, house) as talk:
+            async with mending(jobs.desk), conversing(settings.talk, database, slack, posts, house) as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
@@ -230,6 +234,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(talk.speaking, SpeakingActivities),
                     *_methods(talk.operator, OperatorActivities),
                     *_methods(talk.approving, ApprovalActivities),
+                    *_methods(jobs.activities, AgentJobActivities),
                 ]
                 yield served, alerts
     finally:

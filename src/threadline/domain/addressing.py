@@ -15,6 +15,7 @@ CATCH_UP_TICK_WORKFLOW = "CatchUpTickWorkflow"
 CATCH_UP_ID = "catch-up"
 """Of the one catch-up that runs at a time, and of the schedule that starts it."""
 
+AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
 SWEEP_WORKFLOW = "SweepWorkflow"
 SWEEP_ID = "sweep"
 
@@ -92,6 +93,11 @@ def deletion_id(team: str, channel: str, ts: str) -> str:
 def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:
     """Of a stop sign that a person put on a message at a moment: taken away and put back, it says so again."""
     return f"{message_id(team, channel, ts)}:stop:{user}:{moment}"
+
+
+def job_question_id(team: str, job_id: str, run: int) -> str:
+    """Of what a job asks in a run of it, in the name of a person."""
+    return f"{team}:{job_id}:run:{run}"
 
 
 def session_id(bug_id: str, turn: int, attempt: int) -> str:

@@ -111,6 +111,16 @@ class Dispatcher:
         """
         await self._accept(Message(thread, message), None)
 
+    async def ask(self, thread: Thread, message: IncomingMessage) -> None:
+        """Hand a question to the conversation in a thread, in the name of who had asked for it to be put then.
+
+        As with `forward` nobody is asked who that is.
+
+        Raises:
+            NotAccepted: whatever went wrong, within 2.2 seconds.
+        """
+        await self._accept(Addressed(thread, message), None)
+
     async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):

@@ -13,6 +13,7 @@ from threadline.domain.dialogue import ToolCall
 from threadline.domain.limits import Rate
 from threadline.domain.routing import Agent
 from threadline.tools.access import allowed
+from threadline.tools.context import Ports
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Registry, Tool
 from threadline.tools.results import ToolResult
@@ -25,11 +26,13 @@ class Desk:
 
     readers = Readers({SUMMARIES}, "https://example.slack.com/")
 
-    def __init__(self, database: Database, tools: Sequence[Tool], rate: Rate | None = None) -> None:
+    def __init__(
+        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
+    ) -> None:
         self.clock = Clock()
         self.log = MemoryLog()
         self._registry = Registry(tools)
-        self._ports = postgres_ports(database, self.readers, rate)
+        self._ports = postgres_ports(database, self.readers, rate, ports)
         self._run = pipeline(
             self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), Guards(log=self.log)
         )

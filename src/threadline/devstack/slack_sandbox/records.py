@@ -185,6 +185,7 @@ class Channel:
     members: list[str] = field(default_factory=list)
     is_archived: bool = False
     is_im: bool = False
+    is_private: bool = False
     topic: str = ""
     messages: dict[str, Message] = field(default_factory=dict)
     """By `ts`, in rising order."""
@@ -205,7 +206,7 @@ class Channel:
             "is_channel": True,
             "is_group": False,
             "is_mpim": False,
-            "is_private": False,
+            "is_private": self.is_private,
             "is_general": self.name == "general",
             "is_shared": False,
             "is_ext_shared": False,
