@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,12 +10,13 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
-from threadline.activities.beginning import Beginning
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
+from threadline.activities.people import KnownPeople
 from threadline.activities.rfp_files import SlackRfpFiles
+from threadline.activities.said_before import SaidBefore
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.thread_reading import SlackThreads
@@ -23,6 +24,7 @@ from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutat
 from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.bootstrap.operator import operating
 from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
@@ -33,6 +35,7 @@ from threadline.settings import ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
 from threadline.slack.posts import Posts
+from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
 from threadline.tools.builtin.files import RFP_FILES
 from threadline.tools.builtin.slack_thread import THREADS
@@ -72,6 +75,7 @@ async def conversing(
     alerts: Alerts,
     readers: Readers,
     bot_name: str,
+    open_to_all: Collection[str] = (),
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
@@ -79,13 +83,14 @@ async def conversing(
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
         bot_name: by which people mention the bot, without the `@`.
+        open_to_all: channels in which people of other workspaces count like others.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
-    rate, names = Rate(given.mutations_per_minute, 60.0), Names(slack)
-    history = History(slack)
+    rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
+    names = Names(people)
     here = (
         postgres_ports(database, readers, rate)
         .having(THREADS, SlackThreads(history, names))
@@ -96,7 +101,10 @@ async def conversing(
         remote_ports(here) as ports,
         _forgetting(database, given),
     ):
-        mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
+        registry = Registry(TOOLS)
+        protocol.demand(registry)
+        budget = Budget(tokens=given.conversation_context_tokens)
+        mind = Mind(model, registry, ports, budget, bot_name=bot_name)
         yield Conversing(
             LiveConversationActivities(
                 database,
@@ -105,7 +113,7 @@ async def conversing(
                 Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
-            LiveOperatorActivities(database, Beginning(database, bot_name)),
+            operating(database, mind, people, SaidBefore(history, people, open_to_all)),
         )
 
 

@@ -208,7 +208,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
             name = str(identity.get("user") or "threadline")
-            async with conversing(settings.talk, database, slack, posts, alerts, readers, name) as talk:
+            everybody = settings.channels.external_people
+            async with conversing(settings.talk, database, slack, posts, alerts, readers, name, everybody) as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(

@@ -48,6 +48,11 @@ def conversation_workflow_id(thread: Thread) -> str:
     return f"talk:{thread.key}"
 
 
+def turn_id(thread: Thread, turn: int) -> str:
+    """The correlation id of a turn: the same in all that it writes."""
+    return f"{thread.key}:{turn}"
+
+
 def thread_of_conversation(workflow_id: str) -> Thread:
     """The thread of a conversation's workflow."""
     _, team, channel, ts = workflow_id.split(":")

@@ -204,6 +204,7 @@ class Slack:
             name=_called(told),
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
+            email=str((told.get("profile") or {}).get("email") or ""),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:
