@@ -63,6 +63,7 @@ async def test_a_turn_leaves_its_pattern_its_failure_and_what_happened(talk: Tal
     assert failure["error_class"] == "validation"
 
 
+@pytest.mark.promise("memory:operator:once")
 async def test_the_same_turn_is_remembered_once(talk: Talking) -> None:
     await done(talk)
     for _ in range(3):
@@ -108,6 +109,7 @@ async def test_nothing_is_remembered_of_what_is_not_there_not_settled_or_silent(
     assert await kept(talk) == []
 
 
+@pytest.mark.promise("memory:operator:once")
 async def test_what_is_deleted_in_slack_is_forgotten_with_its_words(talk: Talking) -> None:
     await done(talk, "remember that rfp_abc123 is a secret project")
     await remembering(talk).remember(THREAD, 1)
@@ -118,6 +120,7 @@ async def test_what_is_deleted_in_slack_is_forgotten_with_its_words(talk: Talkin
     assert "secret" not in str(left)
 
 
+@pytest.mark.promise("memory:operator:once")
 async def test_what_was_deleted_before_it_is_remembered_is_not(talk: Talking) -> None:
     await done(talk)
     await talk.hear(deletion(0))

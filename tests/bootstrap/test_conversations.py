@@ -20,8 +20,10 @@ from threadline.contracts import options
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
+from threadline.domain.actors import Actor
 from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent
+from threadline.domain.memory import MemoryKind, NewMemory
 from threadline.settings import ConversationSettings
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.slack.posts import Claim, Posts
@@ -46,6 +48,8 @@ def test_every_toolset_that_is_there_can_be_registered() -> None:
         ("THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10"),
         ("THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY)),
         ("THREADLINE_MUTATIONS_PER_MINUTE", "0"),
+        ("THREADLINE_MEMORY_DAYS", "0"),
+        ("THREADLINE_OPERATOR_CONTEXT_TOKENS", "999"),
         ("THREADLINE_OPENAI_TIMEOUT", "151s"),
     ],
 )
@@ -137,3 +141,16 @@ async def test_of_a_forgotten_thread_nothing_is_remembered_and_it_can_begin_agai
     await talk.answer(2)
     assert "hello there" not in str(talk.sent())
     assert len(talk.posted()) == 2
+
+
+@pytest.mark.promise("memory:retention:forgotten")
+async def test_what_the_operator_remembers_and_who_people_are_is_forgotten_in_time(talk: Talking) -> None:
+    now = time.time()
+    async with talk.database.begin() as work:
+        for age in (91, 89):
+            new = NewMemory(MemoryKind.EPISODIC, "the lamps", f"said {age} days ago")
+            await work.memories.remember("T1", new, f"{age}", now - age * DAY)
+            await work.actors.save("T1", Actor(f"U{age}", "", "Ann", "", now - age * DAY))
+    await forget(talk.database, ConversationSettings.read(), now)
+    assert [each["text"] for each in await talk.rows("SELECT text FROM memories")] == ["said 89 days ago"]
+    assert [each["user_id"] for each in await talk.rows("SELECT user_id FROM actors")] == ["U89"]

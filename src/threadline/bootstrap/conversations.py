@@ -172,6 +172,9 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     """One look, in small transactions; returns how many conversations were forgotten. `now`: seconds since 1970."""
     kept, logged = now - settings.conversation_retention_days * _DAY, now - settings.tool_log_days * _DAY
     forgotten = await _until_none(database, lambda work: work.conversations.prune(kept))
+    remembered = now - settings.memory_days * _DAY
+    await _until_none(database, lambda work: work.memories.prune(remembered))
+    await _until_none(database, lambda work: work.actors.prune(remembered))
     await _until_none(database, lambda work: work.tool_executions.prune(logged))
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))

@@ -31,6 +31,7 @@ SCOPES = frozenset(
         "reactions:read",
         "reactions:write",
         "users:read",
+        "users:read.email",
     }
 )
 

@@ -34,6 +34,8 @@ class ConversationSettings(Section):
     conversation_retention_days: float = Field(90, ge=31)
     """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
     tool_log_days: float = Field(365, gt=0)
+    memory_days: float = Field(90, gt=0)
+    operator_context_tokens: int = Field(6_000, ge=1_000)
     mutations_per_minute: int = Field(30, ge=1)
 
     @property

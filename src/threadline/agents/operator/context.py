@@ -102,7 +102,8 @@ def _wanted(sources: Sources, request: Request) -> Mapping[LayerName, Callable[[
 
 
 async def _made(fetched: Awaitable[Value], make: Callable[[Value], Layer]) -> Layer:
-    return make(await fetched)
+    # In a thread: to search much text for secrets takes a while, in which others are to be served.
+    return await asyncio.to_thread(make, await fetched)
 
 
 async def _nothing() -> None:

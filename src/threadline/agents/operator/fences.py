@@ -7,6 +7,8 @@ from threadline.domain.redaction import redact, redact_value
 
 _FENCE = re.compile(r"<(?=\s*/?\s*(?:context|analysis|patterns)\b)", re.IGNORECASE)
 _CUT = " […]"
+_LOOKED_AT = 8_000
+"""Characters that are searched for secrets, which takes its time."""
 
 
 def size(text: str) -> int:
@@ -21,11 +23,24 @@ def neutral(text: str) -> str:
 
 def line(text: str, longest: int) -> str:
     """One line without secrets, of at most `longest` bytes: so nothing in it can pass for another entry."""
-    return shortened(neutral(" ".join(redact(text).split())), longest)
+    return shortened(neutral(plain(text)), longest)
+
+
+def plain(text: str) -> str:
+    """One line without secrets. Of a huge text only the beginning, which is more than anybody is shown."""
+    if len(text) <= _LOOKED_AT:
+        return " ".join(redact(text).split())
+    redacted = redact(text[:_LOOKED_AT])
+    # What the cut has halved may be a secret that nobody recognises any more: it is never part of what is kept.
+    return " ".join(redacted[: max(0, len(redacted) - _LOOKED_AT // 2)].split()) + _CUT
 
 
 def value(data: object, longest: int, *, field: str = "") -> str:
     """JSON in one line, likewise; `field` is the name under which it stands."""
+    hidden = redact_value("x", field=field)
+    said = json.dumps(data if hidden == "x" else hidden, ensure_ascii=False, default=str)
+    if len(said) > _LOOKED_AT:
+        return line(said, longest)
     said = json.dumps(redact_value(data, field=field), ensure_ascii=False, default=str)
     return shortened(neutral(" ".join(said.split())), longest)
 

@@ -8,13 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from threadline.agents.operator import asking
+from threadline.agents.operator import asking, fences
 from threadline.agents.operator.patterns import ARROW
 from threadline.domain.addressing import Thread, turn_id
 from threadline.domain.dialogue import ExecutionStatus, OutcomeKind
 from threadline.domain.memory import MemoryKind, NewMemory
 from threadline.domain.protocol import kind_of
-from threadline.domain.redaction import redact
 from threadline.tools.registry import wire_name
 from threadline.tools.results import Category, Code
 
@@ -229,6 +228,6 @@ def _speaks(tool: str) -> bool:
 
 
 def _said(text: str, longest: int) -> str:
-    """One line without secrets; redacted whole, before it is cut."""
-    line = " ".join(redact(text).split())
+    """One line without secrets: redacted before it is cut."""
+    line = fences.plain(text)
     return line if len(line) <= longest else line[: longest - 1] + "…"
