@@ -16,7 +16,7 @@ from threadline.tools.results import Code
 __all__ = ["desk"]
 
 
-@pytest.mark.promise("record:file:whole")
+@pytest.mark.promise("record:upload:whole")
 async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31", correlation_id="forged")
@@ -100,7 +100,7 @@ async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
         assert "hunter2" not in await work.rfps.text_of("T1", data["rfp_id"])
 
 
-@pytest.mark.promise("record:file:read-apart")
+@pytest.mark.promise("record:upload:read-apart")
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -127,7 +127,7 @@ async def test_a_login_page_in_the_place_of_a_file_is_told_with_the_scope_that_l
     assert "give the bot the scope files:read" in await desk.refused(desk.upload(BRIEF).id)
 
 
-@pytest.mark.promise("record:file:bounded")
+@pytest.mark.promise("record:upload:bounded")
 async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     file.announced = 60 * MIB
@@ -136,14 +136,14 @@ async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> Non
     assert desk.sandbox.faults.ordered("files.download") == 1  # nobody asked for it
 
 
-@pytest.mark.promise("record:file:bounded")
+@pytest.mark.promise("record:upload:bounded")
 async def test_a_file_that_is_larger_than_it_says_is_left_at_the_limit(desk: Desk) -> None:
     file = desk.upload(BRIEF + b" " * (20 * MIB))
     file.announced = 3
     assert "larger than 20 MiB" in await desk.refused(file.id)
 
 
-@pytest.mark.promise("record:file:of-the-channel")
+@pytest.mark.promise("record:upload:of-the-channel")
 async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk) -> None:
     private = Thread("T1", desk.sandbox.workspace.open_im(DEVELOPER).id, "")
     for hidden in (

@@ -45,7 +45,7 @@ RECORD = Area(
             ("A file of a deleted RFP makes another.",),
         ),
         Promise(
-            "record:file:read-apart",
+            "record:upload:read-apart",
             "A document is read by a process that holds no secret and gets little time and memory; whatever it does "
             "there ends with a sentence that says what to upload instead.",
             "a child with limits of its own, and a look at archives before they are unpacked (`tools/documents/`).",
@@ -56,17 +56,17 @@ RECORD = Area(
             ),
         ),
         Promise(
-            "record:file:of-the-channel",
+            "record:upload:of-the-channel",
             "Only a file that is shared where it is asked for is loaded; of another, not even its name is told.",
             "what Slack says of the file, before it is loaded (`slack/files.py`, `activities/rfp_files.py`).",
         ),
         Promise(
-            "record:file:bounded",
+            "record:upload:bounded",
             "A file that announces more than 20 MiB is not loaded, and one that brings more is left at the limit.",
             "`slack/files.py`.",
         ),
         Promise(
-            "record:file:whole",
+            "record:upload:whole",
             "An uploaded file becomes an RFP with its state and its event, or nothing: a worker may die anywhere.",
             "one transaction behind all that is loaded and read (`activities/rfp_files.py`).",
         ),
