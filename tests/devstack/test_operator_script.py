@@ -62,7 +62,7 @@ async def test_a_question_only_reads_and_the_thread_says_what_it_is_about(note: 
     said = await talk.say("What's the status?")
     assert talk.calls[0] == (LOAD, {"rfp_id": "rfp_xyz789"})
     assert names(talk) == [LOAD, SUMMARY]
-    assert "is in progress, and due on 2026-12-17" in said
+    assert "`rfp_abc123` (Website relaunch) of Northwind is in progress. Proposals are due on 2026-12-17." in said
     assert "Nobody has begun." in said
 
 

@@ -22,12 +22,16 @@ from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
 from threadline.activities.fixes import LiveFixActivities
 from threadline.activities.intake import LiveIntakeActivities
+from threadline.activities.proposals import starter
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
-from threadline.bootstrap.conversations import TalkSettings, conversing
+from threadline.bootstrap.conversations import Host, TalkSettings, conversing
 from threadline.bootstrap.gateway import CaseThreads, slack_client
+from threadline.bootstrap.jobs import live_jobs, mending
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
+from threadline.contracts.agent_jobs import AgentJobActivities
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
@@ -207,8 +211,16 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
-            name = str(identity.get("user") or "threadline")
-            async with conversing(settings.talk, database, slack, posts, alerts, readers, name) as talk:
+            jobs = live_jobs(client, database, slack, posts, dispatcher.ask)
+            house = Host(
+                alerts,
+                readers,
+                str(identity.get("user") or "threadline"),
+                settings.channels.external_people,
+                starter(client),
+                jobs.ports,
+            )
+            async with mending(jobs.desk), conversing(settings.talk, database, slack, posts, house) as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
                     *_methods(
@@ -221,6 +233,8 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
                     *_methods(talk.thinking, ConversationActivities),
                     *_methods(talk.speaking, SpeakingActivities),
                     *_methods(talk.operator, OperatorActivities),
+                    *_methods(talk.approving, ApprovalActivities),
+                    *_methods(jobs.activities, AgentJobActivities),
                 ]
                 yield served, alerts
     finally:

@@ -55,6 +55,21 @@ async def capabilities(scene: OperatorScene) -> None:
     await scene.said_once(root)
 
 
+async def uploaded_file(scene: OperatorScene) -> None:
+    content = base64.b64encode(FILE.encode()).decode()
+    uploaded = await scene.slack.post("files", user=REPORTER, name=FILE_NAME, content_base64=content)
+    root = await scene.mention(REPORTER, UPLOAD, files=[uploaded["file"]["id"]])
+    await scene.until_bot_says(root, FILE_NAME, "rfp_")
+    rfp_id = await scene.bound(root)
+    require(rfp_id, "the thread is not about the new RFP")
+    state = await scene.state(rfp_id)
+    require(state.document["status"] == RfpStatus.NEW, f"the new RFP is {state.document['status']}")
+    result = (await scene.until_over(root)).result or {}
+    tools = ["slack.get.thread", "rfp.create.from.slack.file"]
+    require(result["tools"] == tools, f"these tools were called: {result['tools']}")
+    await scene.said_once(root)
+
+
 async def bound_thread(scene: OperatorScene) -> None:
     root = await scene.mention(SECOND_DEVELOPER, LINK)
     linked = await scene.until_bot_says(root, "is bound to", "rfp_xyz789")
@@ -89,26 +104,10 @@ async def unknown_rfp(scene: OperatorScene) -> None:
     await scene.said_once(root)
 
 
-async def uploaded_file(scene: OperatorScene) -> None:
-    content = base64.b64encode(FILE.encode()).decode()
-    uploaded = await scene.slack.post("files", user=REPORTER, name=FILE_NAME, content_base64=content)
-    root = await scene.mention(REPORTER, UPLOAD, files=[uploaded["file"]["id"]])
-    await scene.until_bot_says(root, FILE_NAME, "rfp_")
-    rfp_id = await scene.bound(root)
-    require(rfp_id, "the thread is not about the new RFP")
-    state = await scene.state(rfp_id)
-    require(state.document["status"] == RfpStatus.NEW, f"the new RFP is {state.document['status']}")
-    result = (await scene.until_over(root)).result or {}
-    tools = ["slack.get.thread", "rfp.create.from.slack.file"]
-    require(result["tools"] == tools, f"these tools were called: {result['tools']}")
-    await scene.said_once(root)
-
-
-UPLOAD_CHAPTER = Chapter("“Upload this file as a new opportunity”: the file becomes an RFP", uploaded_file)
-"""Example flow 3 of the design."""
 OPERATOR_CHAPTERS = (
     Chapter("“Update the status”: the state is patched, the journal says so, and then the thread", status_updated),
     Chapter("“What can you do?” goes to the conversational agent", capabilities),
+    Chapter("“Upload this file as a new opportunity”: the file in the thread becomes an RFP", uploaded_file),
     Chapter("A thread is bound to an RFP, and a question about it is answered from its state", bound_thread),
     Chapter("A change without an RFP is asked back about, and the answer goes on with it", which_rfp),
     Chapter("An RFP that does not exist is refused with the nearest id", unknown_rfp),
