@@ -19,12 +19,14 @@ PARAMETERS = {
     "slack_ask_clarifying_question": ("question",),
     "slack_get_thread": ("limit", "since"),
     "rfp_create_from_slack_file": ("file_id", "title", "client", "due_date"),
+    "schedule_job": ("job_type", "arguments", "after_minutes", "at", "cron", "time_zone"),
+    "job_plan": ("job_type", "arguments", "after_minutes", "at", "cron", "time_zone"),
     "agent_job_status": ("job_id",),
     "rfp_search": ("words", "limit"),
     "team_list": ("skill",),
     "propose_action": ("tool", "arguments", "reason", "rfp_id"),
 }
-COPILOT = ("slack_get_thread", "rfp_create_from_slack_file", "rfp_search", "team_list")
+COPILOT = ("slack_get_thread", "rfp_create_from_slack_file", "schedule_job", "rfp_search", "team_list")
 _ENDS = ("slack_post_summary", "slack_ask_clarifying_question", "propose_action")
 Call = tuple[str, dict[str, Any]]
 Answers = Callable[[str, Mapping[str, Any]], Any]
@@ -38,13 +40,13 @@ class Dialogue:
     ) -> None:
         self._answers, self._tools = answers, tools
         self._messages: list[dict[str, Any]] = []
+        self._notes: list[dict[str, Any]] = []
         self.system = "You answer."
         self.calls: list[Call] = []
 
     def note(self, text: str) -> None:
         """A note of the system, as a turn's context is one."""
-        self._messages.append(openai_wire.said("system", text))
-        self.system = f"{self.system}\n{text}"
+        self._notes.append({"role": "system", "content": text})
 
     def person(self, text: str) -> None:
         """A message that no model was asked about."""
@@ -89,7 +91,7 @@ class Dialogue:
             {"model": "m", "tool_choice": choice},
             api="chat",
             system=self.system,
-            wire=self._messages,
+            wire=self._notes,
             messages=self._messages,
             functions=functions,
         )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from threadline.devstack.model_sandbox import operator_words, uploading
+from threadline.devstack.model_sandbox import operator_request, operator_words, scheduling, uploading
 from threadline.devstack.model_sandbox.conversation import ToolResult
 from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known
 from threadline.devstack.model_sandbox.copilot_plan import Planned, plan, spoken
@@ -31,8 +31,8 @@ async def converse(turn: Turn) -> None:
     if SUMMARY in turn.tools:
         await operate(turn)
         return
-    if uploading.is_asked_for(turn):
-        await turn.text_only((await uploading.upload(turn)).words)
+    if errand := await _errand(turn):
+        await turn.text_only(errand)
         return
     done: list[ToolResult] = []
     known = Known()
@@ -46,6 +46,17 @@ async def converse(turn: Turn) -> None:
         if any(result.is_error for result in results):
             break
     await turn.text_only(_told(done) if done else _offer(turn))
+
+
+async def _errand(turn: Turn) -> str:
+    """What came of work that takes more than the words name; empty where none is asked for."""
+    if uploading.is_asked_for(turn):
+        return await uploading.upload(turn)
+    if not scheduling.is_asked_for(turn):
+        return ""
+    words = operator_request.said(turn.prompt)
+    named = operator_request.rfp_ids(words, list(turn.tools))
+    return await scheduling.schedule(turn, words, named[0] if named else "")
 
 
 def _arguments(turn: Turn, planned: Planned, known: Known) -> Mapping[str, Any]:

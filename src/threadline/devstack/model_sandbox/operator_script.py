@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from threadline.devstack.model_sandbox import operator_request, uploading
+from threadline.devstack.model_sandbox import operator_request, scheduling, uploading
 from threadline.devstack.model_sandbox import operator_words as words
 from threadline.devstack.model_sandbox.conversation import ToolResult
 from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known
@@ -25,7 +25,8 @@ WHICH = "Which RFP is this about?"
 _OWN = frozenset({SUMMARY, QUESTION, PROPOSE, LOAD, PATCH, JOURNAL, EVENT})
 _ABOUT_ONE = frozenset({"rfp_get", "rfp_list", "rfp_search", "journal_list", "event_list"})
 """What a load tells of the turn's own RFP."""
-_SCOPE = re.compile(r"rfp_id_scope: (rfp_\S+)|This thread is about [^\n]*?\brfp (rfp_[\w-]+)")
+_SCOPE = re.compile(r"\brfp_id_scope: (rfp_[\w-]+)")
+_BOUND = re.compile(r"\bThis thread is about [^\n]*?\brfp (rfp_[\w-]+)")
 _COMMON = frozenset({"get", "list", "search", "query", "status", "find", "show", "read", "plan"})
 
 
@@ -114,8 +115,11 @@ class _Operator:
     async def _others(self) -> None:
         """What else the words ask for, by the tools that are neither the protocol's nor told by a load."""
         if uploading.is_asked_for(self._turn):
-            uploaded = await uploading.upload(self._turn)
-            self._said.append(uploaded.words)
+            self._said.append(await uploading.upload(self._turn))
+            self._tried = True
+            return
+        if scheduling.is_asked_for(self._turn):
+            self._said.append(await scheduling.schedule(self._turn, self._wanted.words, self._wanted.rfp_id))
             self._tried = True
             return
         for step in plan(self._wanted.rest, self._offered()):
@@ -186,7 +190,5 @@ def _was_asked(turn: Turn) -> bool:
 
 def _scope(turn: Turn) -> str:
     """The turn's RFP as the instructions name it, else as the newest note does; empty for none."""
-    for text in (turn.system, *reversed(turn.notes)):
-        if found := list(_SCOPE.finditer(text)):
-            return (found[-1][1] or found[-1][2]).lower().rstrip(".,")
-    return ""
+    found = _SCOPE.search(turn.system) or next(filter(None, map(_BOUND.search, reversed(turn.notes))), None)
+    return found[1].lower() if found else ""

@@ -37,10 +37,10 @@ def named(rfp_id: str, loaded: Mapping[str, Any]) -> str:
 def standing(rfp_id: str, loaded: Mapping[str, Any], question: str) -> str:
     """How it stands, and what else of its state, its journal or its log the question names."""
     facts = _facts(loaded)
-    owner = f" {facts['owner']} owns it." if facts.get("owner") else ""
-    due = f", and due on {facts['due_date']}" if facts.get("due_date") else ""
-    client = f", for {facts['client']}," if facts.get("client") else ""
-    first = f"{named(rfp_id, loaded)}{client} is {_plain(facts.get('status', 'there'))}{due}.{owner}"
+    owner = f" Its owner is {facts['owner']}." if facts.get("owner") else ""
+    due = f" Proposals are due on {facts['due_date']}." if facts.get("due_date") else ""
+    client = f" of {facts['client']}" if facts.get("client") else ""
+    first = f"{named(rfp_id, loaded)}{client} is {_plain(facts.get('status', 'there'))}.{due}{owner}"
     return " ".join([first, *_asked_for(loaded, question.lower())])
 
 

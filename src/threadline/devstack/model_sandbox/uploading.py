@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from threadline.devstack.model_sandbox.copilot_arguments import parsed
@@ -17,36 +16,26 @@ _ASKED = re.compile(
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
-@dataclass(frozen=True)
-class Uploaded:
-    """What there is to say; `failed`: no RFP came of it."""
-
-    words: str
-    failed: bool = False
-
-
 def is_asked_for(turn: Turn) -> bool:
     return {LOOK, CREATE} <= turn.tools.keys() and _ASKED.search(turn.prompt) is not None
 
 
-async def upload(turn: Turn) -> Uploaded:
-    """Two steps: the thread is read, and the newest file in it becomes an RFP."""
+async def upload(turn: Turn) -> str:
+    """Two steps: the thread is read, and the newest file in it becomes an RFP. Returns what there is to say."""
     if turn.live and turn.tool_choice == "none":
-        return Uploaded("I have not looked for the file yet.", failed=True)
+        return "I have not looked for the file yet."
     thread = await turn.call(LOOK, **arguments(turn, LOOK))
     if thread.is_error:
-        return Uploaded(f"I could not read this thread: {told(thread.text)}", failed=True)
+        return f"I could not read this thread: {told(thread.text)}"
     found = _files(parsed(thread.text))
     if not found:
-        return Uploaded(NO_FILE, failed=True)
+        return NO_FILE
     if turn.live and turn.tool_choice == "none":
-        return Uploaded("I have found the file, and have not made an RFP of it.", failed=True)
+        return "I have found the file, and have not made an RFP of it."
     due = _DATE.search(turn.prompt)
     given = {"file_id": found[-1], "due_date": due[0] if due else None}
     made = await turn.call(CREATE, **arguments(turn, CREATE, **given))
-    return Uploaded(
-        f"I could not make an RFP of it: {told(made.text)}" if made.is_error else told(made.text), made.is_error
-    )
+    return f"I could not make an RFP of it: {told(made.text)}" if made.is_error else told(made.text)
 
 
 def arguments(turn: Turn, tool: str, /, **given: Any) -> dict[str, Any]:
