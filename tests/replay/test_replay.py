@@ -18,7 +18,7 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from tests.replay import diverging, histories, later_paths  # noqa: F401 - its paths list themselves
+from tests.replay import diverging, histories, later_paths, operator_paths  # noqa: F401 - their paths list themselves
 from tests.replay.conversation_paths import TALKS, TalkPath, TalkStage
 from tests.replay.job_paths import JOBS, JobPath, JobStage
 from tests.replay.paths import PATHS
