@@ -20,6 +20,7 @@ from threadline.domain.dialogue import Outcome, OutcomeKind, ToolCall
 from threadline.domain.errors import Permanent
 from threadline.domain.proposed_actions import ProposedAction
 from threadline.domain.protocol import ProtocolState
+from threadline.domain.routing import Agent
 from threadline.slack.client import Slack
 from threadline.slack.posts import Posts
 from threadline.tools import proposing
@@ -149,7 +150,7 @@ class Desk:
         given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
         call = ToolCall("call_1", "propose_action", json.dumps(given))
         rules = Rules(state or ProtocolState(), _no_journal)
-        may = allowed(REGISTRY, self.ports, read_only=False)
+        may = allowed(REGISTRY, self.ports, Agent.OPERATOR, read_only=False)
         for _ in range(calls):
             ports = self.ports.having(proposing.TURN, proposing.turn(REGISTRY, may, self.guards, rules))
             result = await pipeline(REGISTRY, may, self.guards, rules)(call, self._context(ports, by, retries_left))

@@ -142,6 +142,7 @@ async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing)
 
 async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
+    await talk.until_waiting(job)
     gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id)
     assert (gone.status, gone.at_work) == (JobStatus.CANCELLED, False)
     with pytest.raises(WorkflowFailureError) as ended:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from temporalio.client import ScheduleOverlapPolicy
+from temporalio.client import ScheduleOverlapPolicy, WorkflowFailureError
 from temporalio.service import RPCError
 
 from tests.workflows.environment import real_time, until
@@ -90,6 +90,18 @@ async def test_a_cancelled_cron_does_not_run_any_more(talk: Jobbing) -> None:
         with pytest.raises(RPCError):
             await fire(talk, job)
         assert await talk.jobs.desk.cancel(talk.change("x"), job.job_id) == gone
+    assert talk.said() == []
+
+
+async def test_a_job_that_is_cancelled_as_it_begins_to_wait_does_not_run(talk: Jobbing) -> None:
+    """Temporal cancels it before, or while, it is looked at for the first time."""
+    async with talk.working():
+        for call_id in ("s1", "s2", "s3"):
+            job = await talk.schedule(call_id=call_id, after_minutes=60)
+            await talk.jobs.desk.cancel(talk.change(f"x{call_id}"), job.job_id)
+            with pytest.raises(WorkflowFailureError):
+                await talk.result(job)
+            assert (await talk.job(job.job_id)).status is JobStatus.CANCELLED
     assert talk.said() == []
 
 
