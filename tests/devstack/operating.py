@@ -23,6 +23,7 @@ PARAMETERS = {
     "job_plan": ("job_type", "arguments", "after_minutes", "at", "cron", "time_zone"),
     "agent_job_status": ("job_id",),
     "rfp_search": ("words", "limit"),
+    "team_get": ("name",),
     "team_list": ("skill",),
     "propose_action": ("tool", "arguments", "reason", "rfp_id"),
 }

@@ -129,7 +129,7 @@ async def test_without_an_rfp_a_change_is_asked_about_and_other_tools_do_their_w
     assert "Which RFP" in await talk.say("set the status to won")
     assert names(talk) == [QUESTION]
     talk = Dialogue(records())
-    await talk.say("list the team")
+    await talk.say("who in the team knows Python?")
     assert names(talk) == ["team_list", SUMMARY]
 
 
@@ -210,6 +210,7 @@ def test_an_unknown_kind_of_job_is_given_as_it_was_said() -> None:
         ("Update rfp_abc123: set the deadline to 2026-03-31, please.", {"due_date": "2026-03-31"}),
         ("set the owner to Ann and the status to won", {"owner": "Ann", "status": "won"}),
         ("change the client of rfp_abc123 to “Smith and Sons”", {"client": "Smith and Sons"}),
+        ("set the owner of rfp_abc123 to Ann, then add to the journal: she knows them", {"owner": "Ann"}),
         ("mark rfp_abc123 as lost", {"status": "lost"}),
         ("remove the owner", {"owner": None}),
         ("update the budget to 120000", {"budget": 120000}),

@@ -31,5 +31,5 @@ def _facts(found: Mapping[str, Any]) -> Iterator[str]:
     for name, value in found.items():
         if isinstance(value, list):
             yield f"{len(value)} {name.replace('_', ' ')}"
-        elif not isinstance(value, Mapping) and value is not None:
+        elif not isinstance(value, Mapping | bool) and value is not None:
             yield f"{name.replace('_', ' ')} {value}"

@@ -164,7 +164,9 @@ def _key(field: str) -> str:
 
 
 def _value(key: str, text: str) -> Any:
-    plain = re.sub(r"(?i)\s*,?\s*\bplease\b", "", text).strip().rstrip(".!?").strip("\"“”'` ")
+    plain = (
+        re.sub(r"(?i)[\s,]*\bplease\b|(?:[\s,]*\b(?:and|then))+\W*$", "", text).strip().rstrip(".!?").strip("\"“”'` ")
+    )
     if key == "due_date" and (day := _DATE.search(plain)):
         return day[0]
     if key not in _TEXTS and re.fullmatch(r"\d{1,15}", plain):

@@ -123,7 +123,7 @@ class _Operator:
             self._tried = True
             return
         for step in plan(self._wanted.rest, self._offered()):
-            for each in filter(self._is_meant, step):
+            for each in map(self._of_all, filter(self._is_meant, step)):
                 schema = self._turn.tools[each.tool]
                 given = Filler(schema, each, self._wanted.words, self._known).arguments()
                 result = await self._call(each.tool, **uploading.arguments(self._turn, each.tool, **given))
@@ -137,6 +137,13 @@ class _Operator:
     def _offered(self) -> dict[str, str]:
         barred = _OWN | (_ABOUT_ONE if self._wanted.rfp_id else frozenset())
         return {name: self._turn.descriptions.get(name, "") for name in self._turn.tools if name not in barred}
+
+    def _of_all(self, planned: Planned) -> Planned:
+        """Where nobody says which one of them, all are listed."""
+        listing = f"{planned.tool.removesuffix('_get')}_list"
+        named = re.search(r"[\"“]|\b[UW]0\w+", planned.words)
+        unsaid = planned.tool.endswith("_get") and listing in self._turn.tools and not named
+        return replace(planned, tool=listing) if unsaid else planned
 
     def _is_meant(self, planned: Planned) -> bool:
         """Whether the words name what the tool is about: "what's the status?" is no question about jobs."""
