@@ -14,6 +14,7 @@ from threadline.settings.house import (
     PayloadSettings,
     RepositorySettings,
     SlackSettings,
+    TemporalUiSettings,
     WorkerSettings,
 )
 from threadline.settings.section import Section
@@ -36,5 +37,6 @@ __all__ = [
     "RepositorySettings",
     "Section",
     "SlackSettings",
+    "TemporalUiSettings",
     "WorkerSettings",
 ]
