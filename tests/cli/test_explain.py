@@ -217,7 +217,8 @@ async def test_a_forgotten_conversation_is_said_to_be_so(
     answer = answer_of(talk)
     async with talk.database.begin() as work:
         await work.connection.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
-        assert await work.conversations.prune(asked_now(talk)) == 1
+        assert await work.conversations.prune(talk.at - 86_400) == 1
+    assert await talk.rows("SELECT * FROM turn_plans") == []
     assert "is forgotten" in explain.refused(link(answer, talk.thread.ts))
     assert "Nothing is on record" in explain.refused(f"{GENERAL}/{answer}"), "a bare address names no thread"
 
@@ -275,8 +276,3 @@ def test_a_message_that_nobody_knows_is_said_to_be_unknown(explain: Explain) -> 
     told = explain.refused("C0123456789/1700000000.000100")
     assert "Nothing is on record about the message C0123456789/1700000000.000100" in told
     assert "permalink" in told
-
-
-def asked_now(talk: Talking) -> float:
-    """Seconds since 1970 before which a conversation is old: a day ago."""
-    return talk.at - 86_400

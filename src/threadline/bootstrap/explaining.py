@@ -10,7 +10,7 @@ from urllib.parse import quote
 from temporalio.envconfig import ClientConfig
 
 from threadline.activities.beginning import correlation_id
-from threadline.contracts.conversation import TalkTurn
+from threadline.contracts.conversation import Refusal, TalkTurn
 from threadline.db.engine import Database
 from threadline.db.turn_traces import Ended, Found, ModelCallTrace, Said, ToolCallTrace
 from threadline.db.work import Work
@@ -23,6 +23,12 @@ from threadline.domain.routing import Route
 from threadline.settings import DatabaseSettings, TemporalUiSettings
 
 WITHHELD = "(left out: a message that this turn may have read was deleted)"
+_TOO_MUCH = "its author has written too much in a short time"
+_REFUSED: Mapping[str | None, str] = {
+    Refusal.DUPLICATE: "its author has said the same shortly before",
+    Refusal.THROTTLED: _TOO_MUCH,
+    Refusal.THROTTLED_FIRST: _TOO_MUCH,
+}
 _WAYS = "Give the permalink of an answer of the bot or of a message that it has answered, or CHANNEL/TS."
 
 
@@ -167,8 +173,8 @@ def _no_turn(found: Found) -> str:
         return f"{where} it is a notice of the bot's own ({found.word}), which no turn has made. {_WAYS}"
     if found.deleted:
         return f"{where} its author has deleted it before a turn has used it. {_WAYS}"
-    if found.verdict not in (None, "ok"):
-        return f"{where} the bot does not answer it: {str(found.verdict).replace('_', ' ')}. {_WAYS}"
+    if found.verdict in _REFUSED:
+        return f"{where} the bot does not answer it: {_REFUSED[found.verdict]}. {_WAYS}"
     return f"{where} no turn has used it: it waits for its answer, or was not meant for the bot. {_WAYS}"
 
 
