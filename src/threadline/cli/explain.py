@@ -4,6 +4,7 @@ import asyncio
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from threadline.cli import telling
 from threadline.cli.settings import adopt_running_stack
+from threadline.domain.protocol import ProtocolState
 
 if TYPE_CHECKING:
     from threadline.bootstrap import Explanation, OfCase
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 """Characters of a text that are shown; `--json` has all that is told."""
+_STATE = [each.name for each in fields(ProtocolState)]
+"""A turn's state is on record as JSON, whose order is Postgres's own."""
 _NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
 
 
@@ -124,8 +128,10 @@ def _context(layers: Sequence[Mapping[str, Any]]) -> None:
 
 def _protocol(state: Mapping[str, Any] | None) -> None:
     _head("Protocol at the end" if state else "")
-    for name, value in (state or {}).items():
-        telling.line(f"{name}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
+    for name in sorted(state or {}, key=lambda each: _STATE.index(each) if each in _STATE else len(_STATE)):
+        value = (state or {})[name]
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        telling.line(f"{name}: {shown or 'nothing'}")
 
 
 def _models(told: "Explanation") -> None:
