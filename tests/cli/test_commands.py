@@ -44,6 +44,7 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
         "knowledge add",
         "knowledge list",
         "knowledge remove",
+        "explain",
         "replay",
     ],
 )
@@ -72,6 +73,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         ("worker --queue agents", "THREADLINE_AGENT_DATABASE_URL"),
         ("codec", "THREADLINE_PAYLOAD_KEYS"),
         ("cases list", "DATABASE_URL"),
+        ("explain C1/1700000000.000100", "DATABASE_URL"),
         ("knowledge list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),
     ],

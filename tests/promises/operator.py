@@ -38,6 +38,18 @@ OPERATOR = Area(
             "`turn_plans` under the conversation's row (`db/turn_plans.py`).",
         ),
         Promise(
+            "operator:turn:explained",
+            "`threadline explain` tells, of any message that the bot has answered and of the answer, the turn's way, "
+            "context, calls, protocol, cost and workflow, without secrets and without words that their author has "
+            "deleted, nor what may quote them.",
+            "`db/turn_traces.py`, `bootstrap/explaining.py`.",
+            (
+                "What a conversation was is forgotten after `THREADLINE_CONVERSATION_RETENTION_DAYS`, and the calls of "
+                "tools after `THREADLINE_TOOL_LOG_DAYS`.",
+                "Of a bug's case it names the command that shows it.",
+            ),
+        ),
+        Promise(
             "operator:turn:cut",
             "Of a question of more than 5,000 characters the operator reads the beginning, and the reply says so.",
             "`domain/questions.py`.",

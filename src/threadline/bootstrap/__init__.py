@@ -3,6 +3,7 @@
 from threadline.bootstrap.codec import run_codec
 from threadline.bootstrap.desk import CaseDesk, CaseFile, case_desk
 from threadline.bootstrap.doctor import Check, examine
+from threadline.bootstrap.explaining import Explanation, OfCase, explain_desk
 from threadline.bootstrap.gateway import run_gateway
 from threadline.bootstrap.records import NewProject, NewRecords, NewRequest, RecordsDesk, records_desk
 from threadline.bootstrap.replaying import Verdict, Wanted, verdicts
@@ -13,14 +14,17 @@ __all__ = [
     "CaseDesk",
     "CaseFile",
     "Check",
+    "Explanation",
     "NewProject",
     "NewRecords",
     "NewRequest",
+    "OfCase",
     "RecordsDesk",
     "Verdict",
     "Wanted",
     "case_desk",
     "examine",
+    "explain_desk",
     "records_desk",
     "replayer",
     "run_codec",

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from threadline.cli import cases, db, devstack, doctor, knowledge, records, replay, run
+from threadline.cli import cases, db, devstack, doctor, explain, knowledge, records, replay, run
 from threadline.domain.errors import Permanent, Transient
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command()(run.codec)
 app.add_typer(db.app, name="db")
 app.command()(doctor.doctor)
 app.add_typer(cases.app, name="cases")
+app.command()(explain.explain)
 app.add_typer(knowledge.app, name="knowledge")
 app.add_typer(records.app, name="records")
 app.command()(replay.replay)

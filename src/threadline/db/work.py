@@ -37,6 +37,7 @@ from threadline.db.tool_executions import ToolExecutions
 from threadline.db.tool_results import ToolResults
 from threadline.db.transcripts import BYTES, Transcripts
 from threadline.db.turn_plans import TurnPlans
+from threadline.db.turn_traces import TurnTraces
 from threadline.db.turns import Turns
 
 
@@ -180,3 +181,7 @@ class Work:
     @cached_property
     def turn_plans(self) -> TurnPlans:
         return TurnPlans(self.connection)
+
+    @cached_property
+    def turn_traces(self) -> TurnTraces:
+        return TurnTraces(self.connection)

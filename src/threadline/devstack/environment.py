@@ -59,9 +59,11 @@ _TALK = (
 
 GATEWAY = (*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "DATABASE_URL")
 _WORKER = ("THREADLINE_CACHED_WORKFLOWS", "DATABASE_URL", "GITHUB_TOKEN", "GITHUB_API_URL")
+_EXPLAINING = ("THREADLINE_TEMPORAL_UI",)
+"""For the command, which is run where the core worker is."""
 CORE = (
     *(*TEMPORAL, *_KEYS, *_LOG, *_SLACK, *_CHANNELS, *_LIMITS, *_CODE, *_DEPLOYMENT),
-    *(*_OPENAI, *_TALK, *_REMOTE, *_WORKER),
+    *(*_OPENAI, *_TALK, *_REMOTE, *_WORKER, *_EXPLAINING),
 )
 AGENTS = (*TEMPORAL, *_KEYS, *_LOG, *_CODE, *_MODEL, "THREADLINE_AGENT_DATABASE_URL")
 """No Slack token, no push credential, no owner of the database: what an agent cannot reach it cannot leak."""
@@ -70,7 +72,7 @@ CODEC = (*_KEYS, *_LOG, "THREADLINE_CODEC_TOKEN", "THREADLINE_CODEC_ORIGINS")
 """It has the keys and a port, and no way to what is encrypted."""
 
 COMMANDS = tuple(dict.fromkeys((*GATEWAY, *CORE, *AGENTS)))
-"""For the commands that look into a running stack: `cases`, `doctor`, `replay`."""
+"""For the commands that look into a running stack: `cases`, `doctor`, `explain`, `replay`."""
 
 
 def without_a_service(given: Mapping[str, str]) -> tuple[str, ...]:

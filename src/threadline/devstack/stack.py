@@ -188,6 +188,7 @@ class Stack:
             self.settings.pop(name, None)
         # Without this the user's own profile would be read, with the same effect.
         self.settings |= {"TEMPORAL_ADDRESS": server.address, "TEMPORAL_CONFIG_FILE": os.devnull}
+        self.settings["THREADLINE_TEMPORAL_UI"] = server.ui_url
         self._tell(f"Temporal is up: {server.ui_url}")
 
     async def _start_codec(self, port: int) -> None:

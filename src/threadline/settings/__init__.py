@@ -20,6 +20,7 @@ from threadline.settings.house import (
     PayloadSettings,
     RepositorySettings,
     SlackSettings,
+    TemporalUiSettings,
     WorkerSettings,
 )
 from threadline.settings.section import Section
@@ -43,5 +44,6 @@ __all__ = [
     "RepositorySettings",
     "Section",
     "SlackSettings",
+    "TemporalUiSettings",
     "WorkerSettings",
 ]

@@ -10,6 +10,7 @@ from threadline.domain.sla import DEFAULT_TARGETS
 from threadline.settings.section import (
     Channel,
     Channels,
+    HttpAddress,
     Keys,
     Names,
     PostgresUrl,
@@ -163,6 +164,12 @@ class PayloadSettings(Section):
     """Under which keys Temporal's payloads are encrypted; without any they are not."""
 
     keys: Keys | None = Field(None, validation_alias="THREADLINE_PAYLOAD_KEYS")
+
+
+class TemporalUiSettings(Section):
+    """Where people open Temporal's UI; nothing asks it."""
+
+    url: HttpAddress = Field("http://localhost:8233", validation_alias="THREADLINE_TEMPORAL_UI")
 
 
 class CodecSettings(Section):

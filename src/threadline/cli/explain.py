@@ -1,0 +1,169 @@
+"""`threadline explain`: why the bot has answered so."""
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from threadline.cli import telling
+from threadline.cli.settings import adopt_running_stack
+from threadline.domain.protocol import ProtocolState
+
+if TYPE_CHECKING:
+    from threadline.bootstrap import Explanation, OfCase
+    from threadline.domain.routing import Route
+
+LONGEST = 300
+"""Characters of a text that are shown; `--json` has all that is told."""
+_STATE = [each.name for each in fields(ProtocolState)]
+"""A turn's state is on record as JSON, whose order is Postgres's own."""
+_NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
+
+
+def explain(
+    message: Annotated[
+        str,
+        typer.Argument(
+            metavar="MESSAGE",
+            help="The permalink of an answer of the bot or of a message that it has answered, or CHANNEL/TS.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+) -> None:
+    """Why the bot has answered so: the turn's route, context, tool calls, protocol, cost and workflow."""
+    adopt_running_stack()
+    asyncio.run(_run(message, as_json=as_json))
+
+
+async def _run(message: str, *, as_json: bool) -> None:
+    from threadline.bootstrap import OfCase, explain_desk
+
+    async with explain_desk() as desk:
+        found = await desk.explain(message)
+    if as_json:
+        typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
+    elif isinstance(found, OfCase):
+        telling.line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
+    else:
+        _tell(found)
+
+
+def _plain(found: "Explanation | OfCase") -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(type(found)).dump_python(found, mode="json")
+
+
+def _tell(told: "Explanation") -> None:
+    _head(f"Turn {told.turn} of the thread {told.thread.channel}/{told.thread.ts}")
+    for label, value in _facts(told):
+        telling.console.print(f"{label + ':':<16}{escape(value)}", soft_wrap=True)
+    for each in told.said:
+        words = "(deleted by its author)" if each.deleted else _short(each.text)
+        telling.line(f"  {each.user_id} at {each.ts}: {words}")
+    _context(told.layers)
+    _head("Tool calls" if told.tool_calls else "No tool was called")
+    for number, call in enumerate(told.tool_calls, start=1):
+        took = "" if call.milliseconds is None else f", {call.milliseconds} ms"
+        telling.line(f"{number}. step {call.step}: {call.tool_name}, {call.status}{took}")
+        telling.line(f"   arguments: {_short(call.parameters)}")
+        telling.line(f"   result:    {_short(call.result)}" if call.result else "")
+    _protocol(told.protocol)
+    for title, written in (("Journal entries", told.journal), ("Events", told.events)):
+        _head(title if written else "")
+        for entry in written:
+            telling.line(f"{entry.id}. {entry.rfp_id}, {entry.kind}: {_short(entry.what)}")
+    _models(told)
+    _end(told)
+
+
+def _facts(told: "Explanation") -> Iterator[tuple[str, str]]:
+    yield "workflow", told.workflow_id
+    yield "in Temporal", told.workflow_url
+    yield "correlation id", told.correlation_id
+    yield "asked by", f"{told.asker.name} ({told.asker.user_id})" if told.asker.name else told.asker.user_id or "nobody"
+    if told.route:
+        yield from _way(told.route)
+    else:
+        yield "route", "not on record: the turn is from before ways were kept, or ended before it had one"
+
+
+def _way(route: "Route") -> Iterator[tuple[str, str]]:
+    yield "branch", route.branch.value
+    yield "agent", route.agent.value
+    need = route.requirement
+    if need:
+        because = f" by {need.phrase!r}" if need.phrase else ""
+        unless = f", with {need.exception!r}" if need.exception else ""
+        yield "requirement", f"{_NEEDS[need.required]} (step {need.step.value}{because}{unless})"
+    else:
+        yield "requirement", "not asked"
+    others = f"; also named: {', '.join(route.scope.others)}" if route.scope.others else ""
+    yield "scope", f"{route.scope.rfp_id} (from the {route.scope.origin}){others}" if route.scope.rfp_id else "no RFP"
+    told = {
+        "resumes": f"the request of turn {route.resumes}" if route.resumes else "",
+        "missing": route.missing,
+        "ended by rule": route.ends.value if route.ends else "",
+        "notes": _short(" ".join(route.notes)),
+    }
+    yield from ((label, value) for label, value in told.items() if value)
+
+
+def _context(layers: Sequence[Mapping[str, Any]]) -> None:
+    """The layers as they are on record, whatever is told of each."""
+    _head("Context" if layers else "")
+    if layers:
+        names = sorted({name for layer in layers for name in layer}, key=lambda name: (name != "layer", name))
+        table = Table(*(escape(str(name)) for name in names), box=None, pad_edge=False)
+        for layer in layers:
+            table.add_row(*(escape(_short(layer.get(name, ""))) for name in names))
+        telling.console.print(table)
+
+
+def _protocol(state: Mapping[str, Any] | None) -> None:
+    _head("Protocol at the end" if state else "")
+    for name in sorted(state or {}, key=lambda each: _STATE.index(each) if each in _STATE else len(_STATE)):
+        value = (state or {})[name]
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        telling.line(f"{name}: {shown or 'nothing'}")
+
+
+def _models(told: "Explanation") -> None:
+    _head("Model calls" if told.model_calls else "No model was asked")
+    if told.model_calls:
+        table = Table("step", "for", "model", "in", "cached", "out", "ms", "cost", box=None, pad_edge=False)
+        for each in told.model_calls:
+            tokens = (each.input_tokens, each.cached_tokens, each.output_tokens, each.milliseconds)
+            table.add_row(str(each.step), each.purpose, escape(each.model), *map(str, tokens), f"${each.cost_usd:.4f}")
+        telling.console.print(table)
+        telling.line(f"{told.spent.tokens:,} tokens, ${told.spent.cost_usd:.4f} in all")
+
+
+def _end(told: "Explanation") -> None:
+    _head("End")
+    if told.ended is None:
+        telling.line("The turn has not ended yet.")
+        return
+    took = f", after {told.result['seconds']} s" if told.result and "seconds" in told.result else ""
+    telling.line(f"{told.ended.kind.value}, steps: {told.ended.model_calls}{took}")
+    if not told.ended.answer:
+        telling.line("Nothing was said.")
+        return
+    said = f"{told.ended.said_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.said_at else "not in Slack yet"
+    telling.line(f"said ({said}): {_short(told.ended.answer)}")
+
+
+def _head(title: str) -> None:
+    if title:
+        telling.console.print(f"\n[bold]{escape(title)}[/bold]")
+
+
+def _short(value: Any) -> str:
+    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return textwrap.shorten(words, LONGEST, placeholder=" …")

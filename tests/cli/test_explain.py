@@ -1,0 +1,279 @@
+"""`threadline explain` on a real database: turns that ran through the activities, by their messages' addresses."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.activities.talking import Talking, make_talk, talk
+from tests.db.recording import create
+from tests.db.scene import THREAD as CASE_THREAD
+from tests.db.scene import report
+from tests.postgres import database, database_url, postgres
+from threadline.contracts.conversation import SettleRequest, Word, WordKind
+from threadline.db.engine import Database
+from threadline.devstack.model_sandbox.turn import Turn
+from threadline.devstack.slack_sandbox.identity import GENERAL, REPORTER, TEAM
+from threadline.domain import messages
+from threadline.domain.actors import Actor
+from threadline.domain.addressing import deletion_id
+from threadline.domain.authorship import Author
+from threadline.domain.dialogue import OutcomeKind
+from threadline.domain.journal import NewEvent
+from threadline.domain.messages import IncomingMessage
+from threadline.domain.operations import Change, Operation
+from threadline.domain.protocol import ProtocolState
+
+__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+
+MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+CITY = "rfp_abc123"
+REPORT = report()
+STATE = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
+LAYERS = [{"layer": "user", "bytes": 3, "cut": "", "milliseconds": 2}, {"layer": "thread", "bytes": 9, "missing": "x"}]
+SECRET = "xoxb-123456789012-123456789012-abcdefghijklmnopqrstuvwx"
+
+
+class Explain:
+    def __init__(self, url: str, folder: Path) -> None:
+        self._given = MACHINE | {"DATABASE_URL": url, "THREADLINE_TEMPORAL_UI": "http://ui.example:8233/"}
+        self._folder = folder
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "threadline", "explain", *arguments],
+            env=self._given | {"COLUMNS": "200"},
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def told(self, *arguments: str) -> dict[str, Any]:
+        """As a program reads it."""
+        done = self(*arguments, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        return dict(json.loads(done.stdout))
+
+    def refused(self, *arguments: str) -> str:
+        done = self(*arguments)
+        assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (1, 1, "")
+        return done.stderr
+
+
+@pytest.fixture
+def explain(database_url: str, tmp_path: Path) -> Explain:
+    return Explain(database_url, tmp_path)
+
+
+def link(ts: str, thread_ts: str = "") -> str:
+    query = f"?thread_ts={thread_ts}&cid={GENERAL}" if thread_ts else ""
+    return f"https://acme.slack.com/archives/{GENERAL}/p{ts.replace('.', '')}{query}"
+
+
+def answer_of(talk: Talking) -> str:
+    (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
+    return post.ts
+
+
+@pytest.fixture
+async def asked(talk: Talking) -> IncomingMessage:
+    """The message of an operator's turn that has run to its end; its tools and its model are real but for the words."""
+    await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
+    question = talk.message(f"what is the status of {CITY}?")
+    await talk.said(question)
+    await talk.begin()
+    async with talk.database.begin() as work:
+        await work.turn_plans.prepared(talk.thread, 1, "Everything about the city.", LAYERS)
+        await work.actors.save(TEAM, Actor(REPORTER, "", "Rae Porter", "", 1.0))
+        author = Author(REPORTER, f"{talk.thread.key}:1")
+        change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
+        await work.events.append(change, CITY, NewEvent("looked", {"at": "status"}), author)
+
+    async def work_on_it(turn: Turn) -> None:
+        await turn.call_together(("lamps_list", {}), ("lamps_create", {"title": f"A lamp for {SECRET}"}))
+
+    talk.model.script(work_on_it)
+    for call in (await talk.think()).reply.calls:
+        await talk.act(call)
+    request = SettleRequest(talk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=1, protocol=STATE)
+    await talk.run(talk.thinking.settle_turn, request)
+    await talk.post()
+    return question
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_a_turn_is_told_with_all_that_is_on_record(
+    talk: Talking, asked: IncomingMessage, explain: Explain
+) -> None:
+    told = explain.told(link(answer_of(talk), talk.thread.ts))
+    assert told["workflow_id"] == f"talk:{talk.thread.key}"
+    assert told["workflow_url"] == f"http://ui.example:8233/namespaces/default/workflows/talk:{talk.thread.key}"
+    assert (told["turn"], told["correlation_id"]) == (1, f"{talk.thread.key}:1")
+    assert told["asker"] == {"user_id": REPORTER, "name": "Rae Porter"}
+    assert [each["text"] for each in told["said"]] == [asked.text]
+    assert (told["route"]["branch"], told["route"]["agent"]) == ("D", "operator")
+    assert told["route"]["scope"] == {"rfp_id": CITY, "origin": "message", "others": []}
+    assert told["route"]["requirement"] == {"required": False, "step": 4, "phrase": "rfp", "exception": "what is"}
+    assert told["layers"] == LAYERS
+    calls = [(each["tool_name"], each["status"]) for each in told["tool_calls"]]
+    assert calls == [("lamps.list", "ok"), ("lamps.create", "ok")]
+    assert "N-1" in told["tool_calls"][0]["result"]
+    assert told["tool_calls"][0]["milliseconds"] is not None
+    assert told["protocol"]["did_load"] is True
+    assert [(each["kind"], each["what"]) for each in told["journal"]] == [("said", "It is new.")]
+    assert [(each["kind"], each["what"]) for each in told["events"]] == [("looked", {"at": "status"})]
+    assert [each["purpose"] for each in told["model_calls"]] == ["think"]
+    assert told["spent"]["tokens"] == told["result"]["tokens"] > 0
+    assert (told["ended"]["kind"], told["ended"]["answer"]) == ("summarised", "It is new.")
+    assert told["ended"]["said_at"]
+    assert SECRET not in json.dumps(told)
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_people_read_it_from_top_to_bottom(talk: Talking, asked: IncomingMessage, explain: Explain) -> None:
+    done = explain(f"{GENERAL}/{asked.ts}")
+    assert (done.returncode, done.stderr) == (0, "")
+    seen = done.stdout
+    for part in (
+        "Turn 1 of the thread",
+        f"http://ui.example:8233/namespaces/default/workflows/talk:{talk.thread.key}",
+        f"Rae Porter ({REPORTER})",
+        "needs no RFP (step 4 by 'rfp', with 'what is')",
+        f"{CITY} (from the message)",
+        "milliseconds",
+        "1. step 1: lamps.list, ok",
+        "2. step 1: lamps.create, ok",
+        "scope: rfp_abc123\nloaded: rfp_abc123\ndid_load: True",
+        "attempted: nothing",
+        "said: It is new.",
+        'looked: {"at": "status"}',
+        "tokens, $",
+        "summarised, steps: 1",
+    ):
+        assert part in seen, seen
+    assert SECRET not in seen
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_every_address_of_either_message_leads_to_the_turn(
+    talk: Talking, asked: IncomingMessage, explain: Explain
+) -> None:
+    answer = answer_of(talk)
+    told = explain.told(link(answer, talk.thread.ts))
+    for address in (f"{GENERAL}/{answer}", link(asked.ts), f"<{link(asked.ts)}|the message>", f"{GENERAL}/{asked.ts}"):
+        assert explain.told(address) == told, address
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_what_was_deleted_is_not_told_nor_what_may_quote_it(
+    talk: Talking, asked: IncomingMessage, explain: Explain
+) -> None:
+    identity = deletion_id(TEAM, GENERAL, asked.ts)
+    gone = talk.message("", id=identity, kind=messages.DELETION, correction_of=asked.id, ts=asked.ts)
+    await talk.said(gone)
+    told = explain.told(link(answer_of(talk), talk.thread.ts))
+    assert told["withheld"] is True
+    assert [(each["text"], each["deleted"]) for each in told["said"]] == [("", True)]
+    whole = json.dumps(told) + explain(link(asked.ts)).stdout
+    assert "what is the status" not in whole
+    assert "It is new." not in whole
+    assert "N-1" not in whole
+    assert [each["tool_name"] for each in told["tool_calls"]] == ["lamps.list", "lamps.create"], "what ran is told"
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_a_turn_that_runs_is_told_as_far_as_it_is(talk: Talking, explain: Explain) -> None:
+    question = talk.message("what is the weather like?")
+    await talk.said(question)
+    await talk.begin()
+    assert "The turn has not ended yet." in explain(link(question.ts)).stdout
+    told = explain.told(link(question.ts))
+    assert (told["ended"], told["result"], told["protocol"]) == (None, None, None)
+    assert told["asker"]["user_id"] == REPORTER
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_a_turn_from_before_there_were_ways_is_told_without_one(talk: Talking, explain: Explain) -> None:
+    await talk.said("hello there")
+    outcome = await talk.answer()
+    assert outcome.kind in tuple(OutcomeKind)
+    told = explain.told(link(answer_of(talk), talk.thread.ts))
+    assert (told["route"], told["result"], told["layers"]) == (None, None, [])
+    assert told["ended"]["kind"] == outcome.kind
+    assert told["model_calls"]
+    assert "not on record" in explain(link(answer_of(talk), talk.thread.ts)).stdout
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_a_forgotten_conversation_is_said_to_be_so(
+    talk: Talking, asked: IncomingMessage, explain: Explain
+) -> None:
+    answer = answer_of(talk)
+    async with talk.database.begin() as work:
+        await work.connection.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
+        assert await work.conversations.prune(talk.at - 86_400) == 1
+    assert await talk.rows("SELECT * FROM turn_plans") == []
+    assert "is forgotten" in explain.refused(link(answer, talk.thread.ts))
+    assert "Nothing is on record" in explain.refused(f"{GENERAL}/{answer}"), "a bare address names no thread"
+
+
+@pytest.mark.promise("operator:turn:explained")
+@pytest.mark.parametrize("ts", [REPORT.ts, "1700000900.000100"])
+async def test_of_a_case_the_command_that_shows_it_is_named(database: Database, explain: Explain, ts: str) -> None:
+    async with database.begin() as work:
+        await work.conversation.flush(CASE_THREAD, [REPORT])
+        claimed = await work.posts.claim("BUG-1:ack", "BUG-1", "ack", REPORT.channel, REPORT.ts, 1.0, 45.0)
+        assert claimed.state == "send"
+        await work.posts.done("BUG-1:ack", "1700000900.000100")
+    done = explain(f"{REPORT.channel}/{ts}")
+    assert done.returncode == 0
+    assert done.stdout == "This message belongs to the case BUG-1: `threadline cases show BUG-1` shows it.\n"
+    told = explain.told(f"{REPORT.channel}/{ts}")
+    assert told == {"case": "BUG-1", "command": "threadline cases show BUG-1"}
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_a_notice_of_the_bots_own_is_said_to_be_of_no_turn(talk: Talking, explain: Explain) -> None:
+    await talk.said("hello")
+    await talk.run(talk.speaking.post_word, Word(talk.thread, WordKind.MODEL_AWAY, "1"))
+    assert "a notice of the bot's own" in explain.refused(link(answer_of(talk), talk.thread.ts))
+
+
+@pytest.mark.promise("operator:turn:explained")
+async def test_a_message_that_waits_says_so(talk: Talking, explain: Explain) -> None:
+    question = talk.message("what is the weather like?")
+    await talk.said(question)
+    assert "no turn has used it" in explain.refused(link(question.ts))
+
+
+@pytest.mark.promise("operator:turn:explained")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "hello",
+        "",
+        "https://acme.slack.com/archives/C0123456789",
+        "https://example.com/",
+        "C0123456789/17",
+        "https://acme.slack.com/archives/C0123456789/pabc",
+        "'; DROP TABLE conversations; --",
+    ],
+)
+def test_what_is_no_address_is_told_with_what_can_be_given(explain: Explain, address: str) -> None:
+    told = explain.refused(address)
+    assert "is no address of a message" in told
+    assert "C0123456789/1700000000.000100" in told
+
+
+@pytest.mark.promise("operator:turn:explained")
+def test_a_message_that_nobody_knows_is_said_to_be_unknown(explain: Explain) -> None:
+    told = explain.refused("C0123456789/1700000000.000100")
+    assert "Nothing is on record about the message C0123456789/1700000000.000100" in told
+    assert "permalink" in told
