@@ -18,7 +18,7 @@ from temporalio.testing import ActivityEnvironment
 from threadline import telemetry
 from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
-from threadline.bootstrap.conversations import Conversing, TalkSettings, conversing
+from threadline.bootstrap.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.bootstrap.gateway import slack_client
 from threadline.cli import stopping
 from threadline.contracts.conversation import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
@@ -57,7 +57,7 @@ class OneProcess:
     """What the workflow does, without its history: what was begun when the process dies is lost."""
 
     def __init__(self, talk: Conversing, database: TimedDatabase) -> None:
-        self._thinking, self._speaking = talk.thinking, talk.speaking
+        self._thinking, self._speaking, self._operator = talk.thinking, talk.speaking, talk.operator
         self._database = database
 
     async def take(self, request: web.Request) -> web.Response:
@@ -79,6 +79,7 @@ class OneProcess:
             asked = [ActRequest(thread, turn, step, each.reference()) for each in calls]
             return [await _run(self._thinking.act, each) for each in asked]
 
+        await _run(self._operator.begin_turn, TalkTurn(thread, turn))
         if marks.crowded:
             await _run(self._thinking.summarise, TalkTurn(thread, turn))
         outcome = await react(think, act)
@@ -102,8 +103,8 @@ async def _serve(stop: asyncio.Event) -> None:
     async with slack_client(SlackSettings.read()) as web_client:
         slack = Slack(web_client)
         posts = Posts(slack, PostLedger(database, Claim))
-        alerts, readers = Alerts(posts, operators), Readers(frozenset(), "")
-        async with conversing(TalkSettings(), database, slack, posts, alerts, readers) as talk:
+        host = Host(Alerts(posts, operators), Readers(frozenset(), ""))
+        async with conversing(TalkSettings(), database, slack, posts, host) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)
             runner = web.AppRunner(application, access_log=None)

@@ -13,15 +13,16 @@ from temporalio.testing import ActivityEnvironment
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
-from threadline.activities.beginning import Beginning
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
+from threadline.activities.said_before import SaidBefore
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.bootstrap.operator import operating
 from threadline.contracts.conversation import (
     ActRequest,
     SettleRequest,
@@ -45,6 +46,7 @@ from threadline.domain.dialogue import Execution, Message, ModelReply, Outcome, 
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import IncomingMessage
 from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
 from threadline.slack.posts import Claim, Posts
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.execution import Guards
@@ -228,7 +230,9 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 Thread(TEAM, GENERAL, root.ts),
                 LiveConversationActivities(database, ConversationLimits(), thinking, acting),
                 LiveSpeakingActivities(database, client, posts),
-                LiveOperatorActivities(database, Beginning(database, "polaris")),
+                operating(
+                    database, replace(mind, bot_name="polaris"), client, SaidBefore(History(client), client), 6_000
+                ),
             )
 
         yield make

@@ -100,8 +100,8 @@ async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
 @pytest.mark.promise("operator:turn:recorded")
 async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talking) -> None:
     async with desk.database.begin() as work:
-        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", [{"layer": "user", "bytes": 3}])
-        await work.turn_plans.prepared(desk.thread, 1, "Something else.", [])
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
+        await work.turn_plans.prepared(desk.thread, 1, "Something else.", "", [])
         await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
         before = await work.turn_plans.of(desk.thread, 1)
     assert before

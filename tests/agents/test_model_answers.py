@@ -162,3 +162,9 @@ async def test_responses_asks_for_what_the_dialogue_needs(make: Make, answering:
     told = bodies[0]
     assert (told["store"], told["include"]) == (False, ["reasoning.encrypted_content"])
     assert (told["tool_choice"], told["tools"], told["prompt_cache_key"]) == ("none", list(TOOLS), "T1:C1:1.2")
+    assert "max_output_tokens" not in told
+
+
+async def test_an_answer_may_be_bounded(make: Make, answering: Answering, bodies: list[Any]) -> None:
+    await make(base_url=await answering(response())).ask(asked(longest=300))
+    assert bodies[0]["max_output_tokens"] == 300

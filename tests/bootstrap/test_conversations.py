@@ -8,20 +8,28 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from tests.activities.approving import nothing
 from tests.activities.talking import Talking, make_talk, talk
 from tests.postgres import database, database_url, postgres
 from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.bootstrap import conversations
-from threadline.bootstrap.conversations import TalkSettings, conversing, forget
+from threadline.bootstrap.conversations import Host, TalkSettings, conversing, forget
 from threadline.bootstrap.surroundings import conversation_model
 from threadline.contracts import options
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.contracts.operator import OperatorActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
+from threadline.domain.actors import Actor
+from threadline.domain.agent_jobs import JobSchedule, NewJob
+from threadline.domain.authorship import Author
 from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent
+from threadline.domain.memory import MemoryKind, NewMemory
+from threadline.domain.operations import Change, Operation
 from threadline.settings import ConversationSettings
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.slack.posts import Claim, Posts
@@ -46,6 +54,8 @@ def test_every_toolset_that_is_there_can_be_registered() -> None:
         ("THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10"),
         ("THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY)),
         ("THREADLINE_MUTATIONS_PER_MINUTE", "0"),
+        ("THREADLINE_MEMORY_DAYS", "0"),
+        ("THREADLINE_OPERATOR_CONTEXT_TOKENS", "999"),
         ("THREADLINE_OPENAI_TIMEOUT", "151s"),
     ],
 )
@@ -87,7 +97,10 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     posts = Posts(slack, PostLedger(talk.database, Claim))
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
     alerts = Alerts(posts, ESCALATIONS)
-    async with conversing(TalkSettings(), talk.database, slack, posts, alerts, readers, "polaris") as made:
+    house = Host(alerts, readers, "polaris", start_approval=nothing)
+    async with conversing(TalkSettings(), talk.database, slack, posts, house) as made:
+        assert isinstance(made.approving, ApprovalActivities)
+        assert isinstance(made.operator, OperatorActivities)
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)
@@ -137,3 +150,30 @@ async def test_of_a_forgotten_thread_nothing_is_remembered_and_it_can_begin_agai
     await talk.answer(2)
     assert "hello there" not in str(talk.sent())
     assert len(talk.posted()) == 2
+
+
+@pytest.mark.promise("memory:retention:forgotten")
+async def test_what_the_operator_remembers_and_who_people_are_is_forgotten_in_time(talk: Talking) -> None:
+    now = time.time()
+    async with talk.database.begin() as work:
+        for age in (91, 89):
+            new = NewMemory(MemoryKind.EPISODIC, "the lamps", f"said {age} days ago")
+            await work.memories.remember("T1", new, f"{age}", now - age * DAY)
+            await work.actors.save("T1", Actor(f"U{age}", "", "Ann", "", now - age * DAY))
+    await forget(talk.database, ConversationSettings.read(), now)
+    assert [each["text"] for each in await talk.rows("SELECT text FROM memories")] == ["said 89 days ago"]
+    assert [each["user_id"] for each in await talk.rows("SELECT user_id FROM actors")] == ["U89"]
+
+
+async def test_jobs_that_are_long_over_are_forgotten_and_no_others(talk: Talking) -> None:
+    now = time.time()
+    weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
+    async with talk.database.begin() as work:
+        for call_id in ("over", "open"):
+            change = Change(Operation(talk.thread, 1, 1, call_id), now)
+            await work.agent_jobs.schedule(change, weekly, Author("U1", "corr-1"))
+        await work.agent_jobs.drop(talk.thread.team, "JOB-1")
+    for days, left in ((89, ["JOB-2", "JOB-1"]), (91, ["JOB-2"])):
+        await forget(talk.database, ConversationSettings.read(), now + days * DAY)
+        async with talk.database.begin() as work:
+            assert [each.job_id for each in await work.agent_jobs.listed(talk.thread.team)] == left

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from threadline.bootstrap import surroundings
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
 from threadline.domain.errors import Permanent
 
 
@@ -47,3 +48,19 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
 def test_a_read_only_place_is_named() -> None:
     with pytest.raises(Permanent, match="cannot be written to"):
         surroundings.judge_folder(Path("/proc/sys/workspaces"))
+
+
+async def test_doctor_says_whether_anybody_may_approve_and_that_they_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", identity.BOT_TOKEN)
+    monkeypatch.setenv("THREADLINE_APPROVERS", "")
+    assert (await surroundings.approvers()).startswith("no approvers")
+    async with SlackSandbox.running() as slack:
+        monkeypatch.setenv("SLACK_API_URL", slack.api_url)
+        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER}, {identity.REPORTER}")
+        assert await surroundings.approvers() == "2 may approve what is proposed"
+        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER},U0NOBODY")
+        with pytest.raises(Permanent, match="U0NOBODY, who is nobody in Slack"):
+            await surroundings.approvers()
+    monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
+    with pytest.raises(Permanent, match="give the ids of users"):
+        await surroundings.approvers()

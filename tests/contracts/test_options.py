@@ -3,6 +3,8 @@
 import pytest
 
 from threadline.contracts import options
+from threadline.contracts.agent_jobs import AgentJobActivities
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.bug import (
     AgentActivities,
     CaseActivities,
@@ -28,6 +30,8 @@ CONTRACTS = (
     ConversationActivities,
     SpeakingActivities,
     OperatorActivities,
+    ApprovalActivities,
+    AgentJobActivities,
 )
 TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
@@ -49,7 +53,10 @@ def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: 
 def test_whatever_writes_about_a_case_never_gives_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
     of_a_conversation = ConversationActivities.__abstractmethods__ - {"summarise", "think", "act"}
-    assert kept | of_a_conversation | {"begin_turn", "pass_on"} == options.NEVER_GIVE_UP
+    of_a_turn = {"begin_turn", "pass_on"}
+    of_an_approval = {"open_approval", "decide_action", "expire_action"}
+    of_a_job = AgentJobActivities.__abstractmethods__ - {"run_job", "tell_job_trouble"}
+    assert kept | of_a_conversation | of_a_turn | of_an_approval | of_a_job == options.NEVER_GIVE_UP
 
 
 @pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")

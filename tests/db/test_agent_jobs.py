@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.db.recording import AUTHOR, explained
 from tests.db.tooling import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.domain.agent_jobs import AgentJob, JobNotFound, JobRefused, JobSchedule, JobStatus, NewJob
+from threadline.domain.agent_jobs import AgentJob, JobNotFound, JobQuery, JobRefused, JobSchedule, JobStatus, NewJob
 
 AT = JobSchedule(at=datetime(2026, 3, 1, 9, tzinfo=UTC))
 WEEKLY = JobSchedule(cron="0 9 * * 1", time_zone="Europe/Berlin")
@@ -122,6 +122,64 @@ async def test_lists_are_narrowed_as_asked(database: Database) -> None:
         assert await listed("T1", job_type="follow_up") == [second]
         assert await listed("T1", rfp_id="rfp_abc123") == [second]
         assert await listed("T2") == []
+
+
+async def test_a_query_narrows_by_time_and_by_what_is_open(database: Database) -> None:
+    first, second = await schedule(database, "s1"), await schedule(database, "s2", when=WEEKLY)
+    await cancel(database, first.job_id)
+    async with database.begin() as work:
+        found = work.agent_jobs.found
+        assert [each.job_id for each in await found("T1", JobQuery(open_only=True))] == [second.job_id]
+        assert await work.agent_jobs.count_open("T1") == 1
+        moment = datetime.fromtimestamp(NOW, UTC)
+        assert [each.job_id for each in await found("T1", JobQuery(since=AT.at))] == [first.job_id]
+        assert [each.job_id for each in await found("T1", JobQuery(since=moment, until=AT.at))] == [second.job_id]
+        await work.agent_jobs.begin("T1", second.job_id, "run-1", NOW + 10**6)
+        assert [each.job_id for each in await found("T1", JobQuery(since=AT.at))] == [second.job_id, first.job_id]
+
+
+async def test_open_jobs_of_all_teams_come_page_by_page(database: Database) -> None:
+    first, gone, last = [await schedule(database, call) for call in ("s1", "s2", "s3")]
+    await cancel(database, gone.job_id)
+    async with database.begin() as work:
+        (one,) = await work.agent_jobs.open_ones(0, 1)
+        assert (one.team, one.job) == ("T1", first)
+        assert [each.job for each in await work.agent_jobs.open_ones(one.id, 10)] == [last]
+
+
+async def test_only_a_job_that_waits_gets_another_moment(database: Database) -> None:
+    once, cron = await schedule(database, "s1"), await schedule(database, "s2", when=WEEKLY)
+    async with database.begin() as work:
+        for job in (once, cron):
+            await work.agent_jobs.postpone("T1", job.job_id, LATER)
+        assert (await work.agent_jobs.get("T1", once.job_id)).schedule == JobSchedule(at=LATER)
+        assert (await work.agent_jobs.get("T1", cron.job_id)).schedule == WEEKLY
+        await work.agent_jobs.begin("T1", once.job_id, "run-1", NOW)
+        await work.agent_jobs.postpone("T1", once.job_id, datetime.fromtimestamp(NOW, UTC))
+        assert (await work.agent_jobs.get("T1", once.job_id)).schedule == JobSchedule(at=LATER)
+
+
+async def test_what_is_dropped_is_cancelled_and_what_is_over_stays_so(database: Database) -> None:
+    dropped, done = await schedule(database, "s1"), await schedule(database, "s2")
+    async with database.begin() as work:
+        await work.agent_jobs.begin("T1", done.job_id, "run-1", NOW)
+        await work.agent_jobs.settle("T1", done.job_id, "run-1", NOW)
+        for job in (dropped, dropped, done):
+            await work.agent_jobs.drop("T1", job.job_id)
+        assert (await work.agent_jobs.get("T1", dropped.job_id)).status is JobStatus.CANCELLED
+        assert (await work.agent_jobs.get("T1", done.job_id)).status is JobStatus.DONE
+
+
+async def test_only_jobs_that_are_over_are_forgotten(database: Database) -> None:
+    waiting, done, gone = [await schedule(database, call) for call in ("s1", "s2", "s3")]
+    await cancel(database, gone.job_id)
+    async with database.begin() as work:
+        await work.agent_jobs.begin("T1", done.job_id, "run-1", NOW)
+        await work.agent_jobs.settle("T1", done.job_id, "run-1", NOW + 100)
+        assert await work.agent_jobs.prune(NOW) == 0
+        assert await work.agent_jobs.prune(NOW + 50) == 1
+        assert await work.agent_jobs.prune(NOW + 101) == 1
+        assert [each.job_id for each in await work.agent_jobs.listed("T1")] == [waiting.job_id]
 
 
 async def test_lists_read_by_an_index(database: Database) -> None:

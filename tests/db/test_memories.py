@@ -100,3 +100,16 @@ async def test_a_search_reads_by_the_index_of_words(database: Database) -> None:
         await work.memories.recall("T1", "bridge budget")
     [plan] = asked.plans
     assert "memories_words_idx" in plan, plan
+
+
+async def test_words_are_forgotten_by_their_key_and_how_tools_did_stays(database: Database) -> None:
+    async with database.begin() as work:
+        for kind in MemoryKind:
+            for key in ("mine", "other", "x" * 300):
+                await work.memories.remember("T1", NewMemory(kind, "bridge", "It was told."), key, NOW)
+        assert await work.memories.forget_said("T2", ["mine"]) == 0
+        assert await work.memories.forget_said("T1", ["mine", "x" * 300]) == 4
+        assert await work.memories.forget_said("T1", []) == 0
+        rows = await work.connection.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
+    kept = [("episodic", "other"), ("procedural", "mine"), ("procedural", "other"), ("procedural", "sha256")]
+    assert [tuple(each) for each in rows] == [*kept, ("semantic", "other")]

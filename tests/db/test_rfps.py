@@ -131,7 +131,7 @@ async def test_lists_are_by_due_date_and_narrowed_as_asked(database: Database) -
         assert [each.title for each in await work.rfps.listed("T1")] == ["Sooner", "Won", "Later", "No date"]
         assert [each.title for each in await work.rfps.listed("T1", open_only=True)] == ["Sooner", "Later", "No date"]
         assert [each.title for each in await work.rfps.listed("T1", status=RfpStatus.WON)] == ["Won"]
-        assert [each.title for each in await work.rfps.listed("T1", owner="U2")] == ["Later"]
+        assert [each.title for each in await work.rfps.listed("T1", owner=" u2 ")] == ["Later"]
         assert [each.title for each in await work.rfps.listed("T1", limit=1)] == ["Sooner"]
 
 
@@ -157,6 +157,28 @@ async def test_related_are_those_of_the_same_client_and_those_with_a_title_like_
     async with database.begin() as work:
         assert await work.rfps.related("T1", bridge.rfp_id) == [clinic, other]
         assert await work.rfps.related("T1", other.rfp_id) == [bridge]
+
+
+async def test_one_is_known_again_by_its_title_and_client(database: Database) -> None:
+    bridge = await create(database, "c1", title="Bridge  repair", client="City")
+    await create(database, "c2", title="Bridge repair", client="County")
+    async with database.begin() as work:
+        assert await work.rfps.called("T1", " bridge Repair", "CITY ") == [bridge]
+        assert await work.rfps.called("T2", "Bridge repair", "City") == []
+        assert await work.rfps.called("T1", "Bridge repair", "") == []
+        await work.rfps.delete("T1", bridge.rfp_id)
+        assert await work.rfps.called("T1", "Bridge repair", "City") == []
+
+
+async def test_a_files_text_is_read_in_parts(database: Database) -> None:
+    rfp = (await create_from(database, "c1")).rfp
+    plain = await create(database, "c2")
+    async with database.begin() as work:
+        assert await work.rfps.part_of_text("T1", rfp.rfp_id, 2, 5) == ("crane", 24)
+        assert await work.rfps.part_of_text("T1", rfp.rfp_id, 10**9, 5) == ("", 24)
+        assert await work.rfps.part_of_text("T1", plain.rfp_id, 0, 5) == ("", 0)
+        with pytest.raises(RfpNotFound):
+            await work.rfps.part_of_text("T2", rfp.rfp_id, 0, 5)
 
 
 async def test_a_file_of_any_text_is_kept_and_searched(database: Database) -> None:

@@ -4,6 +4,7 @@ from sqlalchemy import text
 
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import OutcomeKind
 
 _OPEN = """
 INSERT INTO conversations (team, channel, thread_ts, stored, turn, last_at)
@@ -54,3 +55,23 @@ async def test_at_work_is_what_has_something_to_answer(database: Database) -> No
 
     thinking = await talk(database, "7.0", turn=1, used=2, hours=1)
     assert await at_work(database) == thinking
+
+
+async def test_a_conversation_began_with_its_first_message(database: Database) -> None:
+    thread = await talk(database, "1.0")
+    async with database.begin() as work:
+        assert await work.talked.begun_at(thread) == 1
+        assert await work.talked.begun_at(Thread("T1", "D1", "2.0")) is None
+
+
+async def test_the_last_answer_of_each_thread_is_the_last_that_was_posted(database: Database) -> None:
+    for ts, channel in (("1.0", "D1"), ("2.0", "D1"), ("3.0", "D2")):
+        thread = await talk(database, ts, channel=channel, turn=0)
+        for turn, words in enumerate(("first", "second " * 5, "not posted"), start=1):
+            async with database.begin() as work:
+                await work.conversations.settle(thread, turn, OutcomeKind.ANSWERED, words, "U1", False, 1, "")
+                if turn < 3:
+                    await work.conversations.said(thread, turn)
+    async with database.begin() as work:
+        found = await work.talked.last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
+    assert {ts: each.answer for ts, each in found.items()} == {"1.0": "second"}

@@ -167,6 +167,17 @@ async def test_what_a_turns_calls_have_to_show_comes_in_the_order_in_which_they_
     assert shown == [None, [{"kind": "z"}], [{"kind": "a"}], [{"kind": "b"}]]
 
 
+async def test_how_a_turns_calls_ended_is_told_without_what_they_returned(database: Database) -> None:
+    for number, name in enumerate(("a", "b", "c")):
+        await intend(database, call(name), NOW + number)
+    await finish(database, call("a"), {"data": "much", "error": None})
+    await finish(database, call("b"), {"error": {"code": "REFUSED"}}, status="error")
+    async with database.begin() as work:
+        ended = await work.tool_executions.outcomes(THREAD, 1)
+        assert await work.tool_executions.outcomes(THREAD, 2) == []
+    assert [(each.status, each.code) for each in ended] == [("ok", ""), ("error", "REFUSED"), (None, "")]
+
+
 @pytest.mark.promise("memory:retention:forgotten")
 async def test_old_calls_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
     for number in range(5):

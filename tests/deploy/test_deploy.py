@@ -69,6 +69,7 @@ def test_the_manifest_has_the_scopes_that_doctor_asks_for_and_the_events_that_ar
     home = manifest["features"]["app_home"]
     assert (home["messages_tab_enabled"], home["messages_tab_read_only_enabled"]) == (True, False)
     assert manifest["settings"]["socket_mode_enabled"] is True
+    assert manifest["settings"]["interactivity"]["is_enabled"] is True, "an approval has buttons"
 
 
 def test_every_service_waits_for_services_that_exist_and_is_pinned() -> None:

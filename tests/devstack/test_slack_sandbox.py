@@ -249,6 +249,42 @@ async def test_a_file_goes_up_and_comes_down_for_the_bot_alone(slack: SlackSandb
             assert "Sign in" in await response.text()
 
 
+async def test_a_file_says_where_it_is_shared_and_keeps_direct_messages_apart(
+    slack: SlackSandbox, client: AsyncWebClient
+) -> None:
+    file = slack.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
+    unshared = (await client.files_info(file=file.id))["file"]
+    assert (unshared["channels"], unshared["ims"], unshared["is_public"]) == ([], [], False)
+    direct = slack.workspace.open_im(REPORTER).id
+    shown = slack.workspace.post(REPORTS, REPORTER, "see", files=[file.id]).ts
+    slack.workspace.post(direct, REPORTER, "see", files=[file.id])
+    told = (await client.files_info(file=file.id))["file"]
+    assert (told["channels"], told["groups"], told["ims"], told["is_public"]) == ([REPORTS], [], [direct], True)
+    assert told["shares"]["public"] == {REPORTS: [{"ts": shown}]}
+    assert set(told["shares"]["private"]) == {direct}
+
+
+async def test_a_download_can_show_a_login_page_or_fail_and_a_file_can_announce_another_size(
+    slack: SlackSandbox, client: AsyncWebClient
+) -> None:
+    file = slack.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
+    file.announced = 60
+    told = (await client.files_info(file=file.id))["file"]
+    assert told["size"] == 60
+    slack.faults.login_page()
+    slack.faults.fail_before("files.download")
+    slack.faults.rate_limit("files.download", retry_after=7)
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {BOT_TOKEN}"}) as session:
+        async with session.get(told["url_private"]) as response:
+            assert (response.status, response.content_type) == (200, "text/html")
+        async with session.get(told["url_private"]) as response:
+            assert response.status == 500
+        async with session.get(told["url_private"]) as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, "7")
+        async with session.get(told["url_private"]) as response:
+            assert await response.read() == b"%PDF-1.4"
+
+
 async def test_a_rate_limit_names_its_seconds_and_stores_nothing(slack: SlackSandbox, client: AsyncWebClient) -> None:
     slack.faults.rate_limit("chat.postMessage", retry_after=7)
     with pytest.raises(SlackApiError) as caught:

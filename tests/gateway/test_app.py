@@ -204,7 +204,7 @@ async def test_a_click_is_acknowledged_and_counted(gateway: Running) -> None:
 
     assert (await gateway.send(body, "/slack/interactions", **form)).status == 200
 
-    assert (await gateway.ready())[1]["counts"] == {"unhandled_block_actions": 1}
+    assert (await gateway.ready())[1]["counts"] == {"no_approval": 1}
 
 
 async def test_slacks_warning_of_withheld_events_is_acknowledged_and_counted(gateway: Running) -> None:

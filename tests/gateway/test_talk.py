@@ -68,6 +68,18 @@ async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Cli
     assert described.typed_search_attributes[CASE_CHANNEL] == "C_ELSE"
 
 
+async def test_what_is_asked_in_somebodys_name_goes_the_way_of_a_mention(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    thread = new_thread("C_ELSE")
+    question = replace(said(thread), id="T1:JOB-1:run:1", addressed=True)
+    dispatcher = Dispatcher(temporal, threads)
+    await dispatcher.ask(thread, question)
+    await dispatcher.ask(thread, question)
+    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
+    assert await accepted(handle) == [("incoming_message", question)] * 2, "its inbox takes one of an id"
+
+
 @pytest.mark.promise("intake:talk:followed")
 async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
     temporal: Client, threads: KnownThreads

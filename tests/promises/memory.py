@@ -61,9 +61,43 @@ MEMORY = Area(
         Promise(
             "memory:retention:forgotten",
             "A conversation is forgotten THREADLINE_CONVERSATION_RETENTION_DAYS after its last message, the record of "
-            "its calls after THREADLINE_TOOL_LOG_DAYS; one that begins anew meets no key of the old one.",
+            "its calls after THREADLINE_TOOL_LOG_DAYS, what the operator remembers of a turn after "
+            "THREADLINE_MEMORY_DAYS; one that begins anew meets no key of the old one.",
             "`forget` in `bootstrap/conversations.py`, in small transactions, once an hour.",
             ("Slack keeps its messages, and Temporal closed runs for the namespace's retention.",),
+        ),
+        Promise(
+            "memory:context:within-budget",
+            "What the operator is told before it begins stays within its budget; what was cut, failed or came too late "
+            "is named in the text and in the turn's report.",
+            "`agents/operator/budget.py`, `agents/operator/context.py`.",
+            ("A token is taken for four bytes.",),
+        ),
+        Promise(
+            "memory:context:at-once",
+            "All layers of the operator's context are fetched side by side, in a number of queries that does not grow "
+            "with what there is, each bounded in time.",
+            "`agents/operator/context.py`, `activities/operator_sources.py`.",
+        ),
+        Promise(
+            "memory:context:fenced",
+            "What people, files and records say reaches the operator without recognised secrets, and between marks "
+            "that it cannot forge.",
+            "`agents/operator/fences.py`.",
+            ("Whether a model obeys what stands there is not in our hands; the protocol holds whatever it does.",),
+        ),
+        Promise(
+            "memory:operator:own-channel",
+            "What was said is recalled in its own channel alone; what the whole team may recall has no word of "
+            "anybody.",
+            "`agents/operator/memory.py`, `db/memories.py`, `activities/operator_sources.py`.",
+        ),
+        Promise(
+            "memory:operator:once",
+            "A turn is remembered once, however often that is tried; a message that is deleted in Slack takes its "
+            "words along.",
+            "`activities/remembering.py`, `db/conversation_intake.py`, under the conversation's row.",
+            ("How tools did, which holds no words, stays.",),
         ),
     ),
 )

@@ -82,5 +82,12 @@ OPERATOR = Area(
             "one transaction with the turn's end (`activities/settling.py`).",
             ("Where the RFP was deleted meanwhile there is no journal: the words are posted, and the log says so.",),
         ),
+        Promise(
+            "operator:story:four-flows",
+            "On all real parts: a status is patched, written down and told; what the bot can do; a file that "
+            "becomes an RFP; a bound thread's status; a change that lacks its RFP; an RFP that does not exist.",
+            "all of the product (`devstack/operator_story.py`).",
+            ("The model's words are scripted, and Slack is a stand-in that speaks its protocols.",),
+        ),
     ),
 )

@@ -45,10 +45,49 @@ RECORD = Area(
             ("A file of a deleted RFP makes another.",),
         ),
         Promise(
+            "record:upload:read-apart",
+            "A document is read by a process that holds no secret and gets little time and memory; whatever it does "
+            "there ends with a sentence that says what to upload instead.",
+            "a child with limits of its own, and a look at archives before they are unpacked (`tools/documents/`).",
+            (
+                "The child is not kept from the network.",
+                "macOS does not hold it to its memory.",
+                "A scan has no text: it is refused, not recognised.",
+            ),
+        ),
+        Promise(
+            "record:upload:of-the-channel",
+            "Only a file that is shared where it is asked for is loaded; of another, not even its name is told.",
+            "what Slack says of the file, before it is loaded (`slack/files.py`, `activities/rfp_files.py`).",
+        ),
+        Promise(
+            "record:upload:bounded",
+            "A file that announces more than 20 MiB is not loaded, and one that brings more is left at the limit.",
+            "`slack/files.py`.",
+        ),
+        Promise(
+            "record:upload:whole",
+            "An uploaded file becomes an RFP with its state and its event, or nothing: a worker may die anywhere.",
+            "one transaction behind all that is loaded and read (`activities/rfp_files.py`).",
+        ),
+        Promise(
             "record:state:nothing-overwritten",
             "A patch of an opportunity's state is applied to the version that it was made from or to none, whole or "
             "not at all; what it changes of the RFP is in the lists at once.",
-            "the version under the row's lock (`db/opportunities.py`), JSON merge patch (`domain/json_documents.py`).",
+            "the version under the row's lock (`db/opportunities.py`), JSON merge patch (`domain/json_documents.py`); "
+            "the tool tries a lost race again (`activities/record_books.py`).",
+        ),
+        Promise(
+            "record:rfp:deleted-is-gone",
+            "A deleted RFP is not there for any tool, and the answer says that it was deleted; a change that was made "
+            "before is still told to the call that made it.",
+            "`db/rfp_row.py`, `activities/record_books.py`.",
+        ),
+        Promise(
+            "record:file:whole",
+            "A file of records is kept whole or not at all, with its first fault named; loaded again it makes nothing "
+            "twice, and an RFP stays as threads have made it.",
+            "one transaction (`bootstrap/records.py`).",
         ),
         Promise(
             "record:journal:only-grows",
@@ -62,6 +101,32 @@ RECORD = Area(
             "Of any number of clicks the first decides, by somebody who was an approver then and is one now, for the "
             "action that the button was made for; who asked never decides what is of high risk.",
             "one conditional update, and a trigger (`db/proposed_actions.py`, `domain/proposed_actions.py`).",
+        ),
+        Promise(
+            "record:action:waited-for",
+            "A click that Slack was told is taken is looked at, also where no worker ran, and counts by the time at "
+            "which it was made; one that Temporal does not take is not acknowledged.",
+            "one signal-with-start to the action's own workflow (`gateway/clicks.py`, `workflows/approval.py`).",
+            ("Slack does not deliver a click again that was not acknowledged: whoever clicked is shown that.",),
+        ),
+        Promise(
+            "record:action:shown-and-told",
+            "The message says who has decided in place of its buttons; whoever clicks otherwise is told what became of "
+            "that, alone.",
+            "`activities/approval.py`, `slack/approvals.py`.",
+            ("A message that somebody deleted says nothing any more; what came of an approval is said all the same.",),
+        ),
+        Promise(
+            "record:action:made-once",
+            "What was approved is made once, through all policies, and its outcome is said once; where nobody knows "
+            "whether it took effect, that is said, and it is not made again.",
+            "the operation's key is the action's (`activities/approval_posts.py`, `tools/ledger.py`).",
+        ),
+        Promise(
+            "record:action:by-its-risk",
+            "Of low risk it is done at once; of any other it is not done before an approver says so, and where there "
+            "is none it is refused. The model may raise a risk, and not lower it.",
+            "`domain/risks.py`, `tools/builtin/proposals.py`.",
         ),
         Promise(
             "record:team:its-own",

@@ -108,7 +108,7 @@ TALK = Area(
             "An answer that Slack does not take, because the bot was removed or the thread is gone, keeps nobody "
             "waiting: it is kept, says in the log what to do, and is tried again when Slack takes another one, and by "
             "the thread's next run.",
-            "`Conversation.say` in `workflows/conversation_turn.py`, `slack/errors.py`.",
+            "`Conversation.say` in `workflows/conversing.py`, `slack/errors.py`.",
             (
                 "The next run begins when the thread was quiet for THREADLINE_CONVERSATION_QUIET: with the next "
                 "message, or the next sweep.",

@@ -20,11 +20,13 @@ from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories, later_paths  # noqa: F401 - its paths list themselves
 from tests.replay.conversation_paths import TALKS, TalkPath, TalkStage
+from tests.replay.job_paths import JOBS, JobPath, JobStage
 from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
 from tests.replay.stage import SHOP, Stage, shop
 from tests.workflows.environment import real_time, skipping_time
 from tests.workflows.house import house
+from tests.workflows.jobbing import jobbing
 from tests.workflows.talking import talking
 from threadline.bootstrap import replayer
 from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
@@ -36,7 +38,8 @@ MAX_BYTES = 100_000
 _OF_A_MACHINE = re.compile(r"(?<![\w:/.])/(?:[\w.-]+/)+|\d+@\w")
 """An absolute path, or a process on a host."""
 
-EVERY: list[PlayedPath | TalkPath] = [*PATHS, *TALKS]
+AnyPath = PlayedPath | TalkPath | JobPath
+EVERY: list[AnyPath] = [*PATHS, *TALKS, *JOBS]
 every_path = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 on_demand = pytest.mark.skipif(
     os.environ.get("THREADLINE_RECORD_HISTORIES") != "1", reason="histories are recorded on demand alone"
@@ -65,9 +68,18 @@ async def test_a_conversation_is_recorded_to_its_end(path: TalkPath) -> None:
         histories.write(path.name, stage.runs)
 
 
+@on_demand
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+async def test_a_job_is_recorded_to_its_end(path: JobPath, database: Database) -> None:
+    async with jobbing(database, path.server) as talk, talk.working():
+        stage = JobStage(talk)
+        await path.play(stage)
+        histories.write(path.name, stage.runs)
+
+
 @pytest.mark.promise("replay:history:decided-again")
 @every_path
-async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath | TalkPath) -> None:
+async def test_every_recorded_run_is_decided_again_as_it_was(path: AnyPath) -> None:
     runs = histories.files(path.name)
     assert runs, f"nothing is recorded of {path.name}; the top of this file says how that is done"
     for run in runs:
@@ -76,14 +88,14 @@ async def test_every_recorded_run_is_decided_again_as_it_was(path: PlayedPath | 
 
 @pytest.mark.promise("replay:history:decided-again")
 @every_path
-def test_a_recording_holds_what_its_path_is_about(path: PlayedPath | TalkPath) -> None:
+def test_a_recording_holds_what_its_path_is_about(path: AnyPath) -> None:
     told = {fact for run in histories.files(path.name) for fact in histories.facts(run)}
     missing = set(path.holds) - told
     assert not missing
 
 
 @every_path
-def test_a_recording_is_small_and_tells_nothing_of_the_machine(path: PlayedPath | TalkPath) -> None:
+def test_a_recording_is_small_and_tells_nothing_of_the_machine(path: AnyPath) -> None:
     for run in histories.files(path.name):
         raw = run.read_text(encoding="utf-8")
         assert len(raw) < MAX_BYTES, run.name

@@ -173,10 +173,16 @@ async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, s
 async def test_who_somebody_is(sandbox: SlackSandbox, slack: Slack) -> None:
     sandbox.workspace.add_user(User("U0GUEST", "guest", "guest", is_restricted=True, time_zone="Asia/Tokyo"))
     sandbox.workspace.add_user(User("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
-    assert await slack.person(REPORTER) == Person(TEAM, name="reporter", time_zone="Etc/UTC")
-    assert await slack.person("U0GUEST") == Person(TEAM, guest=True, name="guest", time_zone="Asia/Tokyo")
+    assert await slack.person(REPORTER) == Person(
+        TEAM, name="reporter", time_zone="Etc/UTC", email="reporter@sandbox.invalid"
+    )
+    assert await slack.person("U0GUEST") == Person(
+        TEAM, guest=True, name="guest", time_zone="Asia/Tokyo", email="guest@sandbox.invalid"
+    )
     assert (await slack.person(BOT_USER) or Person()).bot
-    assert await slack.person("U0ELSE") == Person("T0ELSE", stranger=True, name="else", time_zone="Etc/UTC")
+    assert await slack.person("U0ELSE") == Person(
+        "T0ELSE", stranger=True, name="else", time_zone="Etc/UTC", email="else@sandbox.invalid"
+    )
     assert await slack.person("U0NOBODY") is None
     sandbox.faults.fail_before("users.info")
     with pytest.raises(Transient):

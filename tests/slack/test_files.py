@@ -9,10 +9,10 @@ from aiohttp import web
 
 from tests.slack.conftest import Handler, Serve
 from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import REPORTER
+from threadline.devstack.slack_sandbox.identity import REPORTER, REPORTS
 from threadline.domain.errors import Permanent, Transient
 from threadline.slack.client import Slack, make_client
-from threadline.slack.files import Downloaded, download
+from threadline.slack.files import Downloaded, download, fetch, look
 
 Answer = Callable[[], web.StreamResponse]
 
@@ -42,6 +42,36 @@ async def test_other_kinds_are_refused(sandbox: SlackSandbox, slack: Slack, name
     file = sandbox.workspace.add_file(name, REPORTER, b"content")
     with pytest.raises(Permanent, match="attach an image or a text"):
         await download(slack.client, file.id)
+
+
+async def test_a_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: SlackSandbox, slack: Slack) -> None:
+    file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
+    direct = sandbox.workspace.open_im(REPORTER).id
+    for place in (REPORTS, direct):
+        sandbox.workspace.post(place, REPORTER, "see", files=[file.id])
+    sandbox.faults.fail_before("files.download")
+    told = await look(slack.client, file.id)
+    assert (told.name, told.mimetype, told.size) == ("brief.pdf", "application/pdf", 8)
+    assert told.channels == {REPORTS, direct}
+    assert sandbox.faults.ordered("files.download") == 1
+
+
+async def test_a_file_is_fetched_whatever_its_kind_within_a_size_that_is_counted(
+    sandbox: SlackSandbox, slack: Slack
+) -> None:
+    file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"x" * 11)
+    assert await fetch(slack.client, await look(slack.client, file.id), max_bytes=11) == b"x" * 11
+    file.announced = 3
+    with pytest.raises(Permanent, match="larger than"):
+        await fetch(slack.client, await look(slack.client, file.id), max_bytes=10)
+
+
+async def test_a_download_that_is_put_off_says_for_how_long(sandbox: SlackSandbox, slack: Slack) -> None:
+    file = sandbox.workspace.add_file("log.txt", REPORTER, b"x")
+    sandbox.faults.rate_limit("files.download", retry_after=7)
+    with pytest.raises(Transient) as told:
+        await download(slack.client, file.id)
+    assert told.value.retry_after == 7
 
 
 async def test_a_file_that_says_it_is_too_large_is_not_fetched(sandbox: SlackSandbox, slack: Slack) -> None:

@@ -15,6 +15,7 @@ from tests.tools.doubles import MemoryLog, context
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.protocol import ProtocolState
+from threadline.domain.routing import Agent
 from threadline.tools import protocol
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
@@ -203,7 +204,7 @@ class Turn:
 
     async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
         ports = Ports().having(OFFICE, self.office)
-        everything = allowed(REGISTRY, ports, read_only=False)
+        everything = allowed(REGISTRY, ports, Agent.OPERATOR, read_only=False)
         rules = Rules(state, self.office.journal)
         run = pipeline(REGISTRY, everything, Guards(self.log), rules)
         where = context(ports=ports, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left)

@@ -22,7 +22,7 @@ from threadline.domain.journal import LONGEST_ENTRY, EntryKind, NewEntry
 from threadline.domain.operations import Change
 from threadline.domain.people import labelled
 from threadline.domain.routing import Agent
-from threadline.tools import protocol, telling
+from threadline.tools import proposing, protocol, telling
 from threadline.tools.context import ToolContext
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.protocol import Speech
@@ -53,8 +53,11 @@ class Acting:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
         rules = protocol.Rules(request.protocol, self._journal) if request.protocol else None
-        run = pipeline(self._mind.registry, self._mind.allowed(brief, agent), self._guards, rules)
-        result = await run(call, self._context(request, brief, others, attempt))
+        allowed = self._mind.allowed(brief, agent)
+        run = pipeline(self._mind.registry, allowed, self._guards, rules)
+        turn = proposing.turn(self._mind.registry, allowed, self._guards, rules)
+        where = self._context(request, brief, others, attempt)
+        result = await run(call, replace(where, ports=where.ports.having(proposing.TURN, turn)))
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"

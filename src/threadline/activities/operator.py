@@ -1,19 +1,38 @@
 """The operator around the loop, as the workflow of a conversation asks for it."""
 
+from dataclasses import asdict, dataclass
+
 from temporalio import activity
 
 from threadline.activities.beating import beating
 from threadline.activities.beginning import Beginning
+from threadline.activities.preparing import Preparing
+from threadline.activities.remembering import Remembering
 from threadline.contracts.conversation import TalkTurn
 from threadline.contracts.operator import Begun, OperatorActivities
 from threadline.db.engine import Database
+from threadline.db.turn_plans import Plan
 from threadline.domain.conversation import ConversationMarks
+from threadline.domain.errors import Permanent
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a turn is asked, by whom, and what is known of it so far."""
+
+    plan: Plan
+    user_id: str
+    question: str
 
 
 class LiveOperatorActivities(OperatorActivities):
-    def __init__(self, database: Database, beginning: Beginning) -> None:
+    def __init__(
+        self, database: Database, beginning: Beginning, preparing: Preparing, remembering: Remembering
+    ) -> None:
         self._database = database
         self._beginning = beginning
+        self._preparing = preparing
+        self._remembering = remembering
 
     @activity.defn
     async def begin_turn(self, turn: TalkTurn) -> Begun:
@@ -25,14 +44,40 @@ class LiveOperatorActivities(OperatorActivities):
 
     @activity.defn
     async def prepare_turn(self, turn: TalkTurn) -> str:
-        async with beating():
-            return ""
+        asked = await self._asked(turn)
+        if not asked.plan.context:
+            scope = asked.plan.route.scope.rfp_id
+            async with beating():
+                made = await self._preparing.context(turn.thread, turn.turn, asked.user_id, asked.question, scope)
+            layers = [asdict(each) for each in made.layers]
+            async with self._database.begin() as work:
+                await work.turn_plans.prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
+            asked = await self._asked(turn)
+        return ", ".join(f"{each['name']} {each['tokens']}" for each in asked.plan.layers if not each.get("missing"))
 
     @activity.defn
     async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
+        asked = await self._asked(turn)
+        if not asked.plan.analysis:
+            async with beating():
+                said = await self._preparing.analyse(turn.thread, turn.turn, asked.question, asked.plan.context)
+            async with self._database.begin() as work:
+                await work.turn_plans.analysed(turn.thread, turn.turn, said)
         async with self._database.begin() as work:
             return await work.conversations.marks(turn.thread)
 
     @activity.defn
     async def remember_turn(self, turn: TalkTurn) -> None:
-        return None
+        await self._remembering.remember(turn.thread, turn.turn)
+
+    async def _asked(self, turn: TalkTurn) -> _Asked:
+        thread, number = turn.thread, turn.turn
+        async with self._database.begin() as work:
+            plan = await work.turn_plans.of(thread, number)
+            if plan is None:
+                raise Permanent("This turn has no way yet, so nothing can be gathered for it.")
+            said = await work.turn_plans.said_in(thread, number)
+            if plan.route.resumes:
+                said = [*await work.turn_plans.said_in(thread, plan.route.resumes), *said]
+            askers = await work.conversations.askers(thread, number, 1)
+        return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said))

@@ -202,7 +202,8 @@ class TakingUp:
             request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
             others=tuple([await self._label(each) for each in others]),
             clocks=await self._clocks([user, *others] if user else []),
-            begun_late=_begun_late(request.thread, found),
+            # What came before it is among what the operator is told.
+            begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
             several=several,
             addressed=found.marks.addressed_due,
             read_only=found.about.read_only,

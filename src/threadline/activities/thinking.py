@@ -1,13 +1,15 @@
 """One call of the model: asked about the whole transcript, its reply kept before anybody acts on it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import structlog
 
 from threadline.activities import sentences
 from threadline.activities.alerts import Alerts
+from threadline.activities.beginning import correlation_id
 from threadline.activities.names import Names
 from threadline.activities.summaries import Summaries
 from threadline.activities.taking_up import Question, TakingUp, has_words
@@ -18,6 +20,8 @@ from threadline.agents.copilot.intent import IntentType
 from threadline.agents.copilot.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.agents.models.failures import ContextTooLong
 from threadline.agents.models.port import Answer, ChatModel, Prompt
+from threadline.agents.operator import prompts
+from threadline.agents.operator.prompts import BOT_NAME, House, JobType, Runtime
 from threadline.contracts.conversation import TalkTurn, ThinkRequest, Thought
 from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
@@ -30,6 +34,7 @@ from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 
+_NO_WAY = "This turn has no way yet, so the operator cannot think about it."
 _log = structlog.get_logger(__name__)
 
 
@@ -42,6 +47,14 @@ class Mind:
     ports: Ports
     budget: Budget = field(default_factory=Budget)
     clock: Callable[[], float] = time.time
+    bot_name: str = BOT_NAME
+    job_types: Sequence[JobType] = ()
+
+    @cached_property
+    def house(self) -> House:
+        """What the operator is told of the house, with the tools that are its own."""
+        names = access.allowed(self.registry, self.ports, Agent.OPERATOR, read_only=False).names
+        return House([each for each in self.registry.all() if each.name in names], self.job_types, self.bot_name)
 
     def allowed(self, briefing: Briefing, agent: Agent = Agent.COPILOT) -> Allowed:
         """The tools of a turn, the same at each of its steps."""
@@ -122,15 +135,21 @@ class Thinking:
             offered,
             request.choice,
             tight=tight,
-            instructions=await self._instructions(request),
+            instructions=await self._instructions(request, question.briefing),
         )
 
-    async def _instructions(self, request: ThinkRequest) -> str:
+    async def _instructions(self, request: ThinkRequest, brief: Briefing) -> str:
+        """What the model is told first: the same at every step of a turn."""
         if request.agent is Agent.COPILOT:
             return INSTRUCTIONS
+        thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
-            plan = await work.turn_plans.of(request.thread, request.turn)
-        return "\n\n".join(filter(None, (INSTRUCTIONS, plan.context if plan else "", plan.analysis if plan else "")))
+            plan = await work.turn_plans.of(thread, turn)
+        if plan is None:
+            raise Permanent(_NO_WAY)
+        runtime = Runtime(thread, brief.user_id, correlation_id(TalkTurn(thread, turn)), plan.route.scope.rfp_id)
+        told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
+        return prompts.assemble(self._mind.house, runtime, **told)
 
     async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
         """The same question with half of the past at most; for a summary of what goes there is no time now."""

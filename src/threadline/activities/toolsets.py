@@ -35,14 +35,15 @@ _MOST_SLOTS = 40
 """Free times of one answer; later ones are asked for by their day."""
 
 
-def postgres_ports(database: Database, readers: Readers, rate: Rate | None = None) -> Ports:
+def postgres_ports(database: Database, readers: Readers, rate: Rate | None = None, ports: Ports | None = None) -> Ports:
     """The ports of all toolsets that are on Postgres.
 
     Args:
         rate: how often one record may be changed; None for as often as one likes.
+        ports: what there is besides.
     """
     return (
-        Ports()
+        (ports or Ports())
         .having(ESTIMATES, PostgresEstimates(database, rate))
         .having(APPOINTMENTS, PostgresAppointments(database, rate))
         .having(KNOWLEDGE, PostgresKnowledge(database))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -10,11 +10,15 @@ import structlog
 
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
-from threadline.activities.beginning import Beginning
+from threadline.activities.approval import Hands, LiveApprovalActivities
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
+from threadline.activities.people import KnownPeople
+from threadline.activities.proposals import Approving, PostgresProposals, Start
+from threadline.activities.rfp_files import SlackRfpFiles
+from threadline.activities.said_before import SaidBefore
 from threadline.activities.speaking import LiveSpeakingActivities
 from threadline.activities.thinking import Mind, Thinking
 from threadline.activities.thread_reading import SlackThreads
@@ -22,18 +26,26 @@ from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutat
 from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.agents.operator.prompts import JobType
+from threadline.bootstrap.operator import operating
 from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
 from threadline.db.work import Work
+from threadline.domain import job_types
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
-from threadline.settings import ConversationSettings, OpenAISettings
+from threadline.settings import ApprovalSettings, ConversationSettings, OpenAISettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
 from threadline.slack.posts import Posts
+from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.files import RFP_FILES
+from threadline.tools.builtin.job_desk import JOBS
+from threadline.tools.builtin.proposals import PROPOSALS
 from threadline.tools.builtin.slack_thread import THREADS
+from threadline.tools.context import Ports
 from threadline.tools.execution import Guards
 from threadline.tools.registry import Registry
 
@@ -50,6 +62,7 @@ class TalkSettings:
 
     model: OpenAISettings = field(default_factory=OpenAISettings.read)
     conversation: ConversationSettings = field(default_factory=ConversationSettings.read)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings.read)
 
 
 @dataclass(frozen=True)
@@ -59,46 +72,71 @@ class Conversing:
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
+    approving: LiveApprovalActivities
 
 
-@asynccontextmanager
-async def conversing(
-    settings: TalkSettings,
-    database: Database,
-    slack: Slack,
-    posts: Posts,
-    alerts: Alerts,
-    readers: Readers,
-    bot_name: str,
-) -> AsyncIterator[Conversing]:
-    """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
+@dataclass(frozen=True)
+class Host:
+    """What a house gives its conversations.
 
     Args:
         alerts: tells those who run the house of what keeps failing.
         readers: who may be shown what of a case.
         bot_name: by which people mention the bot, without the `@`.
+        open_to_all: channels in which people of other workspaces count like others.
+        start_approval: has a proposed action waited for; without it, nothing can be proposed.
+        ports: of toolsets that need more than the database and Slack.
+    """
+
+    alerts: Alerts
+    readers: Readers
+    bot_name: str = "threadline"
+    open_to_all: Collection[str] = ()
+    start_approval: Start | None = None
+    ports: Ports | None = None
+
+
+@asynccontextmanager
+async def conversing(
+    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, house: Host
+) -> AsyncIterator[Conversing]:
+    """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
-    rate, names = Rate(given.mutations_per_minute, 60.0), Names(slack)
-    here = postgres_ports(database, readers, rate).having(THREADS, SlackThreads(History(slack), names))
+    rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
+    names = Names(people)
+    here = (
+        postgres_ports(database, house.readers, rate, house.ports)
+        .having(THREADS, SlackThreads(history, names))
+        .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
+    )
     async with (
         _model(settings.model) as model,
         remote_ports(here) as ports,
         _forgetting(database, given),
     ):
-        mind = Mind(model, Registry(TOOLS), ports, Budget(tokens=given.conversation_context_tokens))
+        approving = Approving(settings.approval.approvers, settings.approval.expiry)
+        if house.start_approval:
+            ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.start_approval))
+        registry, guards = Registry(TOOLS), _guards(database, rate)
+        protocol.demand(registry)
+        budget = Budget(tokens=given.conversation_context_tokens)
+        types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
+        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types)
+        said = SaidBefore(history, people, house.open_to_all)
         yield Conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                Thinking(database, mind, names, alerts),
-                Acting(database, mind, _guards(database, rate), alerts, options.ACT.retry.maximum_attempts),
+                Thinking(database, mind, names, house.alerts),
+                Acting(database, mind, guards, house.alerts, options.ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, posts),
-            LiveOperatorActivities(database, Beginning(database, bot_name)),
+            operating(database, mind, people, said, given.operator_context_tokens),
+            LiveApprovalActivities(database, slack, posts, Hands(mind.registry, ports, guards), approving),
         )
 
 
@@ -157,9 +195,13 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     """One look, in small transactions; returns how many conversations were forgotten. `now`: seconds since 1970."""
     kept, logged = now - settings.conversation_retention_days * _DAY, now - settings.tool_log_days * _DAY
     forgotten = await _until_none(database, lambda work: work.conversations.prune(kept))
+    remembered = now - settings.memory_days * _DAY
+    await _until_none(database, lambda work: work.memories.prune(remembered))
+    await _until_none(database, lambda work: work.actors.prune(remembered))
     await _until_none(database, lambda work: work.tool_executions.prune(logged))
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))
+    await _until_none(database, lambda work: work.agent_jobs.prune(kept))
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:

@@ -31,6 +31,7 @@ SCOPES = frozenset(
         "reactions:read",
         "reactions:write",
         "users:read",
+        "users:read.email",
     }
 )
 
@@ -61,6 +62,7 @@ async def examine() -> list[Check]:
         "model": surroundings.model,
         "conversations' model": surroundings.conversation_model,
         "tools": toolsets.examined,
+        "approvals": surroundings.approvers,
         "history": surroundings.retention,
         "clocks": surroundings.clocks,
         "programs": surroundings.programs,

@@ -19,6 +19,8 @@ _SILENT = 90.0
 WORKFLOW_TYPES = (
     *(addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW, addressing.SLA_WORKFLOW),
     *(addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_TICK_WORKFLOW, addressing.SWEEP_WORKFLOW),
+    addressing.APPROVAL_WORKFLOW,
+    addressing.AGENT_JOB_WORKFLOW,
 )
 _NAMED = 5
 """Workflows that are told by id."""

@@ -19,7 +19,8 @@ from threadline.domain.errors import Permanent, Transient
 from threadline.forge import remotes
 from threadline.forge.git import Git
 from threadline.forge.remotes import Remote
-from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings, SlackSettings
+from threadline.settings import AgentSettings, ApprovalSettings, OpenAISettings, RepositorySettings, SlackSettings
+from threadline.slack.client import Slack
 from threadline.slack.errors import calling
 
 OLDEST_GIT = (2, 38)
@@ -123,6 +124,19 @@ async def conversation_model() -> str:
     if settings.api_key is None or not settings.api_key.get_secret_value().strip():
         raise Permanent("OPENAI_API_KEY is not set: whoever mentions the bot is told that it cannot answer yet.")
     return f"{settings.model}, with a key (not tried: a call costs something)"
+
+
+async def approvers() -> str:
+    """Those who may approve what is proposed are people whom Slack knows. That there are none is said, and no fault."""
+    named = ApprovalSettings.read().approvers
+    if not named:
+        return "no approvers: what is proposed of medium or high risk is refused, until THREADLINE_APPROVERS names some"
+    async with slack_client(SlackSettings.read()) as web:
+        for user in named:
+            known = await Slack(web).person(user)
+            if known is None or known.bot:
+                raise Permanent(f"THREADLINE_APPROVERS names {user}, who is nobody in Slack: give the ids of people.")
+    return f"{len(named)} may approve what is proposed"
 
 
 async def repositories() -> str:

@@ -18,6 +18,8 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from threadline.domain.errors import Permanent
 from threadline.payloads import encryption
 from threadline.settings import PayloadSettings
+from threadline.workflows.agent_job import AgentJobWorkflow
+from threadline.workflows.approval import ApprovalWorkflow
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.catch_up import CatchUpTickWorkflow, CatchUpWorkflow
 from threadline.workflows.conversation import ConversationWorkflow
@@ -33,6 +35,8 @@ WORKFLOWS = (
     CatchUpWorkflow,
     CatchUpTickWorkflow,
     SweepWorkflow,
+    ApprovalWorkflow,
+    AgentJobWorkflow,
 )
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8

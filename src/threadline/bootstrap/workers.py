@@ -22,12 +22,16 @@ from threadline.activities.cases import LiveCaseActivities
 from threadline.activities.faults import FaultInterceptor
 from threadline.activities.fixes import LiveFixActivities
 from threadline.activities.intake import LiveIntakeActivities
+from threadline.activities.proposals import starter
 from threadline.activities.threads import LiveSlackActivities, Places
 from threadline.bootstrap.agents import agent_activities, refuse_powers
 from threadline.bootstrap.catch_up import ensure_schedule, live_catch_up, live_sweep, mark_installation
-from threadline.bootstrap.conversations import TalkSettings, conversing
+from threadline.bootstrap.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.bootstrap.gateway import CaseThreads, slack_client
+from threadline.bootstrap.jobs import Jobs, live_jobs, mending
 from threadline.bootstrap.temporal import WORKFLOWS, missing_search_attributes, temporal_client, workflow_runner
+from threadline.contracts.agent_jobs import AgentJobActivities
+from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.bug import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
@@ -203,28 +207,43 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
 
             catch_up = live_catch_up(database, slack, dispatcher, settings.channels, identity)
             sweep = live_sweep(database, client, dispatcher, case, settings.talk.conversation.conversation_quiet)
+            intake = LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward)
             speaking = LiveSlackActivities(database, slack, posts, places)
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
-            name = str(identity.get("user") or "threadline")
-            async with conversing(settings.talk, database, slack, posts, alerts, readers, name) as talk:
+            jobs = live_jobs(client, database, slack, posts, dispatcher.ask)
+            house = Host(
+                alerts,
+                readers,
+                str(identity.get("user") or "threadline"),
+                settings.channels.external_people,
+                starter(client),
+                jobs.ports,
+            )
+            async with mending(jobs.desk), conversing(settings.talk, database, slack, posts, house) as talk:
                 served = [
                     *_methods(LiveCaseActivities(database, _limits(case), speaking.present), CaseActivities),
-                    *_methods(
-                        LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities
-                    ),
+                    *_methods(intake, IntakeActivities),
                     *_methods(speaking, SlackActivities),
                     *_methods(LiveFixActivities(database, pull_requests, posts), FixActivities),
                     *_methods(catch_up, CatchUpActivities),
                     *_methods(sweep, SweepActivities),
-                    *_methods(talk.thinking, ConversationActivities),
-                    *_methods(talk.speaking, SpeakingActivities),
-                    *_methods(talk.operator, OperatorActivities),
+                    *_of_talk(talk, jobs),
                 ]
                 yield served, alerts
     finally:
         await database.dispose()
+
+
+def _of_talk(talk: Conversing, jobs: Jobs) -> list[Callable[..., Any]]:
+    return [
+        *_methods(talk.thinking, ConversationActivities),
+        *_methods(talk.speaking, SpeakingActivities),
+        *_methods(talk.operator, OperatorActivities),
+        *_methods(talk.approving, ApprovalActivities),
+        *_methods(jobs.activities, AgentJobActivities),
+    ]
 
 
 def _places(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> Places:

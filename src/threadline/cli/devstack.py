@@ -36,7 +36,7 @@ def up(
 def demo(
     pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
 ) -> None:
-    """Play a case's whole story and a conversation against real parts, and leave nothing behind."""
+    """Play a case's whole story, a conversation and work on records against real parts, and leave nothing behind."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-demo-"))
     code = stopping.play(_demo(folder, pace))
     if code:
@@ -64,6 +64,8 @@ async def _up(pace: float) -> int:
 
 async def _demo(folder: Path, pace: float) -> int:
     from threadline.devstack import environment
+    from threadline.devstack.operator_scene import OperatorScene
+    from threadline.devstack.operator_story import OPERATOR_CHAPTERS
     from threadline.devstack.scene import Scene
     from threadline.devstack.stack import Stack, Wishes
     from threadline.devstack.story import CHAPTERS
@@ -83,6 +85,10 @@ async def _demo(folder: Path, pace: float) -> int:
             telling.scene(2, "a conversation")
             if not await _play(TALK_CHAPTERS, TalkScene(stack, telling.message)):
                 return 1
+            telling.scene(3, "requests for proposals")
+            async with OperatorScene.on(stack, telling.message) as records:
+                if not await _play(OPERATOR_CHAPTERS, records):
+                    return 1
     except (Permanent, Transient) as error:
         telling.failed(str(error))
         return 1

@@ -85,7 +85,8 @@ def addresses(stack: "Stack") -> None:
         console.print(
             "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in #bug-reports as the "
             "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”. "
-            "Or mention the bot in #general:\n“@threadline show the project Web shop”."
+            "Or mention the bot in #general:\n“@threadline show the project Web shop”, or "
+            "“@threadline set the status of rfp_abc123 to proposal submitted”."
         )
     if stack.words_are_scripted:
         scripted()

@@ -64,6 +64,8 @@ SUMMARISE = Options(start_to_close=180, retry=_retry(2, 60, attempts=2), schedul
 """Longer than the model's own limit; a turn waits for it, and can do without."""
 ACT = Options(start_to_close=90, retry=_retry(1, 20, attempts=3), heartbeat=20)
 """Longer than any tool's own limit."""
+JOB = Options(start_to_close=120, retry=_retry(1, 60), schedule_to_close=3600)
+"""After an hour without Slack, say, a run has failed; its posts have their keys, so that it may be tried again."""
 REPAIR = Options(start_to_close=30, retry=_retry(1, 30, attempts=3), schedule_to_close=180)
 """Given up soon: the next sweep finds it again."""
 
@@ -81,6 +83,13 @@ NEVER_GIVE_UP = frozenset(
         "begin_turn",
         "pass_on",
         "settle_turn",
+        "open_approval",
+        "decide_action",
+        "expire_action",
+        "look_at_job",
+        "begin_job",
+        "settle_job",
+        "drop_job",
     }
 )
 """Tried again even after a fault that looks permanent: a person mends the database, and they go on."""
@@ -150,6 +159,19 @@ FOR: dict[str, Options] = {
     "mark_messages": COSMETIC,
     "show_status": Options(start_to_close=10, retry=_retry(1, 1, attempts=1), schedule_to_close=20),
     "mark_used": COSMETIC,
+    "open_approval": STORE,
+    "decide_action": STORE,
+    "expire_action": STORE,
+    "whisper": Options(start_to_close=30, retry=_retry(1, 30, attempts=5), schedule_to_close=300),
+    "show_decision": Options(start_to_close=60, retry=_retry(1, 60), schedule_to_close=3600),
+    "carry_out": ACT,
+    "post_outcome": Options(start_to_close=120, retry=_retry(1, 60)),
+    "look_at_job": STORE,
+    "begin_job": STORE,
+    "run_job": JOB,
+    "settle_job": STORE,
+    "tell_job_trouble": Options(start_to_close=30, retry=_retry(1, 60), schedule_to_close=3600),
+    "drop_job": STORE,
     "cleanup_workspace": CLEANUP,
     "begin_look": STORE,
     "read_history": LOOK,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, case, select, update
+from sqlalchemy import Row, Select, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,19 +14,22 @@ from threadline.db.operations import Operations
 from threadline.db.record_tables import agent_jobs
 from threadline.domain.agent_jobs import (
     MOST_ARGUMENTS,
+    OVER,
     AgentJob,
     JobNotFound,
+    JobQuery,
     JobRefused,
     JobSchedule,
     JobStatus,
     NewJob,
+    OpenJob,
 )
 from threadline.domain.authorship import Author
 from threadline.domain.json_documents import flaw
 from threadline.domain.operations import Change
 
 _JOB = TypeAdapter(AgentJob)
-_OVER = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED)
+_OPEN = (JobStatus.SCHEDULED, JobStatus.RUNNING)
 _LONGEST_TYPE = 100
 _LONGEST_ERROR = 2_000
 
@@ -72,17 +75,44 @@ class AgentJobs:
         self, team: str, *, status: JobStatus | None = None, job_type: str = "", rfp_id: str = "", limit: int = 50
     ) -> list[AgentJob]:
         """The newest first; what is not given does not narrow it."""
-        job = agent_jobs.c
-        query = select(agent_jobs).where(job.team == team)
-        if status:
-            query = query.where(job.status == status)
-        if job_type:
-            query = query.where(job.job_type == storable(job_type))
-        if rfp_id:
-            # The first condition is the index's own.
-            query = query.where(job.rfp_id != "", job.rfp_id == storable(rfp_id))
-        rows = await self._connection.execute(query.order_by(job.id.desc()).limit(limit))
+        return await self.found(team, JobQuery(status=status, job_type=job_type, rfp_id=rfp_id), limit)
+
+    async def found(self, team: str, asked: JobQuery, limit: int = 50) -> list[AgentJob]:
+        """The newest first."""
+        rows = await self._connection.execute(_query(team, asked).order_by(agent_jobs.c.id.desc()).limit(limit))
         return [_job(row) for row in rows]
+
+    async def count_open(self, team: str) -> int:
+        """Jobs of a team that are not over."""
+        job = agent_jobs.c
+        query = select(func.count()).where(job.team == team, job.status.in_(_OPEN))
+        return int((await self._connection.execute(query)).scalar_one())
+
+    async def open_ones(self, after: int, limit: int) -> list[OpenJob]:
+        """Jobs of all teams that are not over, behind a place in their order."""
+        job = agent_jobs.c
+        query = select(agent_jobs).where(job.id > after, job.status.in_(_OPEN)).order_by(job.id).limit(limit)
+        return [OpenJob(row.id, row.team, _job(row)) for row in await self._connection.execute(query)]
+
+    async def postpone(self, team: str, job_id: str, at: datetime) -> None:
+        """A job that has not begun has another moment now. A cron and what is over stay as they are."""
+        job = agent_jobs.c
+        waiting = (job.run_at.is_not(None), job.status == JobStatus.SCHEDULED, job.run_at != at)
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), *waiting)
+        await self._connection.execute(here.values(run_at=at))
+
+    async def drop(self, team: str, job_id: str) -> None:
+        """Somebody has cancelled it where it waits; it is not to run any more. Safe to repeat."""
+        job = agent_jobs.c
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(OVER))
+        await self._connection.execute(here.values(status=JobStatus.CANCELLED))
+
+    async def prune(self, before: float, limit: int = 1_000) -> int:
+        """Forget jobs that were over before a moment (seconds since 1970), at most `limit`; returns how many."""
+        job = agent_jobs.c
+        ended = func.coalesce(job.finished_at, job.created_at) < datetime.fromtimestamp(before, UTC)
+        old = select(job.id).where(job.status.in_(OVER), ended).limit(limit)
+        return (await self._connection.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
 
     async def begin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob:
         """A run begins, or is said to have begun once more; a job that is over stays so, and is not to be run.
@@ -94,7 +124,7 @@ class AgentJobs:
             JobNotFound: there is none.
         """
         job = agent_jobs.c
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(_OVER))
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(OVER))
         started = here.where(job.run_key != run_key).values(
             status=JobStatus.RUNNING, run_key=run_key, runs=job.runs + 1, started_at=datetime.fromtimestamp(now, UTC)
         )
@@ -128,7 +158,7 @@ class AgentJobs:
         async def act() -> AgentJob:
             job = agent_jobs.c
             here = update(agent_jobs).where(job.team == change.team, job.job_id == _plain(job_id))
-            open_ = here.where(job.status.not_in(_OVER)).values(status=JobStatus.CANCELLED)
+            open_ = here.where(job.status.not_in(OVER)).values(status=JobStatus.CANCELLED)
             await self._connection.execute(open_)
             found = await self.get(change.team, job_id)
             if found.status is not JobStatus.CANCELLED:
@@ -136,6 +166,24 @@ class AgentJobs:
             return found
 
         return await self._operations.once(change, "agent_job_cancel", _plain(job_id), _JOB, act)
+
+
+def _query(team: str, asked: JobQuery) -> Select[Any]:
+    job = agent_jobs.c
+    query = select(agent_jobs).where(job.team == team)
+    if asked.status:
+        query = query.where(job.status == asked.status)
+    if asked.open_only:
+        query = query.where(job.status.in_(_OPEN))
+    if asked.job_type:
+        query = query.where(job.job_type == storable(asked.job_type))
+    if asked.rfp_id:
+        # The first condition is the index's own.
+        query = query.where(job.rfp_id != "", job.rfp_id == storable(asked.rfp_id))
+    at = func.coalesce(job.started_at, job.run_at, job.created_at)
+    if asked.since:
+        query = query.where(at >= asked.since)
+    return query.where(at < asked.until) if asked.until else query
 
 
 def _plain(job_id: str) -> str:

@@ -10,9 +10,10 @@ from threadline.contracts.conversation import Refusal, Refused
 from threadline.db import conversation_row, transcripts
 from threadline.db.conversation_row import WANTS, Conversation
 from threadline.db.conversation_tables import conversation_messages, conversations
+from threadline.db.memories import Memories
 from threadline.db.quarantine import Quarantine
 from threadline.db.storing import Shelf, Storing, distinct
-from threadline.domain import messages
+from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.messages import IncomingMessage
@@ -38,6 +39,10 @@ _DELETED = text("""
 SELECT message_id FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
   AND (message_id = ANY(:originals) OR message_type = 'edit' AND correction_of = ANY(:originals))
+""")
+_TURNS = text("""
+SELECT DISTINCT turn FROM conversation_messages
+WHERE conversation_id = :id AND message_id = ANY(:deleted) AND turn IS NOT NULL
 """)
 _WAKE_NOBODY = text("""
 UPDATE conversation_messages SET wakes = false
@@ -78,7 +83,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     storing = Storing(connection, _SHELF, row.id, row.stored)
     stored = await storing.add(each_once, _columns)
     if corrected := await storing.correct(stored):
-        await _forget_words(connection, row.id, corrected)
+        await _forget_words(connection, thread, row.id, corrected)
     await conversation_row.use_stops(connection, row.id)
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
     return StoredBatch(
@@ -151,9 +156,15 @@ async def _opened(connection: AsyncConnection, thread: Thread, batch: Sequence[I
     return None
 
 
-async def _forget_words(connection: AsyncConnection, conversation_id: int, corrected: Sequence[str]) -> None:
+async def _forget_words(
+    connection: AsyncConnection, thread: Thread, conversation_id: int, corrected: Sequence[str]
+) -> None:
     which = {"id": conversation_id, "originals": corrected}
     deleted = list((await connection.execute(_DELETED, which)).scalars())
     if deleted:
         await connection.execute(_WAKE_NOBODY, {"id": conversation_id})
         await transcripts.forget_words(connection, conversation_id, deleted)
+        used = {"id": conversation_id, "deleted": deleted}
+        turns = (await connection.execute(_TURNS, used)).scalars()
+        keys = [addressing.turn_id(thread, turn) for turn in turns]
+        await Memories(connection).forget_said(thread.team, keys)

@@ -107,7 +107,7 @@ turn_plans = Table(
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     must("route", JSONB()),
-    *(must(name, Text()) for name in ("context", "analysis")),
+    *(must(name, Text()) for name in ("context", "patterns", "analysis")),
     must("layers", JSONB()),
     Column("result", JSONB),
     must("created_at", MOMENT),

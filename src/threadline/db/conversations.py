@@ -218,7 +218,7 @@ class Conversations:
         """Keep what a call of the model cost; each call that was made counts, be it the same again.
 
         Args:
-            purpose: `think` or `summarise`.
+            purpose: `think`, `summarise` or `analyse`.
         """
         row = await conversation_row.locked(self._connection, thread)
         call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}

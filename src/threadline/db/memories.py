@@ -87,6 +87,12 @@ class Memories:
             recalled[MemoryKind(row.kind)].append(_memory(row))
         return recalled
 
+    async def forget_said(self, team: str, keys: Collection[str]) -> int:
+        """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
+        row, known = memories.c, [storable_key(each) for each in keys]
+        said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
+        return (await self._connection.execute(delete(memories).where(*said))).rowcount
+
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget what is from before a moment (seconds since 1970), at most `limit`; returns how many."""
         old = select(memories.c.id).where(memories.c.at < datetime.fromtimestamp(before, UTC)).limit(limit)

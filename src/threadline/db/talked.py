@@ -1,6 +1,8 @@
 """What is asked of conversations from outside: which may have missed something, what is stored, who is at work."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import text
@@ -60,6 +62,25 @@ WHERE v.team = :team AND v.channel = :channel AND v.stored > 0 AND v.last_at > n
 ORDER BY v.last_at DESC LIMIT 1
 """)
 """No turn takes a day."""
+_BEGUN = text("""
+SELECT min(m.said_at) FROM conversation_messages m JOIN conversations v ON v.id = m.conversation_id
+WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = :thread_ts AND m.message_type = 'message'
+""")
+_ANSWERED = text("""
+SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer, t.said_at
+FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
+WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
+  AND t.said_at IS NOT NULL AND t.answer <> ''
+ORDER BY v.thread_ts, t.turn DESC
+""")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The beginning of an answer, and when it was posted."""
+
+    answer: str
+    at: datetime
 
 
 class Talked:
@@ -90,6 +111,22 @@ class Talked:
         """The conversation in a channel in which something waits for its answer, the last active; None without one."""
         row = (await self._connection.execute(_WORKING, {"team": team, "channel": channel})).one_or_none()
         return Thread(*row) if row else None
+
+    async def begun_at(self, thread: Thread) -> Decimal | None:
+        """When the first message was said that is stored of a conversation; None without one."""
+        return (await self._connection.execute(_BEGUN, _key(thread))).scalar_one_or_none()
+
+    async def last_answers(
+        self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
+    ) -> dict[str, Answered]:
+        """What was posted last in these threads of a channel, by their `ts`; not those in which nothing was.
+
+        Args:
+            longest: characters of each.
+        """
+        given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
+        rows = await self._connection.execute(_ANSWERED, given)
+        return {row.thread_ts: Answered(row.answer, row.said_at) for row in rows}
 
 
 def _key(thread: Thread) -> dict[str, str]:

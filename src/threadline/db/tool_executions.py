@@ -54,6 +54,15 @@ class ToolExecution:
         return self.status is None
 
 
+@dataclass(frozen=True)
+class CallOutcome:
+    """How a call ended; `code` is its error's, empty without one. `status`: as of a `ToolExecution`."""
+
+    tool_name: str
+    status: Status | None
+    code: str
+
+
 class ToolExecutions:
     """`now` and `before` are in seconds since 1970."""
 
@@ -136,6 +145,14 @@ class ToolExecutions:
         row = agent_tool_executions.c
         named = select(row.tool_name).where(_in(thread), row.turn == turn)
         return list((await self._connection.execute(named.order_by(row.step, row.created_at, row.call_id))).scalars())
+
+    async def outcomes(self, thread: Thread, turn: int, limit: int = 200) -> list[CallOutcome]:
+        """How the calls of a turn ended, in the order in which they were begun, without what they returned."""
+        row = agent_tool_executions.c
+        code = row.result["error"]["code"].astext.label("code")
+        query = select(row.tool_name, row.status, code).where(_in(thread), row.turn == turn).limit(limit)
+        rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
+        return [CallOutcome(each.tool_name, each.status, each.code or "") for each in rows]
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""

@@ -31,13 +31,14 @@ SELECT extract(epoch FROM clock_timestamp() - created_at) FROM turn_plans WHERE 
 
 @dataclass(frozen=True)
 class Plan:
-    """A turn's way. `context` and `analysis` are empty once it is settled; `layers` are what the context was made of.
+    """A turn's way. `context`, `patterns` and `analysis` are empty once it is settled; `layers` say what was gathered.
 
     `result` is what it came to; None while it runs.
     """
 
     route: Route
     context: str = ""
+    patterns: str = ""
     analysis: str = ""
     layers: tuple[Mapping[str, Any], ...] = ()
     result: Mapping[str, Any] | None = None
@@ -66,7 +67,8 @@ class TurnPlans:
         row = (await self._connection.execute(query)).one_or_none()
         if row is None:
             return None
-        return Plan(_ROUTE.validate_python(row.route), row.context, row.analysis, tuple(row.layers), row.result)
+        route, layers = _ROUTE.validate_python(row.route), tuple(row.layers)
+        return Plan(route, row.context, row.patterns, row.analysis, layers, row.result)
 
     async def keep(self, thread: Thread, turn: int, route: Route) -> None:
         """Write down a turn's way; the first one stands."""
@@ -80,9 +82,12 @@ class TurnPlans:
         written = storable_json(_ROUTE.dump_python(route, mode="json"))
         await self._write(thread, turn, route=written)
 
-    async def prepared(self, thread: Thread, turn: int, context: str, layers: Sequence[Mapping[str, Any]]) -> None:
+    async def prepared(
+        self, thread: Thread, turn: int, context: str, patterns: str, layers: Sequence[Mapping[str, Any]]
+    ) -> None:
         """What the operator is told in this turn: what was gathered first stands, so that no step is told more."""
-        await self._write(thread, turn, turn_plans.c.context == "", context=storable(context), layers=list(layers))
+        told = {"context": storable(context), "patterns": storable(patterns), "layers": storable_json(list(layers))}
+        await self._write(thread, turn, turn_plans.c.context == "", **told)
 
     async def analysed(self, thread: Thread, turn: int, analysis: str) -> None:
         """What the model made of the request; the first word stands."""
@@ -91,7 +96,7 @@ class TurnPlans:
     async def finish(self, thread: Thread, turn: int, result: Mapping[str, Any]) -> None:
         """What the turn came to; what it was told goes."""
         first = turn_plans.c.result.is_(None)
-        await self._write(thread, turn, first, result=storable_json(dict(result)), context="", analysis="")
+        await self._write(thread, turn, first, result=storable_json(dict(result)), context="", patterns="", analysis="")
 
     async def spent(self, thread: Thread, turn: int) -> Spent:
         row = await conversation_row.locked(self._connection, thread)

@@ -28,6 +28,10 @@ Tell = Callable[[str], None]
 Settings = dict[str, str]
 
 
+_APPROVERS = f"{identity.DEVELOPER},{identity.SECOND_DEVELOPER}"
+"""Who may approve in the sandbox."""
+
+
 @dataclass(frozen=True)
 class Wishes:
     """What may differ between stacks.
@@ -220,7 +224,8 @@ class Stack:
     async def _start_slack(self) -> None:
         if not self.slack_is_real:
             found = await sandboxes.start_slack(self._family, self._ports, self._machine)
-            self.settings = {"THREADLINE_ONCALL": identity.ON_CALL} | self.settings | found
+            people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
+            self.settings = people | self.settings | found
             self._tell(f"The Slack sandbox is up: {self.slack_url}")
 
     async def _start_model(self) -> None:

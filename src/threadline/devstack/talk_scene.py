@@ -1,5 +1,7 @@
 """Threads in which people speak to the bot, as they live them in the Slack sandbox."""
 
+from typing import Any
+
 from threadline.devstack.controls import Json
 from threadline.devstack.slack_sandbox.identity import BOT_USER, GENERAL, TEAM
 from threadline.devstack.stack import Stack
@@ -18,9 +20,9 @@ class TalkScene(Watching):
         self.channel = channel
         self._roots: list[str] = []
 
-    async def mention(self, user: str, text: str) -> str:
-        """Somebody speaks to the bot in a thread of its own; returns its root."""
-        root = await self.slack.say(user, self.channel, f"<@{BOT_USER}> {text}")
+    async def mention(self, user: str, text: str, **more: Any) -> str:
+        """Somebody speaks to the bot in a thread of its own; returns its root. `more`: as for `SlackControl.say`."""
+        root = await self.slack.say(user, self.channel, f"<@{BOT_USER}> {text}", **more)
         self._roots.append(root)
         return root
 

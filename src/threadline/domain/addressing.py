@@ -15,12 +15,16 @@ CATCH_UP_TICK_WORKFLOW = "CatchUpTickWorkflow"
 CATCH_UP_ID = "catch-up"
 """Of the one catch-up that runs at a time, and of the schedule that starts it."""
 
+AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
 SWEEP_WORKFLOW = "SweepWorkflow"
 SWEEP_ID = "sweep"
+
+APPROVAL_WORKFLOW = "ApprovalWorkflow"
 
 INCOMING_MESSAGE = "incoming_message"
 CLOSE_REQUESTED = "close_requested"
 LOOK = "look"
+BUTTON_PRESSED = "button_pressed"
 
 _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 
@@ -48,6 +52,11 @@ def conversation_workflow_id(thread: Thread) -> str:
     return f"talk:{thread.key}"
 
 
+def turn_id(thread: Thread, turn: int) -> str:
+    """The correlation id of a turn: the same in all that it writes."""
+    return f"{thread.key}:{turn}"
+
+
 def thread_of_conversation(workflow_id: str) -> Thread:
     """The thread of a conversation's workflow."""
     _, team, channel, ts = workflow_id.split(":")
@@ -61,6 +70,11 @@ def route_reply_workflow_id(thread: Thread) -> str:
 def sla_workflow_id(bug_id: str, escalation: int) -> str:
     """One SLA clock for each escalation, so that a second one is not taken for the first."""
     return f"sla:{bug_id}:{escalation}"
+
+
+def approval_workflow_id(team: str, action_id: str) -> str:
+    """The workflow in which a proposed action waits for somebody's word."""
+    return f"approval:{team}:{action_id}"
 
 
 def message_id(team: str, channel: str, ts: str) -> str:
@@ -79,6 +93,11 @@ def deletion_id(team: str, channel: str, ts: str) -> str:
 def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:
     """Of a stop sign that a person put on a message at a moment: taken away and put back, it says so again."""
     return f"{message_id(team, channel, ts)}:stop:{user}:{moment}"
+
+
+def job_question_id(team: str, job_id: str, run: int) -> str:
+    """Of what a job asks in a run of it, in the name of a person."""
+    return f"{team}:{job_id}:run:{run}"
 
 
 def session_id(bug_id: str, turn: int, attempt: int) -> str:

@@ -21,6 +21,10 @@ class JobStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+OVER = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED)
+"""A job with one of these is not run any more."""
+
+
 @dataclass(frozen=True)
 class JobSchedule:
     """Once at a moment with its zone, or whenever `cron` says so by the clocks of `time_zone`."""
@@ -28,6 +32,33 @@ class JobSchedule:
     at: datetime | None = None
     cron: str = ""
     time_zone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class When:
+    """When somebody wants a job to run, in one of three ways.
+
+    `at`: ISO 8601, by the clocks of `time_zone` unless it has an offset. `after_minutes` 0 is now.
+    """
+
+    after_minutes: int | None = None
+    at: str = ""
+    cron: str = ""
+    time_zone: str = ""
+
+    @property
+    def given(self) -> int:
+        """How many of the three there are."""
+        return (self.after_minutes is not None) + bool(self.at.strip()) + bool(self.cron.strip())
+
+
+@dataclass(frozen=True)
+class WantedJob:
+    """A job as somebody asks for it; nothing of it is checked yet."""
+
+    job_type: str
+    arguments: dict[str, Any]
+    when: When
 
 
 @dataclass(frozen=True)
@@ -61,6 +92,51 @@ class AgentJob:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in OVER
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a run of it has begun and its outcome is not on record, whatever the status is."""
+        return self.started_at is not None and (self.finished_at is None or self.finished_at < self.started_at)
+
+
+@dataclass(frozen=True)
+class OpenJob:
+    """A job that is not over: `id` is its place in the order of all."""
+
+    id: int
+    team: str
+    job: AgentJob
+
+
+@dataclass(frozen=True)
+class JobQuery:
+    """What is not given does not narrow it. `since` and `until` are about when a job last began to run, is to run at
+    its one moment, or was asked for: the first of these that it has.
+    """
+
+    status: JobStatus | None = None
+    open_only: bool = False
+    job_type: str = ""
+    rfp_id: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class JobStanding:
+    """How Temporal has a job. `there`: as a workflow or a schedule of its own; `state`: its word for that.
+
+    `next_times`: of a cron, as Temporal will fire it; `running`: workflows of its runs that are under way.
+    """
+
+    there: bool
+    state: str = ""
+    next_times: tuple[datetime, ...] = ()
+    running: tuple[str, ...] = ()
 
 
 class JobNotFound(Permanent):

@@ -8,7 +8,7 @@ class Person:
     """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object).
 
     `team` is where they belong, `name` what they are called there: any text, or none.
-    `time_zone` is as they have set it, such as `Europe/Berlin`.
+    `time_zone` is as they have set it, such as `Europe/Berlin`. `email` is empty without the scope `users:read.email`.
     """
 
     team: str = ""
@@ -17,6 +17,7 @@ class Person:
     name: str = ""
     time_zone: str = ""
     bot: bool = False
+    email: str = ""
 
 
 def labelled(name: str, user_id: str) -> str:

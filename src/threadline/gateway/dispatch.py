@@ -17,6 +17,7 @@ from temporalio.service import RetryConfig
 
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
+from threadline.domain.approvals import Approval
 from threadline.domain.bug import BugState
 from threadline.domain.conversation import Talk
 from threadline.domain.errors import Permanent, Transient
@@ -24,6 +25,7 @@ from threadline.domain.messages import STOP, IncomingMessage
 from threadline.gateway.doorkeeper import Doorkeeper
 from threadline.gateway.events import (
     Addressed,
+    Clicked,
     Close,
     Ignored,
     Lookup,
@@ -68,6 +70,8 @@ class Outcome(StrEnum):
     TALK_REPLY = "talk_reply"
     """Said, or corrected, in a conversation without a mention."""
     STOP = "stop"
+    CLICK = "click"
+    """On a button of an approval."""
 
 
 class Dispatcher:
@@ -85,13 +89,15 @@ class Dispatcher:
         self._placing = Placing(client, threads)
         self._door = door
 
-    async def dispatch(self, route: Route) -> str:
+    async def dispatch(self, route: Route | Clicked) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:
             NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it, or the
                 database whether anybody follows the thread.
         """
+        if isinstance(route, Clicked):
+            return await self._accept_click(route)
         return route.reason if isinstance(route, Ignored) else await self._accept(route, self._door)
 
     async def forward(self, thread: Thread, message: IncomingMessage) -> None:
@@ -104,6 +110,16 @@ class Dispatcher:
             NotAccepted: whatever went wrong, within 2.2 seconds.
         """
         await self._accept(Message(thread, message), None)
+
+    async def ask(self, thread: Thread, message: IncomingMessage) -> None:
+        """Hand a question to the conversation in a thread, in the name of who had asked for it to be put then.
+
+        As with `forward` nobody is asked who that is.
+
+        Raises:
+            NotAccepted: whatever went wrong, within 2.2 seconds.
+        """
+        await self._accept(Addressed(thread, message), None)
 
     async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
         try:
@@ -118,6 +134,22 @@ class Dispatcher:
                 f"Temporal did not accept {route.message.id}, so Slack will deliver it again; "
                 "if this goes on, see whether Temporal is up and has the search attribute CaseChannel"
             ) from exc
+
+    async def _accept_click(self, route: Clicked) -> Outcome:
+        """No door: whose click counts is decided with the action, by the settings of then."""
+        approval, pressed = Approval(route.team, route.action_id), {"start_signal": addressing.BUTTON_PRESSED}
+        identity = addressing.approval_workflow_id(route.team, route.action_id)
+        try:
+            async with asyncio.timeout(ACCEPTANCE):
+                await self._start(
+                    addressing.APPROVAL_WORKFLOW, approval, identity, None, start_signal_args=[route.click], **pressed
+                )
+        except Exception as exc:
+            raise NotAccepted(
+                f"Temporal did not accept a click on {route.action_id}, and Slack does not deliver it again: whoever "
+                "clicked is shown that, and may press the button once more"
+            ) from exc
+        return Outcome.CLICK
 
     async def revive(self, thread: Thread) -> None:
         """Start the workflow of a case without a message: it carries on from the database."""

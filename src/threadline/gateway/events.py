@@ -10,6 +10,7 @@ from typing import Any
 
 from threadline.domain import mentions, messages, phrases
 from threadline.domain.addressing import Thread
+from threadline.domain.approvals import ButtonClick
 from threadline.domain.messages import IncomingMessage
 from threadline.gateway import post as posts
 from threadline.gateway.post import Post
@@ -42,6 +43,8 @@ class IgnoreReason(StrEnum):
     STRANGER = "stranger"
     """Somebody whom Slack does not show to the workspace."""
     GUEST = "guest"
+    NO_APPROVAL = "no_approval"
+    """A click on something else than the buttons of an approval."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,15 @@ class StopWord:
 
     thread: Thread
     message: IncomingMessage
+
+
+@dataclass(frozen=True)
+class Clicked:
+    """Somebody pressed a button of the approval of `action_id`: no event, see `gateway.clicks`."""
+
+    team: str
+    action_id: str
+    click: ButtonClick
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from threadline.domain.catch_up import Passed
+from threadline.gateway import clicks
 from threadline.gateway.dispatch import Dispatcher, Outcome
 from threadline.gateway.doorkeeper import REFUSALS
 from threadline.gateway.events import RoutingConfig, route
@@ -17,12 +18,13 @@ class Handover:
         self._dispatcher = dispatcher
 
     async def take(self, body: Mapping[str, Any]) -> str:
-        """Route an event and hand it over; returns an `Outcome`, or why it is ignored.
+        """Route an event or a click and hand it over; returns an `Outcome`, or why it is ignored.
 
         Raises:
             NotAccepted: Temporal did not take it.
         """
-        return await self._dispatcher.dispatch(route(body, self._config))
+        clicked = body.get("type") == clicks.CLICK
+        return await self._dispatcher.dispatch(clicks.route(body) if clicked else route(body, self._config))
 
     async def pass_on(self, body: Mapping[str, Any]) -> Passed:
         """The same, told as the catch-up wants to know it."""

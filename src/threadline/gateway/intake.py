@@ -16,6 +16,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from threadline.gateway import clicks
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatch import Dispatcher, NotAccepted, Outcome
 from threadline.gateway.events import RoutingConfig
@@ -40,7 +41,10 @@ class Intake:
         self.counts: Counter[str] = Counter()
 
     async def take(self, body: Mapping[str, Any]) -> HTTPStatus:
-        """Hand an event over; only `OK` is an acknowledgement, anything else makes Slack deliver it again."""
+        """Hand an event or a click over; only `OK` is an acknowledgement.
+
+        Anything else makes Slack deliver an event again, and show whoever clicked that it did not arrive.
+        """
         if self.draining:
             return HTTPStatus.SERVICE_UNAVAILABLE
         try:
@@ -58,7 +62,8 @@ class Intake:
         return HTTPStatus.OK
 
     def set_aside(self, body: Mapping[str, Any]) -> None:
-        """Count what is acknowledged and not acted upon: a click, or Slack's word that it sheds our events."""
+        """Count what is acknowledged and not acted upon: a dialogue that was closed, or Slack's word that it sheds our
+        events."""
         kind = str(body.get("type") or "unknown")[:40]
         self.counts[f"unhandled_{kind}"] += 1
         if kind == "app_rate_limited":
@@ -117,7 +122,7 @@ class _Answer(AsyncMiddleware):
         resp: BoltResponse,
         next: Callable[[], Awaitable[BoltResponse]],  # noqa: A002
     ) -> BoltResponse:
-        if req.body.get("type") == "event_callback":
+        if req.body.get("type") in ("event_callback", clicks.CLICK):
             return BoltResponse(status=await self._intake.take(req.body), body="")
         self._intake.set_aside(req.body)
         return BoltResponse(status=HTTPStatus.OK, body="")

@@ -1,6 +1,12 @@
 """The environment, read once: one frozen class a section, under the names that the README lists."""
 
-from threadline.settings.conversations import CiSettings, ConversationSettings, JiraSettings, OpenAISettings
+from threadline.settings.conversations import (
+    ApprovalSettings,
+    CiSettings,
+    ConversationSettings,
+    JiraSettings,
+    OpenAISettings,
+)
 from threadline.settings.house import (
     AgentSettings,
     CaseSettings,
@@ -21,6 +27,7 @@ from threadline.settings.section import Section
 
 __all__ = [
     "AgentSettings",
+    "ApprovalSettings",
     "CaseSettings",
     "CatchUpSettings",
     "ChannelSettings",

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.settings.section import HttpAddress, Prices, Seconds, Section, Slug
+from threadline.settings.section import HttpAddress, People, Prices, Seconds, Section, Slug
 
 LONGEST_ANSWER = 150.0
 """Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""
@@ -34,12 +34,21 @@ class ConversationSettings(Section):
     conversation_retention_days: float = Field(90, ge=31)
     """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
     tool_log_days: float = Field(365, gt=0)
+    memory_days: float = Field(90, gt=0)
+    operator_context_tokens: int = Field(6_000, ge=1_000)
     mutations_per_minute: int = Field(30, ge=1)
 
     @property
     def context_bytes(self) -> int:
         """Four bytes for a token."""
         return self.conversation_context_tokens * 4
+
+
+class ApprovalSettings(Section):
+    """Who may approve what the operator proposes, and for how long a proposal waits; nobody, unless they are named."""
+
+    approvers: People = Field((), validation_alias="THREADLINE_APPROVERS")
+    expiry: Seconds = Field(24 * 3600, validation_alias="THREADLINE_APPROVAL_EXPIRY")
 
 
 class JiraSettings(Section):

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadline.agents.models.prices import Price, parse_prices
@@ -67,12 +67,19 @@ def _slug(value: Any) -> Any:
     return value
 
 
+def _people(value: tuple[str, ...]) -> tuple[str, ...]:
+    if any(not re.fullmatch(r"[UW][A-Z0-9]{2,20}", each) for each in value):
+        raise ValueError("give the ids of users, such as U0123456789, several separated by commas")
+    return tuple(dict.fromkeys(value))
+
+
 HttpAddress = Annotated[str, BeforeValidator(_http)]
 Slug = Annotated[str, BeforeValidator(_slug)]
 PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
 Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Channels = Annotated[tuple[Channel, ...], BeforeValidator(_names)]
+People = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_people)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
 Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
 Keys = Annotated[KeyRing, BeforeValidator(_keys)]

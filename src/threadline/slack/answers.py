@@ -7,7 +7,8 @@ from typing import Any
 
 from threadline.domain import answers
 from threadline.domain.redaction import redact
-from threadline.slack import records
+from threadline.slack import approvals, records
+from threadline.slack.approvals import plain_groups
 from threadline.slack.formatting import TEXT_LIMIT, Block, Rendered, fallback, neutralise, notice
 
 MOST_BLOCKS = 50
@@ -47,7 +48,7 @@ def answer_of(
 
     Args:
         text: Markdown by the model, or our own; it can call nobody.
-        structured: kinds with their records, oldest first; see `slack.records.shown`.
+        structured: kinds with their records, oldest first; see `slack.records.shown` and `slack.approvals.shown`.
         detail: whether somebody asked for a long answer: then all of the text is posted, in as many parts as it takes,
             else at most `answers.LIMIT` characters of it.
 
@@ -56,7 +57,8 @@ def answer_of(
         nothing could be seen of the text and there are no records.
     """
     drafts = [_Draft(part, notice(part)[0].blocks, bool(_tables(part))) for part in _parts(text, detail)]
-    for shown in records.shown(structured):
+    groups = list(structured)
+    for shown in (*records.shown(plain_groups(groups)), *approvals.shown(groups)):
         if drafts and (joined := drafts[-1].joined(shown)):
             drafts[-1] = joined
         else:

@@ -31,6 +31,7 @@ POST_EVENT = "threadline_post"
 
 _PAGE = 200
 _NOBODY = frozenset({"user_not_found", "user_not_visible"})
+_GONE = frozenset({"message_not_found", "thread_not_found"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
 
 
@@ -135,6 +136,23 @@ class Slack:
             )
         return str(answer["ts"])
 
+    async def update(self, channel: str, ts: str, text: str, blocks: Sequence[Mapping[str, Any]]) -> bool:
+        """Replace what a message of ours says; false when it is gone. Its metadata stays."""
+        async with calling(f"channel {channel}"):
+            try:
+                shown = [redact_value(block) for block in blocks]
+                await self.client.chat_update(channel=channel, ts=ts, text=redact(text), blocks=shown)
+            except SlackApiError as exc:
+                if error_name(exc) not in _GONE:
+                    raise
+                return False
+        return True
+
+    async def whisper(self, channel: str, user: str, text: str, thread_ts: str) -> None:
+        """Say something in a thread that one person alone sees. Not idempotent."""
+        async with calling(f"channel {channel}"):
+            await self.client.chat_postEphemeral(channel=channel, user=user, text=redact(text), thread_ts=thread_ts)
+
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Put an emoji on a message; done as well when it is there, or the message is gone."""
         await self._reaction(self.client.reactions_add, channel, ts, name)
@@ -204,6 +222,7 @@ class Slack:
             name=_called(told),
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
+            email=str((told.get("profile") or {}).get("email") or ""),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ _READABLE = re.compile(
     r"image/(?:png|jpeg|gif|webp)|text/(?!html)[\w.+-]+"
     r"|application/(?:json|xml|yaml|x-yaml|toml|sql|javascript|x-javascript|x-sh|x-ndjson|[\w.-]+\+(?:json|xml))"
 )
+_HIDDEN = ("tombstone", "hidden_by_limit")
 _UNSAFE = re.compile(r"[^\w .()+-]")
 
 
@@ -34,37 +35,87 @@ class Downloaded:
     content: bytes
 
 
-async def download(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> Downloaded:
-    """Fetch a file that somebody attached.
+@dataclass(frozen=True)
+class SharedFile:
+    """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
+
+    `name` is as in `Downloaded`. `size`: bytes, as announced. `channels`: where it is shared, be they channels, groups
+    or direct messages.
+    """
+
+    id: str
+    name: str
+    mimetype: str
+    size: int
+    channels: frozenset[str]
+    url: str
+    mode: str
+
+
+async def look(client: AsyncWebClient, file_id: str) -> SharedFile:
+    """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
+
+    Raises:
+        Permanent: the file is gone, or lies where the bot is not.
+        Transient: Slack did not answer.
+    """
+    async with calling(f"file {file_id}"):
+        info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
+    return SharedFile(
+        id=file_id,
+        name=_name(info),
+        mimetype=str(info.get("mimetype") or ""),
+        size=int(info.get("size") or 0),
+        channels=frozenset(_places(info)),
+        url=str(info.get("url_private_download") or info.get("url_private") or ""),
+        mode=str(info.get("mode") or ""),
+    )
+
+
+async def fetch(
+    client: AsyncWebClient, file: SharedFile, *, max_bytes: int = MAX_BYTES, seconds: float = DOWNLOAD_TOTAL
+) -> bytes:
+    """The bytes of a file; one that announces too many is not asked for, and of one that brings more, no more is read.
 
     Args:
         client: made by `slack.client.make_client`; it lends its session, its token and its address.
-        file_id: `F…`. The file is looked up anew: an event may say no more of it than `check_file_info`.
         max_bytes: the largest file that is read.
+        seconds: for all of it.
 
     Raises:
-        Permanent: the file is gone, too large, of a kind that agents do not read, or not in Slack.
+        Permanent: the file is gone, too large, or not in Slack, or Slack shows its login page instead.
         Transient: Slack did not answer.
     """
-    where = f"file {file_id}"
-    async with calling(where):
-        info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
-    name, mimetype = _name(info), str(info.get("mimetype") or "")
-    url = str(info.get("url_private_download") or info.get("url_private") or "")
-    _check(info, name, mimetype, max_bytes)
-    if not _is_slacks_own(url, client.base_url):
-        raise Permanent(f"{name} is kept outside Slack: upload the file itself.")
-    async with calling(where), asyncio.timeout(DOWNLOAD_TOTAL):
-        return Downloaded(name, mimetype, await _fetch(client, url, name, max_bytes))
+    if file.mode in _HIDDEN:
+        raise Permanent(
+            f"{file.name} was deleted, or is hidden by the limits of the workspace's plan: upload it again."
+        )
+    if file.size > max_bytes:
+        raise _too_large(file.name, max_bytes)
+    if not _is_slacks_own(file.url, client.base_url):
+        raise Permanent(f"{file.name} is kept outside Slack: upload the file itself.")
+    async with calling(f"file {file.id}"), asyncio.timeout(seconds):
+        return await _fetch(client, file.url, file.name, max_bytes)
 
 
-def _check(info: Mapping[str, Any], name: str, mimetype: str, max_bytes: int) -> None:
-    if info.get("mode") in ("tombstone", "hidden_by_limit"):
-        raise Permanent(f"{name} was deleted, or is hidden by the limits of the workspace's plan: upload it again.")
-    if not _READABLE.fullmatch(mimetype):
-        raise Permanent(f"{name} is of the kind {mimetype or 'unknown'}: attach an image or a text instead.")
-    if int(info.get("size") or 0) > max_bytes:
-        raise _too_large(name, max_bytes)
+async def download(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> Downloaded:
+    """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read.
+
+    Raises:
+        Permanent: it is of another kind; and as `look` and `fetch`.
+        Transient: Slack did not answer.
+    """
+    file = await look(client, file_id)
+    if file.mode not in _HIDDEN and not _READABLE.fullmatch(file.mimetype):
+        raise Permanent(f"{file.name} is of the kind {file.mimetype or 'unknown'}: attach an image or a text instead.")
+    return Downloaded(file.name, file.mimetype, await fetch(client, file, max_bytes=max_bytes))
+
+
+def _places(info: Mapping[str, Any]) -> Iterator[str]:
+    for kind in ("channels", "groups", "ims"):
+        yield from (str(each) for each in info.get(kind) or ())
+    for shares in (info.get("shares") or {}).values():
+        yield from (str(each) for each in shares)
 
 
 def _is_slacks_own(url: str, base_url: str) -> bool:
@@ -90,7 +141,9 @@ async def _fetch(client: AsyncWebClient, url: str, name: str, max_bytes: int) ->
 def _check_response(response: aiohttp.ClientResponse, name: str) -> None:
     status = response.status
     if status == 429 or status >= 500:
-        raise Transient(f"Slack did not hand {name} out (HTTP {status}).")
+        pause = response.headers.get("Retry-After", "")
+        wait = float(pause) if pause.isdecimal() else None
+        raise Transient(f"Slack did not hand {name} out (HTTP {status}).", retry_after=wait)
     if 300 <= status < 400 or (status == 200 and response.content_type == "text/html"):
         # Slack answers a token without the scope with its login page, or the way there.
         raise Permanent(

@@ -69,6 +69,9 @@ _KINDS = {
     ),
     "slots": _Kind("Free slot", "Free slots", first=("local", "time_zone", "resource", "starts_at", "ends_at")),
     "orders": _Kind("Order", "Orders", first=("order_id", "number", "status", "customer", "total"), same=("order_id",)),
+    "jobs": _Kind(
+        "Job", "Jobs", first=("job_id", "job_type", "status", "when", "next", "rfp_id", "asked_by"), same=("job_id",)
+    ),
     "tickets": _Kind("Ticket", "Tickets", first=("key", "summary", "title", "status", "assignee"), same=("key",)),
     "builds": _Kind("Build", "Builds", first=("workflow", "title", "branch", "status", "conclusion"), same=("id",)),
     "cases": _Kind("Case", "Cases", first=("bug_id", "title", "status", "severity"), same=("bug_id",)),

@@ -23,7 +23,8 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.workflows import display, signals
 from threadline.workflows.calls import attempt, call
-from threadline.workflows.conversation_turn import Conversation
+from threadline.workflows.conversation_turn import Turn
+from threadline.workflows.conversing import Conversation
 from threadline.workflows.inbox import Inbox
 from threadline.workflows.thread_run import Step, ThreadRun
 
@@ -140,7 +141,7 @@ class ConversationWorkflow:
             return self._conversation.say(turn)
         if self._turn_due:
             self._dismissed = self._conversation.state.stopped
-            return self._conversation.take_turn()
+            return Turn(self._conversation).take()
         self._count_silence()
         return None
 

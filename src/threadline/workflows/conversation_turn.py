@@ -1,11 +1,10 @@
-"""The steps of a conversation: one turn until it is settled and said, and saying what an earlier run left unsaid.
+"""The main step of a conversation: one turn, until it is settled and said.
 
-A step runs supervised beside the workflow's main coroutine, which goes on storing what arrives. Whoever says to stop is
+It runs supervised beside the workflow's main coroutine, which goes on storing what arrives. Whoever says to stop is
 seen in the marks that both share.
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,7 +26,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from threadline.contracts.operator import Begun
     from threadline.domain import answers
-    from threadline.domain.conversation import ConversationMarks, Talk
     from threadline.domain.dialogue import (
         Execution,
         ModelReply,
@@ -41,9 +39,10 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.workflows import display
 from threadline.workflows.broken_steps import broken_off, no_reply
-from threadline.workflows.calls import Asides, attempt, call, fault_of, pause
+from threadline.workflows.calls import attempt, call, fault_of, pause
+from threadline.workflows.conversing import Conversation
 from threadline.workflows.react_loop import react
-from threadline.workflows.status_line import StatusLine, in_words
+from threadline.workflows.status_line import in_words
 from threadline.workflows.turn_way import Way, closing, unless
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
@@ -60,64 +59,6 @@ _SHOWN = 60
 
 class BrokenOff(Exception):
     """Somebody said to stop while the model was being asked, or waited for."""
-
-
-class Conversation:
-    """A conversation as its workflow sees it: the state that survives, and what the steps show of themselves."""
-
-    def __init__(self, state: Talk, entered: Callable[[], None]) -> None:
-        self.state = state
-        self.doing = ""
-        """What the step under way does, in words."""
-        self.heard = workflow.now().timestamp()
-        """When the database last answered: silence counts from then."""
-        self.unsayable: list[int] = []
-        """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
-        self.asides = Asides()
-        self.line = StatusLine(state.thread)
-        self._entered = entered
-
-    @property
-    def marks(self) -> ConversationMarks:
-        return self.state.marks
-
-    def merge(self, marks: ConversationMarks) -> None:
-        """Take over what the database says, unless newer is known: results arrive in another order than commits."""
-        self.heard = workflow.now().timestamp()
-        if marks.rev >= self.marks.rev:
-            self.state.marks = replace(marks, last=marks.last or self.marks.last)
-        self._entered()
-
-    def does(self, what: str) -> None:
-        self.doing = what
-        self._entered()
-
-    @property
-    def stopping(self) -> bool:
-        """The turn under way is to end: a person said so, or whoever runs the house."""
-        return self.marks.stop_due or self.state.stopped
-
-    @property
-    def stopped_by_operator(self) -> bool:
-        return self.state.stopped and not self.marks.stop_due
-
-    async def take_turn(self) -> None:
-        """Answer what is unanswered."""
-        await Turn(self).take()
-        self.does("")
-
-    async def say(self, turn: int) -> None:
-        """Post a settled turn's answer."""
-        self.does(f"posting the answer of turn {turn}")
-        asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
-        trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
-        if trouble:
-            self.unsayable.append(turn)
-            self.line.show("")
-        else:
-            self.unsayable = []
-            self.line.posted()
-        self.does("")
 
 
 class Turn:
@@ -158,6 +99,7 @@ class Turn:
             await self._conversation.say(self._number)
         if self._way.agent is Agent.OPERATOR:
             self._conversation.asides.add(asyncio.create_task(self._way.remember()))
+        self._conversation.does("")
 
     async def _work(self) -> Outcome:
         conversation = self._conversation

@@ -11,7 +11,9 @@ from threadline.activities.toolsets import postgres_ports
 from threadline.db.engine import Database
 from threadline.domain.dialogue import ToolCall
 from threadline.domain.limits import Rate
+from threadline.domain.routing import Agent
 from threadline.tools.access import allowed
+from threadline.tools.context import Ports
 from threadline.tools.execution import Guards, pipeline
 from threadline.tools.registry import Registry, Tool
 from threadline.tools.results import ToolResult
@@ -24,19 +26,21 @@ class Desk:
 
     readers = Readers({SUMMARIES}, "https://example.slack.com/")
 
-    def __init__(self, database: Database, tools: Sequence[Tool], rate: Rate | None = None) -> None:
+    def __init__(
+        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
+    ) -> None:
         self.clock = Clock()
         self.log = MemoryLog()
         self._registry = Registry(tools)
-        self._ports = postgres_ports(database, self.readers, rate)
+        self._ports = postgres_ports(database, self.readers, rate, ports)
         self._run = pipeline(
-            self._registry, allowed(self._registry, self._ports, read_only=False), Guards(log=self.log)
+            self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), Guards(log=self.log)
         )
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
     def names(self, *, read_only: bool = False) -> frozenset[str]:
         """The tools that are offered."""
-        return allowed(self._registry, self._ports, read_only=read_only).names
+        return allowed(self._registry, self._ports, Agent.OPERATOR, read_only=read_only).names
 
     async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
         """One call; `team`, `user_id`, `others` and the like are the context's, everything else the tool's."""

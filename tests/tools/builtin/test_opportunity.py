@@ -235,6 +235,7 @@ async def test_a_call_whose_result_was_lost_is_found_and_not_made_again(
     assert await desk.ask(tool, "lost", rfp_id=ID, **arguments) == again
 
 
+@pytest.mark.promise("record:rfp:deleted-is-gone")
 @pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
 async def test_a_change_whose_rfp_was_deleted_before_its_result_was_read_is_still_told(
@@ -309,6 +310,8 @@ async def test_the_journal_and_the_log_come_in_pages_the_newest_first(
         ("journal.append", {"rfp_id": " ", "text": "x"}, "`rfp_id`: expected an id such as rfp_abc123"),
         ("opportunity.load", {"rfp_id": "x" * 65}, "`rfp_id` does not fit"),
         ("opportunity.patch", {"patch": SUBMITTED, "version": 0}, "`version` does not fit"),
+        ("opportunity.patch", {"patch": SUBMITTED, "version": 10**30}, "`version` does not fit"),
+        ("journal.list", {"before": 10**30}, "`before` does not fit"),
     ],
 )
 async def test_what_does_not_fit_is_named_and_nothing_is_written(
@@ -330,6 +333,7 @@ async def test_of_an_id_that_does_not_exist_the_nearest_are_told(
     assert told(result) == "there is no RFP rfp_abc12; did you mean rfp_abc123?"
 
 
+@pytest.mark.promise("record:rfp:deleted-is-gone")
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
 async def test_a_deleted_rfp_is_not_there(desk: Desk, database: Database, tool: str, arguments: dict[str, Any]) -> None:
     async with database.begin() as work:

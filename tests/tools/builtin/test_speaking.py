@@ -16,6 +16,7 @@ from threadline.domain.dialogue import ToolCall
 from threadline.domain.journal import EntryKind, NewEntry
 from threadline.domain.operations import Change
 from threadline.domain.protocol import Kind, ProtocolState, kind_of
+from threadline.domain.routing import Agent
 from threadline.tools import protocol
 from threadline.tools.access import allowed
 from threadline.tools.builtin import TOOLS, speaking
@@ -39,7 +40,7 @@ class Turn:
         self.state = ProtocolState(scope=scope)
 
     async def ask(self, tool: str, **arguments: Any) -> ToolResult:
-        everything = allowed(REGISTRY, self._ports, read_only=False)
+        everything = allowed(REGISTRY, self._ports, Agent.OPERATOR, read_only=False)
         run = pipeline(REGISTRY, everything, Guards(self._log), Rules(self.state, self._journal))
         call = ToolCall(next(self._ids), tool, json.dumps(arguments))
         result = await run(call, context(ports=self._ports, call_id=call.id, correlation_id="C1:1"))
@@ -66,6 +67,16 @@ def test_the_protocol_can_hold_the_tools_and_knows_each_by_its_name() -> None:
     }
     reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
     assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {Kind.READ}
+
+
+@pytest.mark.promise("tool:change:once")
+def test_every_write_can_be_looked_up_names_its_record_and_takes_the_correlation_id() -> None:
+    for name in ("opportunity_patch", "journal_append", "event_append"):
+        tool = REGISTRY.get(name)
+        assert tool
+        assert tool.look_up
+        assert tool.record
+        assert "correlation_id" in tool.parameters.model_fields
 
 
 def test_the_model_is_not_shown_the_correlation_id() -> None:
@@ -122,7 +133,9 @@ async def test_words_that_cannot_be_posted_are_refused(
 
 async def test_words_are_taken_without_any_service_and_the_turn_is_told_to_be_over(database: Database) -> None:
     desk = Desk(database, speaking.TOOLS)
-    assert allowed(Registry(speaking.TOOLS), Ports(), read_only=False).names == {each.name for each in speaking.TOOLS}
+    registry = Registry(speaking.TOOLS)
+    assert allowed(registry, Ports(), Agent.OPERATOR, read_only=False).names == {each.name for each in speaking.TOOLS}
+    assert not allowed(registry, Ports(), read_only=False).names
     for tool, arguments in (
         ("slack.post.summary", {"text": "x" * 5_000}),
         ("slack.ask.clarifying.question", {"question": "Which one?"}),

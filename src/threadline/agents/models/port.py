@@ -14,7 +14,8 @@ class Prompt:
     `tools` are OpenAI's function schemas in the flat form of the Responses API: name, description, parameters, strict.
     Tools have the provider's names here, also in the calls of `messages`. `instructions` and `tools` stay the same,
     byte for byte, for all calls of a turn, and `messages` only grow at their end: the provider's cache pays for what
-    was sent before. `cache_key` is equal for prompts that begin alike.
+    was sent before. `cache_key` is equal for prompts that begin alike. `longest`: tokens that the model may write, its
+    thoughts included, where the API takes such a limit; 0: as many as it likes.
     """
 
     instructions: str
@@ -22,6 +23,7 @@ class Prompt:
     tools: tuple[Mapping[str, Any], ...] = ()
     tool_choice: ToolChoice = ToolChoice.AUTO
     cache_key: str = ""
+    longest: int = 0
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any
         asked["tool_choice"] = prompt.tool_choice.value
     if prompt.cache_key:
         asked["prompt_cache_key"] = prompt.cache_key
+    if prompt.longest:
+        asked["max_output_tokens"] = prompt.longest
     return asked
 
 

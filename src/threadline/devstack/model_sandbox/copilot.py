@@ -4,18 +4,21 @@ It decides by the words and by what the tools return, never by a clock or by cha
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from threadline.devstack.model_sandbox import operator_request, operator_words, scheduling, uploading
 from threadline.devstack.model_sandbox.conversation import ToolResult
-from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known, parsed
+from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known
 from threadline.devstack.model_sandbox.copilot_plan import Planned, plan, spoken
+from threadline.devstack.model_sandbox.copilot_words import told
+from threadline.devstack.model_sandbox.operator_script import SUMMARY, operate
 from threadline.devstack.model_sandbox.turn import Turn
 
-QUOTE = 300
-"""Characters of a result, or of what people wrote, that a sentence repeats."""
 _READ_ONLY = re.compile(r"Read-only: (.+?)\. What would change")
 """As the turn's context says it."""
+_ANALYSIS = "2 to 4 sentences"
+"""As the instructions say it that have a request analysed."""
 OFFERED = 3
 """Tools that are named to somebody who asked for nothing that they do."""
 
@@ -24,6 +27,12 @@ async def converse(turn: Turn) -> None:
     """Call what is asked for, step by step, stop at the first failure, and end with a sentence."""
     if not turn.tools:
         await turn.text_only(_without_tools(turn))
+        return
+    if SUMMARY in turn.tools:
+        await operate(turn)
+        return
+    if errand := await _errand(turn):
+        await turn.text_only(errand)
         return
     done: list[ToolResult] = []
     known = Known()
@@ -39,6 +48,17 @@ async def converse(turn: Turn) -> None:
     await turn.text_only(_told(done) if done else _offer(turn))
 
 
+async def _errand(turn: Turn) -> str:
+    """What came of work that takes more than the words name; empty where none is asked for."""
+    if uploading.is_asked_for(turn):
+        return await uploading.upload(turn)
+    if not scheduling.is_asked_for(turn):
+        return ""
+    words = operator_request.said(turn.prompt)
+    named = operator_request.rfp_ids(words, list(turn.tools))
+    return await scheduling.schedule(turn, words, named[0] if named else "")
+
+
 def _arguments(turn: Turn, planned: Planned, known: Known) -> Mapping[str, Any]:
     return Filler(turn.tools[planned.tool], planned, turn.prompt, known).arguments()
 
@@ -47,29 +67,8 @@ def _told(done: list[ToolResult]) -> str:
     well = [spoken(result.tool) for result in done if not result.is_error]
     sentences = [f"Done: {', then '.join(well)}."] if well else []
     if failed := next((result for result in done if result.is_error), None):
-        return " ".join([*sentences, f"I could not {spoken(failed.tool)}: {_words(failed.text)}"])
-    return " ".join([*sentences, f"The last answer was: {_words(done[-1].text)}"])
-
-
-def _words(text: str) -> str:
-    """What a result says for people, where it does; else its beginning."""
-    told = parsed(text)
-    if isinstance(told, Mapping):
-        inner = told.get("error") or told.get("data")
-        told = inner if isinstance(inner, Mapping) and not told.get("text") else told
-        named = ("text", "message", "suggestion", "error")
-        said = [str(told[name]).rstrip(".") for name in named if isinstance(told.get(name), str)]
-        text = ". ".join(said) + "." if said else ", ".join(_facts(told)) or text
-    flat = " ".join(text.split())
-    return flat if len(flat) <= QUOTE else f"{flat[:QUOTE].rsplit(' ', 1)[0]} …"
-
-
-def _facts(told: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in told.items():
-        if isinstance(value, list):
-            yield f"{len(value)} {name.replace('_', ' ')}"
-        elif not isinstance(value, Mapping) and value is not None:
-            yield f"{name.replace('_', ' ')} {value}"
+        return " ".join([*sentences, f"I could not {spoken(failed.tool)}: {told(failed.text)}"])
+    return " ".join([*sentences, f"The last answer was: {told(done[-1].text)}"])
 
 
 def _offer(turn: Turn) -> str:
@@ -82,6 +81,8 @@ def _offer(turn: Turn) -> str:
 
 
 def _without_tools(turn: Turn) -> str:
+    if _ANALYSIS in turn.system:
+        return operator_words.analysis(turn.prompt)
     if "summar" in f"{turn.system} {turn.prompt}".lower():
-        return f"So far: {_words(' / '.join(prompt for prompt in turn.prompts if prompt))}"
-    return f"I have no tools for this, so I can only say that I have read it: {_words(turn.prompt)}"
+        return f"So far: {told(' / '.join(prompt for prompt in turn.prompts if prompt))}"
+    return f"I have no tools for this, so I can only say that I have read it: {told(turn.prompt)}"

@@ -9,7 +9,7 @@ from typing import Any
 from threadline.devstack.model_sandbox.copilot_plan import Planned
 
 _QUOTED = re.compile(r"[\"“”]([^\"“”]+)[\"“”]")
-_ID = re.compile(r"\b(?:[A-Z][A-Z0-9]*-\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+_ID = re.compile(r"\b(?:rfp_[a-z]*\d\w*|[A-Z][A-Z0-9]*-\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?)?")
 _NUMBER = re.compile(r"(?<![\w-])\d+(?:\.\d+)?(?![\w-])")
 _FOR = re.compile(r"\bfor (?:the|an?) ([a-z]\w*)")
@@ -138,6 +138,8 @@ class Filler:
             return quoted
         if _plain(name) in _FREE_TEXT:
             return self.planned.words
+        if name == "words":
+            return _about(self.planned.words)
         if name == "role" and (said := _FOR.search(self.planned.words)):
             return said[1]
         if _plain(name) in _NAMES:
@@ -164,6 +166,12 @@ def _named(value: Any, plain: str) -> Iterator[Any]:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", str(name).lower())
+
+
+def _about(words: str) -> str:
+    """What is to be searched for, without the words that say to search."""
+    found = re.search(r"\b(?:of|about|from|named|called|with)\s+(\S.*)", words)
+    return found[1].rstrip(".!?") if found else words
 
 
 def _called(name: str, words: str) -> str | None:

@@ -46,6 +46,11 @@ class Planned:
         return _verb(_name_words(self.tool)) == "read"
 
     @property
+    def changes(self) -> bool:
+        """Whether the name says so; one without a verb may do anything."""
+        return _verb(_name_words(self.tool)) not in ("", "read")
+
+    @property
     def thing(self) -> str:
         """What the tool is about, one of them: `estimates_createWbsItems` makes a "wbs item"."""
         return _stem(" ".join(spoken(self.tool).split()[1:]) or spoken(self.tool))

@@ -69,7 +69,7 @@ class SlackSandbox:
         http = SignedHttp(session, SIGNING_SECRET)
         self.deliveries = Deliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
-        self._page = Page(self.workspace)
+        self._page = Page(self.workspace, self.faults)
         self._files = WorkspaceMethods(self.workspace)
         self.app = self._routes()
 

@@ -117,13 +117,18 @@ class Control:
         return {}
 
     async def upload(self, given: Json) -> Json:
-        """`{user, name, content_base64, mimetype?}`: a file that a message may then show by its id."""
+        """`{user, name, content_base64, mimetype?, announced?}`: a file that a message may then show by its id.
+
+        `announced`: a size in bytes that Slack tells of it instead of its own.
+        """
         try:
             content = base64.b64decode(given["content_base64"], validate=True)
         except (binascii.Error, TypeError, ValueError):
             raise Refused("invalid_content_base64") from None
         user = self._workspace.user(given["user"])
-        return {"file": self._workspace.add_file(given["name"], user.id, content, given.get("mimetype", "")).as_slack()}
+        file = self._workspace.add_file(given["name"], user.id, content, given.get("mimetype", ""))
+        file.announced = int(given["announced"]) if "announced" in given else None
+        return {"file": file.as_slack()}
 
     async def click(self, given: Json) -> Json:
         """`{user, channel, ts, action_id}`; the answer says whether the app acknowledged it in time."""
@@ -171,6 +176,7 @@ class Control:
             "fail_before": lambda: self._faults.fail_before(given["method"], count),
             "fail_after": lambda: self._faults.fail_after(given["method"], count),
             "slow": lambda: self._faults.slow(given["method"], seconds, count),
+            "login_page": lambda: self._faults.login_page(count),
             "short": lambda: self._faults.short(given["method"], int(given["items"]), count),
         }
         order = orders.get(given["fault"])

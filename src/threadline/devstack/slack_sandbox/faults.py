@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short"]
+CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login"]
+
+DOWNLOAD = "files.download"
+"""The name by which faults are ordered for what has none: the address that a file's bytes are fetched from."""
 
 
 @dataclass(frozen=True)
@@ -13,7 +16,8 @@ class CallFault:
     """What happens to one call: `seconds` is Retry-After for `rate_limited`, the delay of the answer for `slow`.
 
     With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out. `items`
-    is the most that a page shows for `short`.
+    is the most that a page shows for `short`. `login`: a download shows the page that asks to sign
+    in, as Slack does for a token without `files:read`.
     """
 
     kind: CallFaultKind
@@ -128,6 +132,10 @@ class Faults:
     def short(self, method: str, items: int, count: int = 1) -> None:
         """The next `count` pages of `method` show at most `items`, or none, although there is more."""
         self._order(method, CallFault("short", items=items), count)
+
+    def login_page(self, count: int = 1) -> None:
+        """The next `count` downloads answer 200 with the page that asks to sign in."""
+        self._order(DOWNLOAD, CallFault("login"), count)
 
     def ordered(self, method: str) -> int:
         """How many orders for calls of `method` are not used up yet."""

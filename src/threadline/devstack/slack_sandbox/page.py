@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from threadline.devstack.slack_sandbox.faults import DOWNLOAD, Faults
 from threadline.devstack.slack_sandbox.identity import BOT_TOKEN
 from threadline.devstack.slack_sandbox.records import Json
 from threadline.devstack.slack_sandbox.web_api import bearer
@@ -27,8 +28,9 @@ _BEAT = 15.0
 
 
 class Page:
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, faults: Faults) -> None:
         self._workspace = workspace
+        self._faults = faults
         self._streams: set[asyncio.Queue[Json | None]] = set()
         workspace.listeners.append(self._tell)
 
@@ -67,7 +69,14 @@ class Page:
     async def download(self, request: Request) -> Response:
         """`url_private`: the bytes for the bot's token, and for anyone else a page that asks to sign in, with 200."""
         file = self._workspace.files.get(request.path_params["key"].partition("-")[2])
-        if bearer(request) != BOT_TOKEN:
+        fault = self._faults.next_call(DOWNLOAD)
+        if fault and fault.kind == "rate_limited":
+            return Response(status_code=429, headers={"Retry-After": f"{fault.seconds:g}"})
+        if fault and fault.kind in ("error_before", "error_after"):
+            return Response(status_code=500)
+        if fault and fault.kind == "slow":
+            await asyncio.sleep(fault.seconds)
+        if bearer(request) != BOT_TOKEN or (fault and fault.kind == "login"):
             return HTMLResponse(_LOGIN)
         if file is None:
             return Response(status_code=404)

@@ -60,9 +60,18 @@ class File:
     created: int
     base_url: str
     title: str = ""
-    channels: list[str] = field(default_factory=list)
+    shares: dict[str, list[str]] = field(default_factory=dict)
+    """The `ts` of the messages that show it, by their channel."""
+    announced: int | None = None
+    """The size that is told of it; None for its own."""
+
+    @property
+    def channels(self) -> list[str]:
+        return sorted(self.shares)
 
     def as_slack(self) -> Json:
+        """See https://docs.slack.dev/reference/objects/file-object."""
+        direct, open_to_all = _parted(self.shares)
         path, name = f"{self.base_url}/files-pri/{TEAM}-{self.id}", quote(self.name)
         return {
             "id": self.id,
@@ -74,16 +83,26 @@ class File:
             "user_team": TEAM,
             "created": self.created,
             "timestamp": self.created,
-            "size": len(self.content),
+            "size": len(self.content) if self.announced is None else self.announced,
             "mode": "hosted",
             "is_external": False,
-            "is_public": bool(self.channels),
-            "channels": list(self.channels),
+            "is_public": bool(open_to_all),
+            "channels": sorted(open_to_all),
+            "groups": [],
+            "ims": sorted(direct),
+            "shares": {kind: shown for kind, shown in (("public", open_to_all), ("private", direct)) if shown},
             "url_private": f"{path}/{name}",
             "url_private_download": f"{path}/download/{name}",
             "permalink": f"{self.base_url}/files/{self.user}/{self.id}/{name}",
             "file_access": "visible",
         }
+
+
+def _parted(shares: dict[str, list[str]]) -> tuple[Json, Json]:
+    """Where a file is shown: in direct messages, and in channels, as `files.info` tells it."""
+    told = {channel: [{"ts": ts} for ts in moments] for channel, moments in shares.items()}
+    direct = {channel: each for channel, each in told.items() if channel.startswith("D")}
+    return direct, {channel: each for channel, each in told.items() if channel not in direct}
 
 
 @dataclass
@@ -166,6 +185,7 @@ class Channel:
     members: list[str] = field(default_factory=list)
     is_archived: bool = False
     is_im: bool = False
+    is_private: bool = False
     topic: str = ""
     messages: dict[str, Message] = field(default_factory=dict)
     """By `ts`, in rising order."""
@@ -186,7 +206,7 @@ class Channel:
             "is_channel": True,
             "is_group": False,
             "is_mpim": False,
-            "is_private": False,
+            "is_private": self.is_private,
             "is_general": self.name == "general",
             "is_shared": False,
             "is_ext_shared": False,

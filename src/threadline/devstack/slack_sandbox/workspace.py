@@ -141,7 +141,7 @@ class Workspace:
             message.client_msg_id = self._id("msg-")
             message.blocks = message.blocks or rich_text(text, self._id("rt"))
         for file in attached:
-            file.channels = sorted({*file.channels, place.id})
+            file.shares.setdefault(place.id, []).append(ts)
         place.messages[ts] = message
         if root is not None:
             root.replies.append(message)

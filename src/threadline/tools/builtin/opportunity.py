@@ -51,6 +51,7 @@ class Patch(BaseModel):
         int | None,
         Field(
             ge=1,
+            le=10**9,
             description="The version you have loaded, where the change holds for that one alone, such as a list or a "
             "text that you add to: when somebody has changed the state since, nothing is changed. Null: the newest.",
         ),

@@ -29,7 +29,8 @@ RfpId = Annotated[
 """In small letters behind this: the protocol compares ids as they are."""
 CorrelationId = Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Of the turn.")]
 Before = Annotated[
-    int | None, Field(ge=1, description="Only what is older: the lowest number of the page before. Null: the newest.")
+    int | None,
+    Field(ge=1, le=10**15, description="Only what is older: the lowest number of the page before. Null: the newest."),
 ]
 
 

@@ -15,6 +15,8 @@ MOST = 30
 """RFPs of one answer; further ones are found by words, a status or an owner."""
 LONGEST_PART = 6_000
 """Characters of a file's text in one answer; the rest is asked for by where it begins."""
+LONGEST_TEXT = 1_000_000
+"""Characters of a file's text that are kept."""
 
 
 @tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", needs=(RFPS,))
@@ -59,7 +61,10 @@ async def get(
     *,
     rfp_id: RfpId,
     text_from: Annotated[
-        int, Field(ge=0, description=f"At which character of the file to begin; it shows {LONGEST_PART:,}.")
+        int,
+        Field(
+            ge=0, le=LONGEST_TEXT, description=f"At which character of the file to begin; it shows {LONGEST_PART:,}."
+        ),
     ] = 0,
 ) -> ToolResult:
     found = await context.ports[RFPS].get(context.team, rfp_id, text_from, LONGEST_PART)

@@ -1,0 +1,79 @@
+"""What the operator's context is made of, from Postgres and Slack: each question is a unit of work of its own."""
+
+from collections.abc import Mapping, Sequence
+
+from threadline.activities.actors import Actors
+from threadline.activities.said_before import SaidBefore
+from threadline.agents.operator import memory
+from threadline.agents.operator.sources import OtherThread, Person, Request, RfpState, Said, Sources, TeamFound
+from threadline.db.engine import Database
+from threadline.domain import rfps
+from threadline.domain.journal import Event, JournalEntry
+from threadline.domain.memory import Memory, MemoryKind
+from threadline.domain.rfps import Rfp
+
+RECENT = 20
+"""Journal entries and events that are read."""
+_RELATED, _MEMORIES, _TEAM, _THREADS = 5, 5, 50, 20
+
+
+class LiveSources(Sources):
+    def __init__(self, database: Database, actors: Actors, said: SaidBefore) -> None:
+        self._database = database
+        self._actors = actors
+        self._said = said
+
+    async def person(self, request: Request) -> Person:
+        actor = await self._actors.of(request.thread.team, request.user_id)
+        async with self._database.begin() as work:
+            members = await work.team.of(request.thread.team, [request.user_id])
+        return Person(actor, members.get(request.user_id))
+
+    async def said_before(self, request: Request) -> Sequence[Said]:
+        async with self._database.begin() as work:
+            begun = await work.talked.begun_at(request.thread)
+        return await self._said.until(request.thread, float(begun)) if begun is not None else []
+
+    async def rfp(self, request: Request) -> RfpState:
+        async with self._database.begin() as work:
+            state = await work.opportunities.ensure_state_exists(request.thread.team, request.rfp_id)
+            return RfpState(await work.rfps.get(request.thread.team, state.rfp_id), state)
+
+    async def journal(self, request: Request) -> Sequence[JournalEntry]:
+        async with self._database.begin() as work:
+            return await work.journal.of(request.thread.team, request.rfp_id, RECENT)
+
+    async def events(self, request: Request) -> Sequence[Event]:
+        async with self._database.begin() as work:
+            return await work.events.of(request.thread.team, request.rfp_id, RECENT)
+
+    async def related(self, request: Request) -> Sequence[Rfp]:
+        async with self._database.begin() as work:
+            if request.rfp_id:
+                return await work.rfps.related(request.thread.team, request.rfp_id, _RELATED)
+            return await work.rfps.search(request.thread.team, request.question, _RELATED)
+
+    async def other_threads(self, request: Request) -> Sequence[OtherThread]:
+        """Words are told in the channel in which they were said. A direct message is nobody else's business."""
+        here = request.thread
+        async with self._database.begin() as work:
+            about = await work.bindings.threads_of(here.team, rfps.BINDING, request.rfp_id, _THREADS)
+            others = [each for each in about if each != here]
+            same = [each.ts for each in others if each.channel == here.channel]
+            answered = await work.talked.last_answers(here.team, here.channel, same)
+        told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
+        elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
+        return [
+            *(OtherThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+            *(OtherThread(channel) for channel in elsewhere if not channel.startswith("D")),
+        ]
+
+    async def memories(self, request: Request) -> Mapping[MemoryKind, Sequence[Memory]]:
+        team, channel = request.thread.team, request.thread.channel
+        async with self._database.begin() as work:
+            return await work.memories.recall(team, memory.asked(request.question), channel=channel, limit=_MEMORIES)
+
+    async def team(self, request: Request) -> TeamFound:
+        async with self._database.begin() as work:
+            found = await work.team.listed(request.thread.team, limit=_TEAM + 1)
+        return TeamFound(found[:_TEAM], more=len(found) > _TEAM)

@@ -1,0 +1,83 @@
+"""Proposed actions are put on record, and what waits for their decision is started."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.service import RPCError
+
+from threadline.activities import approval_events
+from threadline.db.engine import Database
+from threadline.domain import addressing
+from threadline.domain.approvals import Approval
+from threadline.domain.authorship import Author
+from threadline.domain.errors import Transient
+from threadline.domain.operations import Change
+from threadline.domain.proposed_actions import ActionRefused, NewAction, ProposedAction, Risk, deciders
+from threadline.tools.builtin.proposals import Proposals
+
+Start = Callable[[str, str], Awaitable[None]]
+"""Have an action waited for, by team and id; once, however often it is called."""
+
+
+@dataclass(frozen=True)
+class Approving:
+    """The settings of now: who may decide (Slack's user ids), and for how many seconds an action waits."""
+
+    approvers: tuple[str, ...] = ()
+    expiry: float = 24 * 3600.0
+
+
+class PostgresProposals(Proposals):
+    def __init__(self, database: Database, settings: Approving, start: Start) -> None:
+        self._database = database
+        self._settings = settings
+        self._start = start
+
+    async def propose(
+        self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str
+    ) -> ProposedAction:
+        self._check(risk, author)
+        approvers = () if risk is Risk.LOW else self._settings.approvers
+        new = NewAction(dict(action), risk, approvers, change.now + self._settings.expiry, rfp_id)
+        async with self._database.begin() as work:
+            proposed = await work.proposed_actions.propose(change, new, author)
+        if proposed.risk is not Risk.LOW:
+            await approval_events.proposed(self._database, change.team, proposed)
+            await self._start(change.team, proposed.action_id)
+        return proposed
+
+    def _check(self, risk: Risk, author: Author) -> None:
+        if risk is Risk.LOW:
+            return
+        if not self._settings.approvers:
+            raise ActionRefused(
+                f"This is of {risk} risk, and nobody may approve anything here: whoever runs this installation has to "
+                "name approvers (THREADLINE_APPROVERS). Nothing was proposed."
+            )
+        if not deciders(risk, author.user_id, self._settings.approvers):
+            raise ActionRefused(
+                f"This is of {risk} risk, which who asks may not approve, and nobody else is an approver here: "
+                "somebody else has to ask for it. Nothing was proposed."
+            )
+
+
+def starter(client: Client) -> Start:
+    """Starts the workflow of an approval; nothing happens to one that runs."""
+
+    async def start(team: str, action_id: str) -> None:
+        try:
+            await client.start_workflow(
+                addressing.APPROVAL_WORKFLOW,
+                Approval(team, action_id),
+                id=addressing.approval_workflow_id(team, action_id),
+                task_queue=addressing.CORE_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            )
+        except RPCError as error:
+            raise Transient("What waits for an approval could not be started.") from error
+
+    return start

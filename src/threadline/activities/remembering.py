@@ -1,0 +1,80 @@
+"""After a turn: what it leaves behind is read from the record and remembered, once."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from threadline.agents.operator import memory
+from threadline.agents.operator.memory import TurnEnd, Used
+from threadline.db.engine import Database
+from threadline.db.tool_executions import CallOutcome
+from threadline.db.transcripts import DELETED
+from threadline.db.work import Work
+from threadline.domain import rfps
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import ExecutionStatus, Role
+from threadline.domain.errors import ConversationNotFound
+from threadline.domain.rfp_ids import scope_of
+from threadline.tools.registry import Registry
+
+_log = structlog.get_logger(__name__)
+
+
+class Remembering:
+    """Args: `clock` returns seconds since 1970."""
+
+    def __init__(self, database: Database, registry: Registry, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._registry = registry
+        self._clock = clock
+
+    async def remember(self, thread: Thread, turn: int) -> int:
+        """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
+
+        Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted.
+
+        Raises:
+            Permanent, Transient: as the database did.
+        """
+        async with self._database.begin() as work:
+            try:
+                # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
+                await work.conversations.open_step(thread, turn, 1)
+            except ConversationNotFound:
+                return 0
+            end = await self._end(work, thread, turn)
+            made = memory.memories(end) if end else []
+            for key, each in made:
+                await work.memories.remember(thread.team, each, key, self._clock())
+        _log.info("turn_remembered", slack_thread=thread.key, turn=turn, memories=len(made))
+        return len(made)
+
+    async def _end(self, work: Work, thread: Thread, turn: int) -> TurnEnd | None:
+        settled = await work.conversations.settled(thread, turn)
+        if settled is None:
+            return None
+        placed = await work.transcripts.of_turn(thread, turn)
+        said = [each.message.content for each in placed if each.message.role is Role.USER]
+        request = "\n".join(each for each in said if DELETED not in each)
+        bound = (await work.bindings.of(thread)).get(rfps.BINDING, "")
+        return TurnEnd(
+            thread,
+            turn,
+            settled.user_id,
+            request,
+            settled.kind,
+            settled.answer,
+            self._used(await work.tool_executions.outcomes(thread, turn)),
+            scope_of(request, bound).rfp_id,
+        )
+
+    def _used(self, outcomes: Sequence[CallOutcome]) -> list[Used]:
+        """The calls under the tools' own names; a name that the model made up is none."""
+        found = []
+        for each in outcomes:
+            tool = self._registry.get(each.tool_name)
+            status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+            read_only = tool is not None and not tool.mutating
+            found.append(Used(tool.name if tool else "", status, read_only, each.code))
+        return found

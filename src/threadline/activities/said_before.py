@@ -1,0 +1,80 @@
+"""What Slack shows of a thread from before the bot was called: the dialogue begins behind it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from threadline.activities.names import PeopleLookup
+from threadline.agents.operator.sources import Said
+from threadline.domain import rich_text
+from threadline.domain.addressing import Thread
+from threadline.domain.people import Person, labelled
+
+MOST = 50
+"""Messages: the root and the last ones."""
+_MOST_READ = 2_000
+"""Messages that are read of a thread in which the bot was called that late."""
+_TALK = frozenset({"", "bot_message", "file_share", "thread_broadcast", "me_message"})
+"""Of the subtypes those in which somebody says something."""
+
+
+class ThreadReader(Protocol):
+    """As `slack.history.History`."""
+
+    def thread(self, channel: str, root: str, oldest: str) -> AsyncIterator[Mapping[str, Any]]: ...
+
+
+class SaidBefore:
+    """Args: `open_to_all` are the channels in which external people count like others; elsewhere they are left out."""
+
+    def __init__(self, reader: ThreadReader, people: PeopleLookup, open_to_all: Collection[str] = ()) -> None:
+        self._reader = reader
+        self._people = people
+        self._open = frozenset(open_to_all)
+
+    async def until(self, thread: Thread, begun: float) -> Sequence[Said]:
+        """What was said in a thread before a moment (seconds since 1970), oldest first; the root at least.
+
+        Raises:
+            Permanent, Transient: Slack did not say.
+        """
+        found = await self._read(thread, begun)
+        users = list(dict.fromkeys(str(each.get("user") or "") for each in found))
+        people = dict(zip(users, await asyncio.gather(*map(self._who, users)), strict=True))
+        return [
+            Said(_author(each, people), float(each["ts"]), rich_text.text_of(each), tuple(_files(each)))
+            for each in found
+            if self._counts(thread, each, people)
+        ]
+
+    async def _read(self, thread: Thread, begun: float) -> list[Mapping[str, Any]]:
+        root, last, read = list[Mapping[str, Any]](), deque[Mapping[str, Any]](maxlen=MOST - 1), 0
+        async for each in self._reader.thread(thread.channel, thread.ts, "0"):
+            read += 1
+            if float(each["ts"]) >= begun or read > _MOST_READ:
+                break
+            if str(each.get("subtype") or "") in _TALK:
+                (last if root else root).append(each)
+        return [*root, *last]
+
+    async def _who(self, user: str) -> Person | None:
+        return await self._people.person(user) if user else None
+
+    def _counts(self, thread: Thread, said: Mapping[str, Any], people: Mapping[str, Person | None]) -> bool:
+        """Whether it is by an app, or by somebody who has a say here."""
+        user = str(said.get("user") or "")
+        if not user or said.get("bot_id") or thread.channel in self._open:
+            return True
+        person = people[user]
+        return bool(person and not person.stranger and not person.guest and person.team in ("", thread.team))
+
+
+def _author(said: Mapping[str, Any], people: Mapping[str, Person | None]) -> str:
+    user = str(said.get("user") or "")
+    person = people.get(user)
+    return labelled(person.name if person else "", user) or str(said.get("username") or "an app")
+
+
+def _files(said: Mapping[str, Any]) -> list[str]:
+    return [f"{each.get('name') or 'a file'} ({each['id']})" for each in said.get("files") or () if each.get("id")]

@@ -1,0 +1,82 @@
+"""Whether something may be posted in a channel for somebody: the bot is there, and they may read it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slack_sdk.errors import SlackApiError
+
+from threadline.domain.errors import Permanent
+from threadline.slack.client import Slack
+from threadline.slack.errors import calling, error_name
+
+_ID = re.compile(r"(?:<#)?([CDG][A-Z0-9]{2,40})(?:\|[^<>]*)?>?")
+_PAGE = 1000
+_PAGES = 50
+"""Of a channel's members: whoever is not among the first 50,000 is not found."""
+
+
+class ChannelRefused(Permanent):
+    """Nothing may be posted there for whoever asks; the message says why."""
+
+
+class Channels:
+    """Asks Slack each time, since people leave channels."""
+
+    def __init__(self, slack: Slack) -> None:
+        self._slack = slack
+
+    async def admit(self, channel: str, user_id: str) -> str:
+        """The id of a channel in which the bot may post what `user_id` asks for.
+
+        A public channel may be read by every member of the workspace; a guest, somebody of another company, and
+        everybody in a private channel or a group message has to be in it. A direct message is one's own.
+
+        Raises:
+            ChannelRefused: there is no such channel, it is archived, the bot is not in it, or they may not read it.
+            Permanent | Transient: Slack did not say.
+        """
+        match = _ID.fullmatch(channel.strip())
+        if match is None:
+            raise ChannelRefused(f"{channel[:60]!r} is no channel's id: give the id, such as C012AB3CD")
+        found = await self._info(match[1])
+        if found.get("is_archived"):
+            raise ChannelRefused(f"The channel {match[1]} is archived: name another one.")
+        if not any(
+            found.get(each) for each in ("is_member", "is_im", "is_mpim")
+        ):  # the others are shown to members alone
+            raise ChannelRefused(f"The bot is not in the channel {match[1]}: type `/invite` and its name there.")
+        if not await self._may_read(match[1], found, user_id):
+            raise ChannelRefused(f"{user_id} is not in the channel {match[1]}, so nothing is posted there for them.")
+        return match[1]
+
+    async def _info(self, channel: str) -> Mapping[str, Any]:
+        async with calling(f"channel {channel}"):
+            try:
+                answer = await self._slack.client.conversations_info(channel=channel)
+            except SlackApiError as exc:
+                if error_name(exc) != "channel_not_found":
+                    raise
+                raise ChannelRefused(f"Slack does not show the bot a channel {channel}: invite it there.") from exc
+        return dict(answer.get("channel") or {})
+
+    async def _may_read(self, channel: str, found: Mapping[str, Any], user_id: str) -> bool:
+        if found.get("is_im"):
+            return bool(found.get("user") == user_id)
+        if not (found.get("is_private") or found.get("is_mpim")):
+            person = await self._slack.person(user_id)
+            if person and not (person.guest or person.stranger or found.get("is_ext_shared")):
+                return True
+        return await self._is_member(channel, user_id)
+
+    async def _is_member(self, channel: str, user_id: str) -> bool:
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            async with calling(f"channel {channel}"):
+                page = await self._slack.client.conversations_members(channel=channel, limit=_PAGE, cursor=cursor)
+            if user_id in (page.get("members") or ()):
+                return True
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                break
+        return False

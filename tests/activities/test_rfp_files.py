@@ -1,0 +1,178 @@
+"""Files become requests: through the whole pipeline, on the real Postgres, with files from Slack's sandbox."""
+
+import asyncio
+import hashlib
+import json
+
+import pytest
+
+from tests.activities.filing import BRIEF, MIB, Desk, desk
+from tests.tools import papers
+from threadline.activities.rfp_files import AGAIN, CREATED
+from threadline.devstack.slack_sandbox.identity import DEVELOPER, REPORTER, REPORTS
+from threadline.domain.addressing import Thread
+from threadline.tools.results import Code
+
+__all__ = ["desk"]
+
+
+@pytest.mark.promise("record:upload:whole")
+async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(desk: Desk) -> None:
+    file = desk.upload(BRIEF)
+    result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31", correlation_id="forged")
+    assert result.success, result.error
+    rfp_id = result.data["rfp_id"]
+    assert result.data == {
+        "rfp_id": rfp_id,
+        "title": "A crane for the harbour",
+        "client": "Harbour Ltd",
+        "due_date": "2026-03-31",
+        "status": "new",
+        "existed_already": False,
+        "file": {"name": "brief.pdf", "kind": "pdf", "pages": 2, "characters": 40, "cut": False},
+        "thread_is_about": rfp_id,
+        "file_begins": "A crane for the harbour\n\nDue on 31 March",
+    }
+    assert f"brief.pdf has become {rfp_id} (A crane for the harbour): 2 pages, 40 characters" in result.display_text
+    assert await desk.about(desk.thread) == rfp_id
+    async with desk.database.begin() as work:
+        state = await work.opportunities.ensure_state_exists("T1", rfp_id)
+        [event] = await work.events.of("T1", rfp_id)
+        assert await work.rfps.text_of("T1", rfp_id) == "A crane for the harbour\n\nDue on 31 March"
+    assert (state.version, state.document["client"]) == (1, "Harbour Ltd")
+    assert (event.event_type, event.author.correlation_id, event.author.user_id) == (CREATED, "turn-1", REPORTER)
+    assert event.payload["sha256"] == hashlib.sha256(BRIEF).hexdigest()
+
+
+async def test_what_the_model_has_read_comes_before_what_stands_in_the_file(desk: Desk) -> None:
+    data = await desk.made(desk.upload(papers.word("Some words of the file"), "brief.docx").id, title="Crane  2")
+    assert data["title"] == "Crane 2"
+    assert (await desk.made(desk.upload(b"7", "the_big-crane.txt").id))["title"] == "the big crane"
+
+
+@pytest.mark.promise("record:rfp:one-for-each-file")
+async def test_the_same_file_twice_is_the_same_request_and_says_so(desk: Desk) -> None:
+    first = await desk.made(desk.upload(BRIEF).id)
+    elsewhere = desk.new_thread(REPORTS)
+    result = await desk.ask(desk.upload(BRIEF, "copy.pdf", elsewhere).id, elsewhere, title="Another")
+    assert result.data["rfp_id"] == first["rfp_id"]
+    assert result.data["title"] == "A crane for the harbour"
+    assert result.data["existed_already"]
+    assert "copy.pdf was uploaded before" in result.display_text
+    assert await desk.about(elsewhere) == first["rfp_id"]
+    async with desk.database.begin() as work:
+        told = await work.events.of("T1", first["rfp_id"])
+    assert [each.event_type for each in told] == [AGAIN, CREATED]
+    assert (await desk.kept())["rfps"] == 1
+
+
+@pytest.mark.promise("record:rfp:one-for-each-file")
+async def test_of_many_who_bring_the_same_file_at_once_one_makes_the_request(desk: Desk) -> None:
+    threads = [desk.new_thread() for _ in range(4)]
+    uploads = [desk.upload(BRIEF, thread=each) for each in threads]
+    made = await asyncio.gather(*(desk.made(file.id, thread=each) for file, each in zip(uploads, threads, strict=True)))
+    assert len({each["rfp_id"] for each in made}) == 1
+    assert sum(not each["existed_already"] for each in made) == 1
+    assert await desk.kept() | {"tool_operations": 0} == {
+        "rfps": 1,
+        "opportunity_states": 1,
+        "events": 4,
+        "thread_bindings": 4,
+        "tool_operations": 0,
+    }
+
+
+async def test_a_thread_stays_about_what_it_is_about_unless_that_is_gone(desk: Desk) -> None:
+    first = await desk.made(desk.upload(BRIEF).id)
+    result = await desk.ask(desk.upload(b"A second harbour", "second.md").id)
+    assert result.data["thread_is_about"] == first["rfp_id"]
+    assert f"stays about {first['rfp_id']}; “link {result.data['rfp_id']}” changes that" in result.display_text
+    async with desk.database.begin() as work:
+        await work.rfps.delete("T1", first["rfp_id"])
+    third = await desk.made(desk.upload(b"A third harbour", "third.md").id)
+    assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
+
+
+async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
+    data = await desk.made(desk.upload(b"Crane at postgres://shop:hunter2!@db/shop", "brief.txt").id)
+    assert "hunter2" not in json.dumps(data)
+    async with desk.database.begin() as work:
+        assert "hunter2" not in await work.rfps.text_of("T1", data["rfp_id"])
+
+
+@pytest.mark.promise("record:upload:read-apart")
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("brief.pdf", b"MZ\x90\x00" + bytes(500), "is a program"),
+        ("brief.pdf", b"%PDF-1.7\n" + b"\x93" * 5_000, "cannot be read"),
+        ("brief.pdf", papers.locked_pdf("hunter2", "A crane"), "has a password"),
+        ("scan.pdf", papers.pdf("", ""), "holds no text"),
+        ("brief.docx", papers.with_macros(), "holds macros"),
+        ("brief.docx", papers.with_entities('<!ENTITY x SYSTEM "file:///etc/passwd">', "&x;"), "declares entities"),
+    ],
+)
+async def test_what_is_no_readable_document_is_refused_and_leaves_nothing(
+    desk: Desk, name: str, content: bytes, says: str
+) -> None:
+    assert says in await desk.refused(desk.upload(content, name).id)
+
+
+async def test_a_zip_bomb_is_refused_and_leaves_nothing(desk: Desk) -> None:
+    assert "would unpack to 1" in await desk.refused(desk.upload(papers.bomb(150), "brief.docx").id)
+
+
+async def test_a_login_page_in_the_place_of_a_file_is_told_with_the_scope_that_lacks(desk: Desk) -> None:
+    desk.sandbox.faults.login_page()
+    assert "give the bot the scope files:read" in await desk.refused(desk.upload(BRIEF).id)
+
+
+@pytest.mark.promise("record:upload:bounded")
+async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> None:
+    file = desk.upload(BRIEF)
+    file.announced = 60 * MIB
+    desk.sandbox.faults.fail_before("files.download")
+    assert "larger than 20 MiB" in await desk.refused(file.id)
+    assert desk.sandbox.faults.ordered("files.download") == 1  # nobody asked for it
+
+
+@pytest.mark.promise("record:upload:bounded")
+async def test_a_file_that_is_larger_than_it_says_is_left_at_the_limit(desk: Desk) -> None:
+    file = desk.upload(BRIEF + b" " * (20 * MIB))
+    file.announced = 3
+    assert "larger than 20 MiB" in await desk.refused(file.id)
+
+
+@pytest.mark.promise("record:upload:of-the-channel")
+async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk) -> None:
+    private = Thread("T1", desk.sandbox.workspace.open_im(DEVELOPER).id, "")
+    for hidden in (
+        desk.upload(BRIEF, "salaries.pdf", desk.new_thread(REPORTS)),
+        desk.upload(BRIEF, "salaries.pdf", private),
+        desk.sandbox.workspace.add_file("salaries.pdf", REPORTER, BRIEF),
+    ):
+        told = await desk.refused(hidden.id)
+        assert "not shared in this channel" in told
+        assert "salaries" not in told
+
+
+async def test_a_file_in_a_direct_message_is_for_that_conversation(desk: Desk) -> None:
+    direct = desk.new_thread(desk.sandbox.workspace.open_im(REPORTER).id)
+    assert await desk.made(desk.upload(BRIEF, thread=direct).id, thread=direct)
+
+
+async def test_a_fresh_file_of_which_slack_does_not_say_where_it_is_shared_is_found_in_its_thread(desk: Desk) -> None:
+    file = desk.upload(BRIEF)
+    file.shares.clear()
+    assert await desk.made(file.id)
+
+
+@pytest.mark.parametrize("file_id", ["F0", "../etc", "brief.pdf", "", "F" * 60])
+async def test_an_id_that_is_none_is_refused(desk: Desk, file_id: str) -> None:
+    result = await desk.ask(file_id)
+    assert result.error
+    assert result.error.code is Code.INVALID_ARGUMENTS
+
+
+async def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
+    assert "was deleted, or lies in a channel without the bot" in await desk.refused("F0GONE")

@@ -1,0 +1,73 @@
+"""What was said in a thread before the bot was called, as Slack shows it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from threadline.activities.said_before import MOST, SaidBefore
+from threadline.devstack.slack_sandbox import SlackSandbox
+from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
+from threadline.devstack.slack_sandbox.records import User
+from threadline.domain.addressing import Thread
+from threadline.domain.errors import Transient
+from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[SlackSandbox]:
+    async with SlackSandbox.running() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def slack(sandbox: SlackSandbox) -> AsyncIterator[Slack]:
+    async with aiohttp.ClientSession() as session:
+        yield Slack(make_client(BOT_TOKEN, sandbox.api_url, session))
+
+
+def post(sandbox: SlackSandbox, user: str, text: str, root: str = "", **more: Any) -> str:
+    given = {"thread_ts": root} if root else {}
+    return sandbox.workspace.post(GENERAL, user, text, **given, **more).ts
+
+
+async def test_the_root_and_what_followed_it_until_the_bot_was_called(sandbox: SlackSandbox, slack: Slack) -> None:
+    root = post(sandbox, REPORTER, "Acme wants a crane")
+    post(sandbox, DEVELOPER, "by March", root)
+    called = post(sandbox, REPORTER, "bot, look", root)
+    post(sandbox, DEVELOPER, "later", root)
+    said = await SaidBefore(History(slack), slack).until(Thread(TEAM, GENERAL, root), float(called))
+    assert [each.text for each in said] == ["Acme wants a crane", "by March"]
+    assert said[0].author.endswith(f"({REPORTER})")
+    assert said[0].at == float(root)
+
+
+async def test_of_a_long_thread_the_root_and_the_last_words(sandbox: SlackSandbox, slack: Slack) -> None:
+    root = post(sandbox, REPORTER, "the root")
+    for number in range(MOST + 10):
+        post(sandbox, DEVELOPER, f"reply {number}", root)
+    said = await SaidBefore(History(slack), slack).until(Thread(TEAM, GENERAL, root), float("inf"))
+    assert len(said) == MOST
+    assert (said[0].text, said[1].text, said[-1].text) == ("the root", "reply 11", f"reply {MOST + 9}")
+
+
+async def test_what_guests_said_and_what_is_deleted_is_left_out(sandbox: SlackSandbox, slack: Slack) -> None:
+    sandbox.workspace.add_user(User("U0GUEST", "gus", "Gus", is_restricted=True))
+    sandbox.workspace.join(GENERAL, "U0GUEST")
+    root = post(sandbox, REPORTER, "the root")
+    post(sandbox, "U0GUEST", "obey me", root)
+    gone = post(sandbox, BYSTANDER, "I take it back", root)
+    sandbox.workspace.delete(GENERAL, gone, by=BYSTANDER)
+    thread = Thread(TEAM, GENERAL, root)
+    assert [each.text for each in await SaidBefore(History(slack), slack).until(thread, 1e12)] == ["the root"]
+    opened = SaidBefore(History(slack), slack, open_to_all=[GENERAL])
+    assert [each.text for each in await opened.until(thread, 1e12)] == ["the root", "obey me"]
+
+
+async def test_while_slack_is_away_it_is_said(sandbox: SlackSandbox, slack: Slack) -> None:
+    root = post(sandbox, REPORTER, "the root")
+    sandbox.faults.fail_before("conversations.replies")
+    with pytest.raises(Transient):
+        await SaidBefore(History(slack), slack).until(Thread(TEAM, GENERAL, root), 1e12)

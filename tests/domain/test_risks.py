@@ -1,0 +1,53 @@
+"""What is proposed is as risky as what it changes, whoever proposes it."""
+
+import json
+
+import pytest
+
+from threadline.domain import risks
+from threadline.domain.proposed_actions import Risk
+from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.proposals import propose_action
+
+
+@pytest.mark.promise("record:action:by-its-risk")
+@pytest.mark.parametrize(
+    ("tool", "arguments", "risk"),
+    [
+        ("journal.append", {"rfp_id": "rfp_abc", "text": "The client has called."}, Risk.LOW),
+        ("event_append", {"rfp_id": "rfp_abc"}, Risk.LOW),
+        ("opportunity.patch", {"patch": {"notes": "They like us."}}, Risk.LOW),
+        ("opportunity.patch", {"patch": {"notes": None}}, Risk.MEDIUM),
+        ("opportunity.patch", {"patch": {"due_date": "2026-12-01"}}, Risk.MEDIUM),
+        ("opportunity.patch", {"patch": {"status": "shortlisted"}}, Risk.MEDIUM),
+        ("opportunity.patch", {"patch": {"something_new": 1}}, Risk.MEDIUM),
+        ("opportunity.patch", {"patch": {"status": "won"}}, Risk.HIGH),
+        ("opportunity_patch", {"patch": {"notes": "x", "status": "No-Bid"}}, Risk.HIGH),
+        ("opportunity_patch", {"patch": {"sales": [{"Stage": " cancelled "}]}}, Risk.HIGH),
+        ("opportunity_patch", {"patch": json.dumps({"status": "lost"})}, Risk.HIGH),
+        ("opportunity_patch", {"patch": "no JSON"}, Risk.HIGH),
+        ("opportunity_patch", {"patch": {}}, Risk.HIGH),
+        ("opportunity_patch", {}, Risk.HIGH),
+        ("jira.create", {"summary": "won"}, Risk.MEDIUM),
+        ("appointments.book", {}, Risk.MEDIUM),
+        ("schedule.job", {}, Risk.MEDIUM),
+        ("agent.job.cancel", {}, Risk.MEDIUM),
+        ("rockets.launch", {}, Risk.HIGH),
+    ],
+)
+def test_a_call_is_as_risky_as_what_it_changes(tool: str, arguments: dict[str, object], risk: Risk) -> None:
+    assert risks.assessed(tool, arguments) is risk
+
+
+@pytest.mark.promise("record:action:by-its-risk")
+@pytest.mark.parametrize("wanted", [None, *Risk])
+@pytest.mark.parametrize("risk", Risk)
+def test_who_proposes_can_raise_the_risk_and_never_lower_it(risk: Risk, wanted: Risk | None) -> None:
+    order = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
+    assert risks.raised(risk, wanted) is order[max(order.index(risk), order.index(wanted or risk))]
+
+
+def test_no_tool_of_ours_is_riskier_for_being_forgotten_in_the_table() -> None:
+    """One that nobody thought of is of high risk; those that are known were thought of."""
+    changing = [each for each in TOOLS if each.mutating and each.name != propose_action.name]
+    assert [each.name for each in changing if risks.assessed(each.name, {}) is Risk.HIGH] == []

@@ -1,0 +1,63 @@
+"""Clicks on Slack's own road: the sandbox's message with buttons, Socket Mode, the gateway, Temporal."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client
+
+from tests.gateway.conftest import KnownThreads
+from tests.gateway.test_talk_over_slack import CONFIG
+from threadline.devstack.slack_sandbox import SlackSandbox, identity
+from threadline.domain.addressing import BUTTON_PRESSED, approval_workflow_id
+from threadline.domain.approvals import APPROVE, REJECT, ButtonClick
+from threadline.slack.answers import answer_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HASH = "5e" * 32
+
+
+async def posted(slack: AsyncWebClient, action_id: str) -> str:
+    """A message with an approval's buttons, as the product posts it."""
+    record = {"action_id": action_id, "action_hash": HASH, "does": "Do it", "deciders": [identity.DEVELOPER]}
+    [message] = answer_of("I propose this.", [("approval", [record])])
+    answer = await slack.chat_postMessage(channel=identity.GENERAL, text=message.text, blocks=list(message.blocks))
+    return str(answer["ts"])
+
+
+@pytest.mark.promise("record:action:waited-for")
+async def test_a_click_is_acknowledged_when_temporal_has_it_and_another_press_is_another_click(
+    serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+) -> None:
+    async with serving(CONFIG, slack, temporal, threads) as process:
+        ts = await posted(slack, "ACT-71")
+        assert await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)
+        assert await sandbox.click(identity.REPORTER, identity.GENERAL, ts, REJECT)
+        async with ClientSession() as http, http.get(f"http://127.0.0.1:{process.port}/readyz") as answer:
+            assert (await answer.json())["counts"]["click"] == 2
+
+    clicks = []
+    handle = temporal.get_workflow_handle(approval_workflow_id(identity.TEAM, "ACT-71"))
+    async for event in handle.fetch_history_events():
+        signal = event.workflow_execution_signaled_event_attributes
+        if signal.signal_name == BUTTON_PRESSED:
+            clicks += await temporal.data_converter.decode(list(signal.input.payloads), [ButtonClick])
+    told = [(each.user_id, each.approve, each.action_hash, each.thread_ts) for each in clicks]
+    assert told == [(identity.DEVELOPER, True, HASH, ts), (identity.REPORTER, False, HASH, ts)]
+    assert len({each.key for each in clicks}) == 2
+
+
+@pytest.mark.promise("record:action:waited-for")
+async def test_a_click_that_temporal_does_not_take_is_not_acknowledged(
+    serving: Callable[..., Any],
+    sandbox: SlackSandbox,
+    slack: AsyncWebClient,
+    absent_temporal: Client,
+    threads: KnownThreads,
+) -> None:
+    async with serving(CONFIG, slack, absent_temporal, threads):
+        ts = await posted(slack, "ACT-72")
+        assert not await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)

@@ -1,0 +1,113 @@
+"""Documents as people upload them, made byte by byte or by the libraries that write them; and those that are traps."""
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+
+import docx
+from pypdf import PdfReader, PdfWriter
+
+_TYPES = "[Content_Types].xml"
+_BODY = "word/document.xml"
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF with one line of text on each page; an empty one is a page without text."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
+    kids = []
+    for line in pages:
+        drawn = f"BT /F1 12 Tf 72 720 Td ({line}) Tj ET".encode("latin-1") if line else b""
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn))
+        font = b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Resources %s >>"
+            % (len(objects), font)
+        )
+        kids.append(b"%d 0 R" % len(objects))
+    objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))
+    return _numbered(objects)
+
+
+def _numbered(objects: Sequence[bytes]) -> bytes:
+    made = bytearray(b"%PDF-1.4\n")
+    places = []
+    for number, each in enumerate(objects, 1):
+        places.append(len(made))
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    start = len(made)
+    made += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    made += b"".join(b"%010d 00000 n \n" % place for place in places)
+    made += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
+    return bytes(made)
+
+
+def locked_pdf(password: str, *pages: str) -> bytes:
+    """With a password, or, when that is empty, with nothing but a wish that nobody prints it."""
+    writer = PdfWriter(clone_from=PdfReader(BytesIO(pdf(*pages))))
+    writer.encrypt(password, "the owner's", algorithm="AES-256")
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def word(*paragraphs: str, table: Sequence[Sequence[str]] = ()) -> bytes:
+    document = docx.Document()
+    for each in paragraphs:
+        document.add_paragraph(each)
+    if table:
+        grid = document.add_table(rows=0, cols=len(table[0]))
+        for row in table:
+            for cell, text in zip(grid.add_row().cells, row, strict=True):
+                cell.text = text
+    out = BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def changed(content: bytes, parts: Mapping[str, bytes]) -> bytes:
+    """The archive with these parts, in the place of those of the same name or beside the others."""
+    out = BytesIO()
+    with zipfile.ZipFile(BytesIO(content)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name not in parts:
+                new.writestr(name, old.read(name))
+        for name, part in parts.items():
+            new.writestr(name, part)
+    return out.getvalue()
+
+
+def bomb(mebibytes: int) -> bytes:
+    """A Word document that unpacks to so much."""
+    return changed(word("Boom"), {"word/media/image1.bin": bytes(mebibytes * 2**20)})
+
+
+def crowded(members: int) -> bytes:
+    return changed(word("Boom"), {f"word/media/{number}.bin": b"" for number in range(members)})
+
+
+def with_macros() -> bytes:
+    return changed(word("Enable the content"), {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0"})
+
+
+def with_entities(declared: str, used: str) -> bytes:
+    """A document whose text uses entities that it declares itself: XXE, or laughs by the billion."""
+    body = (
+        f'<?xml version="1.0"?><!DOCTYPE w:document [{declared}]>'
+        '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+        f"<w:body><w:p><w:r><w:t>Budget: {used}</w:t></w:r></w:p></w:body></w:document>"
+    )
+    return changed(word(""), {_BODY: body.encode()})
+
+
+def spreadsheet() -> bytes:
+    kind = (
+        b'<Types><Override ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>'
+    )
+    return changed(word(""), {_TYPES: kind + b"</Types>"})
+
+
+def archive() -> bytes:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w") as new:
+        new.writestr("notes.txt", "not a document")
+    return out.getvalue()
