@@ -90,7 +90,7 @@ async def asked(talk: Talking) -> IncomingMessage:
     await talk.said(question)
     await talk.begin()
     async with talk.database.begin() as work:
-        await work.turn_plans.prepared(talk.thread, 1, "Everything about the city.", LAYERS)
+        await work.turn_plans.prepared(talk.thread, 1, "Everything about the city.", "", LAYERS)
         await work.actors.save(TEAM, Actor(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
