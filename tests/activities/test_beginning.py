@@ -4,8 +4,8 @@ import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
 from tests.db.recording import create
-from threadline.contracts.conversation import SettleRequest, TalkTurn
-from threadline.contracts.operator import Begun
+from threadline.contracts.conversation import SettleRequest
+from threadline.contracts.operator import Begun, PassOn
 from threadline.db.turn_plans import Plan
 from threadline.devstack.slack_sandbox.identity import DEVELOPER, TEAM
 from threadline.domain import questions
@@ -144,10 +144,11 @@ async def test_a_request_takes_one_of_four_branches(desk: Talking, words: str, b
 async def test_where_the_conversational_agent_fails_the_operator_goes_on_without_an_rfp(desk: Talking) -> None:
     await desk.said("the proposal")
     await desk.begin()
-    passed = await desk.run(desk.operator.pass_on, TalkTurn(desk.thread, 1))
+    passed = await desk.run(desk.operator.pass_on, PassOn(desk.thread, 1, 2))
     again = await desk.begin()
     assert passed.agent is again.agent is Agent.OPERATOR
     assert passed.protocol == ProtocolState()
+    assert passed.behind == again.behind == 2
     assert not again.falls_through
 
 

@@ -6,11 +6,14 @@ import pytest
 
 from tests.activities.talking import KEY, Talking, make_talk, talk
 from tests.db.recording import create
-from threadline.contracts.conversation import SettleRequest
+from threadline.activities import sentences
+from threadline.contracts.conversation import SettleRequest, ThinkRequest
 from threadline.devstack.slack_sandbox.identity import TEAM
-from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall
+from threadline.domain import questions
+from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall, ToolChoice
 from threadline.domain.journal import EntryKind
 from threadline.domain.protocol import ProtocolState
+from threadline.domain.routing import Agent
 
 __all__ = ["make_talk", "talk"]
 
@@ -43,7 +46,7 @@ async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
 
 
 @pytest.mark.promise("operator:protocol:written-down")
-@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.STOPPED])
+@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS])
 async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_posted(
     desk: Talking, kind: OutcomeKind
 ) -> None:
@@ -129,3 +132,46 @@ async def _reply(desk: Talking, call: ToolCall) -> None:
     """The model's reply as the transcript has it."""
     async with desk.database.begin() as work:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
+
+
+@pytest.mark.promise("operator:turn:recorded")
+async def test_what_comes_after_the_end_tells_a_turn_nothing_any_more(desk: Talking) -> None:
+    await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "They asked.", [{"name": "user"}])
+        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert plan
+    assert (plan.context, plan.patterns, plan.analysis, plan.layers) == ("", "", "", ())
+
+
+@pytest.mark.promise("operator:turn:cut")
+async def test_of_a_long_message_that_came_while_the_operator_worked_its_writer_is_told(desk: Talking) -> None:
+    await desk.said(f"{CITY}: " + "word " * 2_000)
+    async with desk.database.begin() as work:
+        await work.conversations.take_up(desk.thread, 1, 2)
+    assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == f"{questions.cut_note()}\n\nIt is new."
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+async def test_a_turn_that_was_stopped_before_it_did_anything_leaves_nothing_in_the_journal(desk: Talking) -> None:
+    await settled(desk, OutcomeKind.STOPPED, "I have stopped.", protocol=STATUS_TURN)
+    assert await journal(desk) == []
+
+
+@pytest.mark.promise("operator:pending:resumed")
+async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done(desk: Talking) -> None:
+    (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
+    gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [])
+        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+    await desk.said(desk.message("", **gone, correction_of=kept["message_id"]))
+    async with desk.database.begin() as work:
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert plan
+    assert (plan.context, plan.analysis) == ("", "")
+    request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
+    thought = await desk.run(desk.thinking.think, request)
+    assert thought.reply.text == sentences.DELETED
+    assert not desk.model.log

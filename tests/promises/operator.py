@@ -71,6 +71,12 @@ OPERATOR = Area(
             "`workflows/turn_way.py`.",
         ),
         Promise(
+            "operator:protocol:lost-calls",
+            "A change or a proposal of which nobody knows whether it was made counts as tried: the turn does not speak "
+            "as if nobody had, and proposes nothing again.",
+            "`Way.lost` in `workflows/turn_way.py`, `domain/protocol.py`.",
+        ),
+        Promise(
             "operator:turn:one-message",
             "A turn has one message: the words of its speaking call, posted as every answer is.",
             "the key of the turn's answer (`slack/posts.py`), `activities/settling.py`.",

@@ -23,7 +23,7 @@ from threadline.contracts.conversation import (
     Thought,
     Word,
 )
-from threadline.contracts.operator import Begun, OperatorActivities
+from threadline.contracts.operator import Begun, OperatorActivities, PassOn
 from threadline.domain import messages, protocol
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
@@ -225,9 +225,11 @@ class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
         return replace(way, marks=self.marks())
 
     @activity.defn
-    async def pass_on(self, turn: TalkTurn) -> Begun:
-        self.around.append(f"pass on {turn.turn}")
-        return Begun(self.marks(), Agent.OPERATOR, ProtocolState(), max_turns=8)
+    async def pass_on(self, request: PassOn) -> Begun:
+        self.around.append(f"pass on {request.turn} behind {request.step}")
+        way = Begun(self.marks(), Agent.OPERATOR, ProtocolState(), max_turns=8, behind=request.step)
+        self.ways[request.turn] = way
+        return way
 
     @activity.defn
     async def prepare_turn(self, turn: TalkTurn) -> str:

@@ -3,13 +3,14 @@
 import asyncio
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
 from tests.workflows.desk import Tool, calls
 from tests.workflows.environment import real_time
 from tests.workflows.talking import talking
 from threadline.contracts.conversation import ActRequest
 from threadline.contracts.operator import Begun
-from threadline.domain.conversation import ConversationMarks
+from threadline.domain.conversation import ConversationLimits, ConversationMarks
 from threadline.domain.dialogue import ModelReply, OutcomeKind
 from threadline.domain.protocol import ProtocolState
 from threadline.domain.routing import Agent
@@ -78,7 +79,7 @@ async def test_where_the_conversational_agent_fails_the_operator_goes_on_if_nobo
         await talk.say("the proposal")
         await talk.until_said(1)
         agents = [each.agent for each in talk.desk.asked]
-    assert (Agent.OPERATOR in agents, "pass on 1" in talk.desk.around) == (falls, falls)
+    assert (Agent.OPERATOR in agents, "pass on 1 behind 2" in talk.desk.around) == (falls, falls)
 
 
 @pytest.mark.promise("operator:turn:order")
@@ -105,3 +106,28 @@ async def test_a_word_to_stop_breaks_the_preparation_off() -> None:
         await talk.until_said(1)
     assert talk.desk.settled[1].kind is OutcomeKind.STOPPED
     assert not talk.desk.asked
+
+
+@pytest.mark.promise("operator:protocol:lost-calls")
+@pytest.mark.parametrize(("name", "kind"), [(PATCH, OutcomeKind.SPOKEN), ("propose.action:1", OutcomeKind.PROPOSED)])
+async def test_of_a_call_whose_end_nobody_knows_the_turn_knows_that_it_was_tried(name: str, kind: OutcomeKind) -> None:
+    lost: dict[str, Tool] = {
+        name.partition(":")[0]: ApplicationError("lost", type="WorkerShutdown", non_retryable=True)
+    }
+    async with talking(calls(LOAD, name), calls(POST), tools=lost) as talk:
+        talk.desk.ways[1] = operator()
+        await talk.say("submit rfp_abc123")
+        await talk.until(lambda: 1 in talk.desk.settled, "the turn is settled")
+    settled = talk.desk.settled[1]
+    assert settled.protocol
+    assert settled.kind is kind
+    tried = (settled.protocol.write_attempted, settled.protocol.proposed, settled.protocol.only_reads)
+    assert tried == (name == PATCH, name != PATCH, False)
+
+
+@pytest.mark.promise("operator:turn:order")
+async def test_a_turn_is_remembered_before_its_run_continues_as_new() -> None:
+    async with talking(calls(POST), limits=ConversationLimits(history_events=20), server=real_time) as talk:
+        talk.desk.ways[1] = operator()
+        await talk.say("submit rfp_abc123")
+        await talk.until(lambda: "remember 1" in talk.desk.around, "the turn is remembered")

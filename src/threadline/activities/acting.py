@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from threadline.activities.alerts import Alerts
-from threadline.activities.beginning import correlation_id
 from threadline.activities.thinking import Mind
 from threadline.agents.copilot import briefing, context
 from threadline.agents.copilot.briefing import Briefing
-from threadline.contracts.conversation import ActRequest, TalkTurn
+from threadline.contracts.conversation import ActRequest
 from threadline.db.conversation_reading import Asker
 from threadline.db.engine import Database
 from threadline.db.work import Work
+from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.authorship import Author
 from threadline.domain.dialogue import Execution, Message
@@ -103,7 +103,7 @@ class Acting:
             thread_ts=thread.ts,
             user_id=brief.user_id,
             request_id=brief.request_id,
-            correlation_id=correlation_id(TalkTurn(thread, request.turn)),
+            correlation_id=addressing.turn_id(thread, request.turn),
             clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
             ports=self._mind.ports,
             actor=brief.actor,

@@ -12,11 +12,11 @@ import structlog
 from threadline.activities import thread_words
 from threadline.activities.taking_up import has_words
 from threadline.contracts.conversation import TalkTurn
-from threadline.contracts.operator import Begun
+from threadline.contracts.operator import Begun, PassOn
 from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.work import Work
-from threadline.domain import questions, rfps, routing
+from threadline.domain import addressing, questions, rfps, routing
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import OutcomeKind
@@ -66,14 +66,18 @@ class Beginning:
         _log.info("turn_begun", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
         return _begun(turn, marks, route)
 
-    async def pass_on(self, turn: TalkTurn) -> Begun:
+    async def pass_on(self, request: PassOn) -> Begun:
         """See `OperatorActivities.pass_on`."""
+        turn = TalkTurn(request.thread, request.turn)
         async with self._database.begin() as work:
             plan = await work.turn_plans.of(turn.thread, turn.turn)
             if plan is None:
                 raise Permanent("This turn has no way yet, so nobody can go on with it.")
-            route = replace(plan.route, agent=Agent.OPERATOR)
-            await work.turn_plans.reroute(turn.thread, turn.turn, route)
+            if plan.route.agent is Agent.OPERATOR:
+                route = plan.route  # an earlier try has passed it on
+            else:
+                route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
+                await work.turn_plans.reroute(turn.thread, turn.turn, route)
             return _begun(turn, await work.conversations.marks(turn.thread), route)
 
     async def _route(self, work: Work, turn: TalkTurn, *, addressed: bool) -> Route:
@@ -132,14 +136,10 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         route.ends,
         route.branch.falls_through and not operator,
         route.about,
-        correlation_id(turn),
+        addressing.turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
+        behind=route.behind,
     )
-
-
-def correlation_id(turn: TalkTurn) -> str:
-    """The same in the log, in every row that the turn writes, and in its answer's metadata."""
-    return f"{turn.thread.key}:{turn.turn}"
 
 
 def _said(taken: Sequence[TakenUp], *, addressed: bool) -> _Said:

@@ -9,7 +9,7 @@ from threadline.activities.beginning import Beginning
 from threadline.activities.preparing import Preparing
 from threadline.activities.remembering import Remembering
 from threadline.contracts.conversation import TalkTurn
-from threadline.contracts.operator import Begun, OperatorActivities
+from threadline.contracts.operator import Begun, OperatorActivities, PassOn
 from threadline.db.engine import Database
 from threadline.db.turn_plans import Plan
 from threadline.domain.conversation import ConversationMarks
@@ -39,8 +39,8 @@ class LiveOperatorActivities(OperatorActivities):
         return await self._beginning.begin(turn)
 
     @activity.defn
-    async def pass_on(self, turn: TalkTurn) -> Begun:
-        return await self._beginning.pass_on(turn)
+    async def pass_on(self, request: PassOn) -> Begun:
+        return await self._beginning.pass_on(request)
 
     @activity.defn
     async def prepare_turn(self, turn: TalkTurn) -> str:

@@ -1,19 +1,18 @@
 """The end of a turn: what is said, what of that is written down first, and what the turn came to; one transaction."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import structlog
 
-from threadline.activities.beginning import correlation_id
 from threadline.agents.copilot import briefing, replies
-from threadline.contracts.conversation import SettleRequest, TalkTurn
+from threadline.contracts.conversation import SettleRequest
 from threadline.db.engine import Database
 from threadline.db.turn_plans import Plan, Spent
 from threadline.db.work import Work
-from threadline.domain import answers, protocol
+from threadline.domain import addressing, answers, protocol, questions
 from threadline.domain.addressing import Thread
 from threadline.domain.authorship import Author
 from threadline.domain.conversation import ConversationMarks
@@ -22,10 +21,13 @@ from threadline.domain.journal import LONGEST_ENTRY, EntryKind, NewEntry
 from threadline.domain.operations import Change, Operation
 from threadline.domain.protocol import FinalText
 from threadline.domain.rfps import RfpNotFound
+from threadline.domain.routing import Agent
 from threadline.tools import protocol as spoken
 from threadline.tools.words import account
 
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
+_ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
+"""Their words list what was tried."""
 _log = structlog.get_logger(__name__)
 
 
@@ -42,11 +44,12 @@ class Settling:
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(work, request)
             answer = await _written_down(work, request, user, answer)
+            notes = await _notes(work, request, plan)
             marks = await work.conversations.settle(
                 thread,
                 turn,
                 request.kind,
-                _with_notes(plan, answer),
+                "\n\n".join(filter(None, ("\n".join(notes) if answer else "", answer))),
                 user,
                 await _wants_detail(work, thread, turn),
                 request.model_calls,
@@ -82,12 +85,14 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
     if request.protocol is None or request.spoken_by or request.kind in (*_BY_RULE, OutcomeKind.PROPOSED):
         return answer
     final = protocol.before_final_text(request.protocol)
-    if final.text is FinalText.WITH_FAILURES:
+    if request.kind is OutcomeKind.STOPPED and request.protocol.only_reads:
+        return answer  # it was stopped before it had anything to tell
+    if final.text is FinalText.WITH_FAILURES and request.kind not in _ACCOUNTS:
         answer = f"{request.failures}\n\n{answer}".strip() if request.failures else answer
     kind = EntryKind.FAILED if final.text is FinalText.WITH_FAILURES else EntryKind.SAID
     for rfp_id in final.journal_in:
         operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
-        author = Author(user, correlation_id(TalkTurn(request.thread, request.turn)))
+        author = Author(user, addressing.turn_id(request.thread, request.turn))
         try:
             entry = NewEntry(answer[:LONGEST_ENTRY], kind)
             async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
@@ -95,6 +100,16 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
         except RfpNotFound as error:
             _log.warning("words_without_journal", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
+
+
+async def _notes(work: Work, request: SettleRequest, plan: Plan | None) -> Sequence[str]:
+    """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
+    if plan is None:
+        return ()
+    said = await work.turn_plans.said_in(request.thread, request.turn)
+    cut = any(len(questions.normalised(each)) > questions.LONGEST for each in said)
+    own = [questions.cut_note()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
+    return tuple(dict.fromkeys([*plan.route.notes, *own]))
 
 
 async def _asker(work: Work, request: SettleRequest) -> str:
@@ -107,10 +122,6 @@ async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
     """Whether somebody has asked for a long answer in what this turn has used."""
     mine = (each.message for each in await work.transcripts.of_turn(thread, turn))
     return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
-
-
-def _with_notes(plan: Plan | None, answer: str) -> str:
-    return "\n\n".join(filter(None, ("\n".join(plan.route.notes) if plan and answer else "", answer)))
 
 
 def _question(request: SettleRequest, answer: str) -> str:
@@ -132,7 +143,7 @@ def _result(request: SettleRequest, plan: Plan, spent: Spent) -> Mapping[str, An
         "tokens": spent.tokens,
         "cost_usd": spent.cost_usd,
         "seconds": round(spent.seconds, 3),
-        "correlation_id": correlation_id(TalkTurn(request.thread, request.turn)),
+        "correlation_id": addressing.turn_id(request.thread, request.turn),
         "protocol": asdict(request.protocol) if request.protocol else None,
     }
 

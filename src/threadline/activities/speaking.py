@@ -7,10 +7,10 @@ import structlog
 from temporalio import activity
 
 from threadline.activities import sentences
-from threadline.activities.beginning import correlation_id
 from threadline.activities.reactions import react
 from threadline.contracts.conversation import Marker, SpeakingActivities, Status, TalkTurn, Word
 from threadline.db.engine import Database
+from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.errors import Permanent, Transient
@@ -40,7 +40,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         if settled is None:
             raise Permanent("This turn has not ended, so there is nothing to say yet.")
         if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
-            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", correlation_id(turn))
+            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", addressing.turn_id(turn.thread, turn.turn))
         async with self._database.begin() as work:
             return await work.conversations.said(thread, turn.turn)
 

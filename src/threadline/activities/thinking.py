@@ -9,7 +9,6 @@ import structlog
 
 from threadline.activities import sentences
 from threadline.activities.alerts import Alerts
-from threadline.activities.beginning import correlation_id
 from threadline.activities.names import Names
 from threadline.activities.summaries import Summaries
 from threadline.activities.taking_up import Question, TakingUp, has_words
@@ -25,6 +24,7 @@ from threadline.agents.operator.prompts import BOT_NAME, House, JobType, Runtime
 from threadline.contracts.conversation import TalkTurn, ThinkRequest, Thought
 from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
+from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply
 from threadline.domain.errors import Permanent
@@ -94,12 +94,14 @@ class Thinking:
 
     def _without_model(self, request: ThinkRequest, question: Question) -> str:
         """What is said where there is nothing for a model to understand; empty where there is."""
-        if request.step > 1 or question.briefing is None or request.agent is Agent.OPERATOR:
+        if request.step > 1 or question.briefing is None:
             return ""
         addressed = question.briefing.addressed
         there = [each for each in question.taken if has_words(each)]
         if not there:
             return sentences.DELETED if addressed else NO_REPLY
+        if request.agent is Agent.OPERATOR:
+            return ""
         tools = access.offered(self._mind.registry, self._mind.ports)
         for each in there:
             wanted = intent.extract(each.text)
@@ -147,7 +149,7 @@ class Thinking:
             plan = await work.turn_plans.of(thread, turn)
         if plan is None:
             raise Permanent(_NO_WAY)
-        runtime = Runtime(thread, brief.user_id, correlation_id(TalkTurn(thread, turn)), plan.route.scope.rfp_id)
+        runtime = Runtime(thread, brief.user_id, addressing.turn_id(thread, turn), plan.route.scope.rfp_id)
         told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
         return prompts.assemble(self._mind.house, runtime, **told)
 

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from temporalio.envconfig import ClientConfig
 
-from threadline.activities.beginning import correlation_id
-from threadline.contracts.conversation import Refusal, TalkTurn
+from threadline.contracts.conversation import Refusal
 from threadline.db.engine import Database
 from threadline.db.turn_traces import Ended, Found, ModelCallTrace, Said, ToolCallTrace
 from threadline.db.work import Work
@@ -122,7 +121,7 @@ class ExplainDesk:
 
     async def _explanation(self, work: Work, thread: Thread, turn: int) -> Explanation:
         traces, plan = work.turn_traces, await work.turn_plans.of(thread, turn)
-        correlation, workflow_id = correlation_id(TalkTurn(thread, turn)), addressing.conversation_workflow_id(thread)
+        correlation, workflow_id = addressing.turn_id(thread, turn), addressing.conversation_workflow_id(thread)
         said, ended = await traces.said(thread, turn), await traces.ended(thread, turn)
         models = await traces.model_calls(thread, turn)
         result = plan.result if plan else None

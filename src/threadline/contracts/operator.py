@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from threadline.contracts.conversation import TalkTurn
+from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.protocol import ProtocolState
@@ -28,6 +29,17 @@ class Begun:
     correlation_id: str = ""
     max_turns: int = 0
     """Model calls that may ask for tools; 0: as every conversation."""
+    behind: int = 0
+    """Steps that another agent took before this one went on."""
+
+
+@dataclass(frozen=True)
+class PassOn:
+    """The operator goes on with a turn, behind the step that was the last one."""
+
+    thread: Thread
+    turn: int
+    step: int
 
 
 class OperatorActivities(ABC):
@@ -40,7 +52,7 @@ class OperatorActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def pass_on(self, turn: TalkTurn) -> Begun:
+    async def pass_on(self, request: PassOn) -> Begun:
         """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
 
     @activity.defn

@@ -148,7 +148,7 @@ FOR: dict[str, Options] = {
     "pass_on": STORE,
     "prepare_turn": Options(start_to_close=30, retry=_retry(0.5, 5, attempts=2), schedule_to_close=45, heartbeat=20),
     "analyse_request": Options(start_to_close=20, retry=_retry(1, 1, attempts=1), schedule_to_close=30, heartbeat=20),
-    "remember_turn": Options(start_to_close=30, retry=_retry(1, 60, attempts=5), heartbeat=20),
+    "remember_turn": Options(start_to_close=10, retry=_retry(1, 5, attempts=3), schedule_to_close=20),
     "summarise": SUMMARISE,
     "think": THINK,
     "act": ACT,

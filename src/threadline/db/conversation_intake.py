@@ -13,6 +13,7 @@ from threadline.db.conversation_tables import conversation_messages, conversatio
 from threadline.db.memories import Memories
 from threadline.db.quarantine import Quarantine
 from threadline.db.storing import Shelf, Storing, distinct
+from threadline.db.turn_plans import TurnPlans
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
@@ -168,3 +169,4 @@ async def _forget_words(
         turns = (await connection.execute(_TURNS, used)).scalars()
         keys = [addressing.turn_id(thread, turn) for turn in turns]
         await Memories(connection).forget_said(thread.team, keys)
+        await TurnPlans(connection).forget_told(conversation_id)

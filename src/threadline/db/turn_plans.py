@@ -27,6 +27,7 @@ FROM model_calls WHERE conversation_id = :id AND turn = :turn
 _LASTED = text("""
 SELECT extract(epoch FROM clock_timestamp() - created_at) FROM turn_plans WHERE conversation_id = :id AND turn = :turn
 """)
+_TOLD_NOTHING: dict[str, Any] = {"context": "", "patterns": "", "analysis": ""}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Spent:
 
 
 class TurnPlans:
-    """What changes a plan holds its conversation's row until the transaction ends."""
+    """What changes a plan holds its conversation's row until the transaction ends; a settled turn's plan stays."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -95,8 +96,12 @@ class TurnPlans:
 
     async def finish(self, thread: Thread, turn: int, result: Mapping[str, Any]) -> None:
         """What the turn came to; what it was told goes."""
-        first = turn_plans.c.result.is_(None)
-        await self._write(thread, turn, first, result=storable_json(dict(result)), context="", patterns="", analysis="")
+        await self._write(thread, turn, result=storable_json(dict(result)), **_TOLD_NOTHING)
+
+    async def forget_told(self, conversation_id: int) -> None:
+        """Somebody has deleted words that the operator may have been told: all that it was told goes."""
+        mine = update(turn_plans).where(turn_plans.c.conversation_id == conversation_id)
+        await self._connection.execute(mine.values(**_TOLD_NOTHING))
 
     async def spent(self, thread: Thread, turn: int) -> Spent:
         row = await conversation_row.locked(self._connection, thread)
@@ -132,6 +137,7 @@ class TurnPlans:
 
     async def _write(self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any) -> None:
         row = await conversation_row.locked(self._connection, thread)
-        mine = and_(turn_plans.c.conversation_id == row.id, turn_plans.c.turn == turn)
+        open_ = turn_plans.c.result.is_(None)
+        mine = and_(turn_plans.c.conversation_id == row.id, turn_plans.c.turn == turn, open_)
         which = mine if where is None else and_(mine, where)
         await self._connection.execute(update(turn_plans).where(which).values(**values))

@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
-from threadline.activities.beginning import correlation_id
-from threadline.contracts.conversation import TalkTurn
 from threadline.db.engine import Database
 from threadline.db.turn_plans import Plan
 from threadline.devstack.slack_sandbox.identity import TEAM
@@ -43,7 +41,7 @@ class OperatorScene(TalkScene):
     async def written(self, root: str, turn: int) -> list[JournalEntry]:
         """What one turn has written into journals, in its order."""
         async with self._database.begin() as work:
-            return await work.journal.of_turn(TEAM, correlation_id(TalkTurn(self.thread(root), turn)))
+            return await work.journal.of_turn(TEAM, addressing.turn_id(self.thread(root), turn))
 
     async def bound(self, root: str) -> str:
         """The RFP that a thread is about; empty for none."""

@@ -37,6 +37,8 @@ class Route:
     notes: tuple[str, ...] = ()
     resumes: int = 0
     missing: str = ""
+    behind: int = 0
+    """Steps that the conversational agent took before the operator went on."""
 
     @property
     def about(self) -> str:

@@ -98,7 +98,8 @@ class Turn:
         if outcome.kind is not OutcomeKind.SILENT:
             await self._conversation.say(self._number)
         if self._way.agent is Agent.OPERATOR:
-            self._conversation.asides.add(asyncio.create_task(self._way.remember()))
+            self._conversation.does(f"remembering turn {self._number}")
+            await self._way.remember()
         self._conversation.does("")
 
     async def _work(self) -> Outcome:
@@ -109,7 +110,7 @@ class Turn:
             await self._make_room()
             outcome = await self._loop()
             if self._way.falls_through(outcome) and not conversation.stopping:
-                await self._way.pass_on()
+                await self._way.pass_on(self._step)
                 outcome = await self._loop()
         except BrokenOff:
             outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
@@ -122,6 +123,7 @@ class Turn:
         begun = await self._way.find()
         if begun:
             self._conversation.merge(begun.marks)
+            self._step = begun.behind
         return begun
 
     async def _loop(self) -> Outcome:
@@ -253,7 +255,7 @@ class Turn:
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
         except FailureError as error:
-            return broken_off(asked, error)
+            return self._way.lost(asked, broken_off(asked, error))
 
 
 async def _break_off(task: asyncio.Task[Any]) -> None:

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from temporalio import workflow
+from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from threadline.contracts.conversation import TalkTurn
-    from threadline.contracts.operator import Begun, OperatorActivities
-    from threadline.domain.dialogue import Execution, Outcome, OutcomeKind
-    from threadline.domain.protocol import ProtocolState
+    from threadline.contracts.operator import Begun, OperatorActivities, PassOn
+    from threadline.domain import protocol
+    from threadline.domain.dialogue import Execution, Outcome, OutcomeKind, ToolCall
+    from threadline.domain.protocol import Asked, ProtocolState
     from threadline.domain.routing import Agent
 
 from threadline.workflows import patches
@@ -42,9 +45,10 @@ class Way:
         touched = any(not each.read_only for each in outcome.executions)
         return bool(self.begun and self.begun.falls_through and outcome.kind in _FAILED and not touched)
 
-    async def pass_on(self) -> Begun:
-        """Give the turn to the operator."""
-        return self._taken(await call(OperatorActivities.pass_on, self._turn, summary="the operator goes on"))
+    async def pass_on(self, step: int) -> Begun:
+        """Give the turn to the operator, behind the steps that it took so far."""
+        request = PassOn(self._turn.thread, self._turn.turn, step)
+        return self._taken(await call(OperatorActivities.pass_on, request, summary="the operator goes on"))
 
     async def prepare(self) -> None:
         """Gather what the operator is to know, and have the request analysed; it can do without either."""
@@ -52,8 +56,15 @@ class Way:
         await attempt(OperatorActivities.analyse_request, self._turn, summary="what is asked for?")
 
     async def remember(self) -> None:
-        """Keep what the turn has shown; nobody waits for it."""
+        """Keep what the turn has shown: it was answered already, and without that the next turn remembers less."""
         await attempt(OperatorActivities.remember_turn, self._turn, summary="what is to be remembered?")
+
+    def lost(self, asked: ToolCall, execution: Execution) -> Execution:
+        """A call that broke off, with the state behind it: nobody knows whether it was done."""
+        if self.protocol is None:
+            return execution
+        kind = protocol.kind_of(asked.name, read_only=asked.read_only)
+        return replace(execution, protocol=protocol.after(self.protocol, Asked(kind), None))
 
     def learn(self, executions: Sequence[Execution]) -> None:
         """Take over what calls have done, in whatever order they ended."""
@@ -83,4 +94,6 @@ async def unless(stopping: Callable[[], bool], work: Awaitable[None]) -> None:
     await workflow.wait_condition(lambda: task.done() or stopping())
     if not task.done():
         task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    (trouble,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(trouble, Exception) and not isinstance(trouble, FailureError):
+        raise trouble

@@ -1,5 +1,6 @@
 """The operator's toolset under its protocol: the example flows of the design, on real records."""
 
+import asyncio
 import itertools
 import json
 from typing import Any
@@ -38,16 +39,21 @@ class Turn:
         self._log = MemoryLog()
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
+        self.dies = False
+        """The worker is lost at the next entry that goes before words."""
 
-    async def ask(self, tool: str, **arguments: Any) -> ToolResult:
+    async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
         everything = allowed(REGISTRY, self._ports, Agent.OPERATOR, read_only=False)
         run = pipeline(REGISTRY, everything, Guards(self._log), Rules(self.state, self._journal))
-        call = ToolCall(next(self._ids), tool, json.dumps(arguments))
+        call = ToolCall(call_id or next(self._ids), tool, json.dumps(arguments))
         result = await run(call, context(ports=self._ports, call_id=call.id, correlation_id="C1:1"))
         self.state = protocol.after(REGISTRY, self.state, call, result)
         return result
 
     async def _journal(self, speech: Speech) -> None:
+        if self.dies:
+            self.dies = False
+            raise asyncio.CancelledError
         async with self._database.begin() as work:
             entry = NewEntry(speech.words, EntryKind.SAID)
             author = Author(speech.user_id, speech.correlation_id)
@@ -141,3 +147,17 @@ async def test_words_are_taken_without_any_service_and_the_turn_is_told_to_be_ov
         ("slack.ask.clarifying.question", {"question": "Which one?"}),
     ):
         assert await desk.done(tool, **arguments) == "This is posted into the thread now, and the turn is over."
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+async def test_words_whose_entry_was_lost_with_the_worker_are_written_down_by_the_next_try(database: Database) -> None:
+    rfp = await create(database)
+    turn = Turn(database, rfp.rfp_id)
+    assert (await turn.ask("opportunity.load", rfp_id=rfp.rfp_id)).success
+    turn.dies = True
+    with pytest.raises(asyncio.CancelledError):
+        await turn.ask("slack.post.summary", "call_9", text="It is new.")
+    assert (await turn.ask("slack.post.summary", "call_9", text="It is new.")).success
+    async with database.begin() as work:
+        entries = await work.journal.of("T1", rfp.rfp_id)
+    assert [(each.kind, each.text) for each in entries] == [(EntryKind.SAID, "It is new.")]

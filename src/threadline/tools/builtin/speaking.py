@@ -46,9 +46,9 @@ class Question(BaseModel):
     ]
 
 
-async def _accepted(_: ToolContext, __: object) -> ToolResult:
-    """Nothing happens outside, so that an earlier try did no more than this."""
-    return ToolResult(data=_ACCEPTED)
+async def _nothing_yet(_: ToolContext, __: object) -> None:
+    """Nothing happens outside, so a call whose end nobody knows is made again: what goes before words goes before them
+    then, too."""
 
 
 @tool(
@@ -56,10 +56,10 @@ async def _accepted(_: ToolContext, __: object) -> ToolResult:
     "Post the answer into the thread; this ends the turn. Once in a turn, behind everything else: with an RFP, after "
     "what was done is written down.",
     mutating=True,
-    look_up=_accepted,
+    look_up=_nothing_yet,
 )
 async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
-    return await _accepted(context, given)
+    return ToolResult(data=_ACCEPTED)
 
 
 @tool(
@@ -67,10 +67,10 @@ async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     "Ask the person in the thread for what is missing and no tool can tell; this ends the turn, and the answer begins "
     "the next.",
     mutating=True,
-    look_up=_accepted,
+    look_up=_nothing_yet,
 )
 async def ask_clarifying_question(context: ToolContext, given: Question) -> ToolResult:
-    return await _accepted(context, given)
+    return ToolResult(data=_ACCEPTED)
 
 
 TOOLS = [post_summary, ask_clarifying_question]
