@@ -10,7 +10,7 @@ from threadline.devstack.slack_sandbox.identity import TEAM
 from threadline.devstack.stack import Stack
 from threadline.devstack.talk_scene import TalkScene
 from threadline.devstack.watching import Hear, words_of
-from threadline.domain import rfps
+from threadline.domain import addressing, rfps
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent
 from threadline.domain.journal import JournalEntry
