@@ -12,7 +12,7 @@ from threadline.db.agent_pool import storable
 from threadline.db.keys import storable_key
 from threadline.db.record_tables import memories
 from threadline.db.word_search import any_word, words_shared
-from threadline.domain.memory import Memory, MemoryKind, NewMemory
+from threadline.domain.memory import Memory, MemoryKind, NewMemory, keys_of_facts
 
 LONGEST_CUE, LONGEST_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
@@ -89,7 +89,7 @@ class Memories:
 
     async def forget_said(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
-        row, known = memories.c, [storable_key(each) for each in keys]
+        row, known = memories.c, [storable_key(each) for key in keys for each in keys_of_facts(key)]
         said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
         return (await self._connection.execute(delete(memories).where(*said))).rowcount
 
