@@ -262,3 +262,11 @@ async def test_without_an_analysis_the_turn_goes_on(database: Database, model: A
 
 async def test_an_analysis_counts_also_where_it_cannot_be_accounted(database: Database) -> None:
     assert await preparing(database, model=Answering("Do it.")).analyse(THREAD, 1, "Hello", "") == "Do it."
+
+
+async def test_slack_is_not_asked_for_what_came_before_a_root_that_called_the_bot(database: Database) -> None:
+    await Talking(database).hear(mention(0))
+    heard = Heard([Said("Bob (U9)", 1_700_000_000.0, "before")])
+    prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION)
+    assert heard.until_when == []
+    assert not report(prepared, "thread").tokens

@@ -32,7 +32,9 @@ class LiveSources(Sources):
     async def said_before(self, request: Request) -> Sequence[Said]:
         async with self._database.begin() as work:
             begun = await work.talked.begun_at(request.thread)
-        return await self._said.until(request.thread, float(begun)) if begun is not None else []
+        if begun is None or float(begun) <= float(request.thread.ts):
+            return []  # the bot was called by the root: nothing was said before
+        return await self._said.until(request.thread, float(begun))
 
     async def rfp(self, request: Request) -> RfpState:
         async with self._database.begin() as work:
