@@ -167,6 +167,15 @@ async def test_a_fresh_file_of_which_slack_does_not_say_where_it_is_shared_is_fo
     assert await desk.made(file.id)
 
 
+async def test_a_file_that_was_found_is_not_looked_for_any_further(desk: Desk) -> None:
+    file = desk.upload(BRIEF)
+    file.shares.clear()
+    desk.sandbox.workspace.post(desk.thread.channel, REPORTER, "thanks", thread_ts=desk.thread.ts)
+    desk.sandbox.faults.short("conversations.replies", 2)
+    desk.sandbox.faults.fail_before("conversations.replies", 5)
+    assert await desk.made(file.id)
+
+
 @pytest.mark.parametrize("file_id", ["F0", "../etc", "brief.pdf", "", "F" * 60])
 async def test_an_id_that_is_none_is_refused(desk: Desk, file_id: str) -> None:
     result = await desk.ask(file_id)
