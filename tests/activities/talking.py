@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from threadline.activities.acting import Acting
 from threadline.activities.alerts import Alerts
 from threadline.activities.conversation import LiveConversationActivities
+from threadline.activities.having_a_say import HavingASay
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.said_before import SaidBefore
@@ -231,7 +232,11 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 LiveConversationActivities(database, ConversationLimits(), thinking, acting),
                 LiveSpeakingActivities(database, client, posts),
                 operating(
-                    database, replace(mind, bot_name="polaris"), client, SaidBefore(History(client), client), 6_000
+                    database,
+                    replace(mind, bot_name="polaris"),
+                    client,
+                    SaidBefore(History(client), HavingASay(client)),
+                    6_000,
                 ),
             )
 

@@ -177,7 +177,7 @@ async def test_all_queries_run_side_by_side(database_url: str) -> None:
     await fill(database, 1)
     actors = Actors(database, People())
     await actors.of("T1", "U1")
-    # Nine layers, and the patterns of one and of all; before them the state is made sure of.
+    # Nine layers, and the patterns of one and of all; whoever asks is looked up before their entry in the team.
     database.barrier, database.begun = asyncio.Barrier(11), 0
     prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
     await database.dispose()
@@ -262,3 +262,30 @@ async def test_without_an_analysis_the_turn_goes_on(database: Database, model: A
 
 async def test_an_analysis_counts_also_where_it_cannot_be_accounted(database: Database) -> None:
     assert await preparing(database, model=Answering("Do it.")).analyse(THREAD, 1, "Hello", "") == "Do it."
+
+
+async def test_slack_is_not_asked_for_what_came_before_a_root_that_called_the_bot(database: Database) -> None:
+    await Talking(database).hear(mention(0))
+    heard = Heard([Said("Bob (U9)", 1_700_000_000.0, "before")])
+    prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION)
+    assert heard.until_when == []
+    assert not report(prepared, "thread").tokens
+
+
+async def test_of_an_rfp_that_is_gone_neither_journal_nor_events_are_shown(database: Database) -> None:
+    await fill(database, 1)
+    async with database.begin() as work:
+        await work.rfps.delete("T1", "rfp_abc123")
+    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    assert "Entry 0" not in prepared.text
+    assert all(report(prepared, name).missing for name in ("rfp_state", "journal", "events"))
+
+
+async def test_lessons_are_not_crowded_out_by_what_succeeded(database: Database) -> None:
+    async with database.begin() as work:
+        for n in range(9):
+            kind = "validation" if n == 0 else ""
+            new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
+            await work.memories.remember("T1", new, f"k{n}", NOW + n)
+    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION)
+    assert "way 0" in prepared.text

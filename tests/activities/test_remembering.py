@@ -9,10 +9,14 @@ from tests.db.recording import create
 from tests.db.talking import THREAD, Talking, deletion, edit, identity, mention, says
 from threadline.activities.remembering import Remembering
 from threadline.db.engine import Database
+from threadline.db.threads_read import GONE
 from threadline.db.tool_executions import Call, Status
 from threadline.domain.addressing import turn_id
-from threadline.domain.dialogue import OutcomeKind
+from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall
 from threadline.domain.operations import Operation
+from threadline.domain.rfp_ids import Origin, Scope
+from threadline.domain.routing import Agent, Route
+from threadline.domain.scope import Branch
 from threadline.tools.registry import Registry
 from threadline.tools.results import Code
 
@@ -127,13 +131,75 @@ async def test_what_was_deleted_before_it_is_remembered_is_not(talk: Talking) ->
     assert await remembering(talk).remember(THREAD, 1) == 0
 
 
-async def test_of_two_who_asked_the_one_who_deleted_is_left_out(talk: Talking) -> None:
-    await talk.hear(mention(0, "first wish"), says(1, "second wish"))
-    await talk.turn(1)
+async def test_of_two_who_asked_the_one_who_deleted_is_left_out_with_the_answer_that_may_quote_it(
+    talk: Talking,
+) -> None:
+    await talk.hear(mention(0, "my salary is 90k"), says(1, "remember that Acme wants PDF", sender_id="U2"))
+    await talk.turn(1, "Noted; your salary is 90k.")
     await talk.hear(deletion(0))
     await remembering(talk).remember(THREAD, 1)
-    (episode,) = await kept(talk)
-    assert episode["cue"] == "second wish"
+    (fact,) = await kept(talk)
+    assert (fact["text"], fact["user_id"]) == ("<@U2> said: Acme wants PDF", "U2")
+
+
+@pytest.mark.promise("memory:operator:once")
+async def test_each_of_several_is_remembered_as_whoever_said_it_and_forgotten_together(talk: Talking) -> None:
+    first = mention(0, "remember that our discount is 10%", sender_id="U1")
+    await talk.hear(first, says(1, "remember: no Fridays", sender_id="U2"))
+    await talk.turn(1)
+    await remembering(talk).remember(THREAD, 1)
+    facts = [(each["user_id"], each["text"]) for each in await kept(talk) if each["kind"] == "semantic"]
+    assert facts == [("U1", "<@U1> said: our discount is 10%"), ("U2", "<@U2> said: no Fridays")]
+    await talk.hear(deletion(1))
+    assert await kept(talk) == []
+
+
+async def test_it_was_about_what_the_turn_had_for_its_scope(talk: Talking) -> None:
+    await create(talk.database, rfp_id="rfp_bound1")
+    await talk.hear(mention(0, "March 5"))
+    async with talk.database.begin() as work:
+        await work.turn_plans.keep(THREAD, 1, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", Origin.MESSAGE)))
+    await talk.turn(1)
+    async with talk.database.begin() as work:
+        await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
+    await remembering(talk).remember(THREAD, 1)
+    assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_abc123"]
+
+
+async def read_the_thread(talk: Talking) -> None:
+    """A turn that has read in Slack what the bot was never told of."""
+    asks = Message(Role.ASSISTANT, calls=(ToolCall("c1", "slack.get.thread"), ToolCall("c2", "team.list")))
+    words = [(f"t:1:1:{each}", Message(Role.TOOL, f"salary in {each}", call_id=each)) for each in ("c1", "c2")]
+    await talk.append(("a:1:1", asks), *words)
+    result = {"status": "ok", "data": {"messages": [{"text": "salary"}]}, "display_text": "1 message."}
+    async with talk.database.begin() as work:
+        for call, tool in (("c1", "slack.get.thread"), ("c2", "team.list")):
+            made = Call(Operation(THREAD, 1, 1, call), "r", "U1", tool, {}, call)
+            await work.tool_executions.finish(made, "ok", result, 5, 1_772_000_000.0)
+
+
+@pytest.mark.promise("talk:deletion:not-shown")
+@pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
+async def test_what_is_deleted_goes_from_what_a_tool_has_read_of_the_thread(talk: Talking, which: int) -> None:
+    await talk.hear(mention(0, "what is said here?"), mention(1, "and since?"))
+    await talk.take_up(1)
+    await read_the_thread(talk)
+    await talk.settle(1, "It is about a salary.")
+    await remembering(talk).remember(THREAD, 1)
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "There is a salary.", 4)
+    await talk.hear(deletion(which))
+    read = await talk.read()
+    assert (read.summary, read.summary_until) == ("", 0)
+    results = {each.key: each.message.content for each in read.messages if each.key.startswith("t:")}
+    assert results == {"t:1:1:c1": GONE, "t:1:1:c2": "salary in c2"}
+    rows = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions ORDER BY call_id")
+    assert rows[0]["data"] == GONE
+    assert "salary" in rows[1]["data"]
+    assert [each["kind"] for each in await kept(talk)] == ["procedural"]
+    await talk.do("DELETE FROM memories")
+    await remembering(talk).remember(THREAD, 1)
+    assert [each["kind"] for each in await kept(talk)] == ["procedural"]
 
 
 async def test_another_turns_memory_stays_when_something_is_deleted_or_edited(talk: Talking) -> None:

@@ -158,12 +158,24 @@ async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk)
 
 async def test_a_file_in_a_direct_message_is_for_that_conversation(desk: Desk) -> None:
     direct = desk.new_thread(desk.sandbox.workspace.open_im(REPORTER).id)
-    assert await desk.made(desk.upload(BRIEF, thread=direct).id, thread=direct)
+    told = await desk.ask(desk.upload(BRIEF, thread=direct).id, direct)
+    assert told.success
+    assert "can be read in every channel now" in told.display_text
+    assert "stays when the file is deleted" in told.display_text
 
 
 async def test_a_fresh_file_of_which_slack_does_not_say_where_it_is_shared_is_found_in_its_thread(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     file.shares.clear()
+    assert await desk.made(file.id)
+
+
+async def test_a_file_that_was_found_is_not_looked_for_any_further(desk: Desk) -> None:
+    file = desk.upload(BRIEF)
+    file.shares.clear()
+    desk.sandbox.workspace.post(desk.thread.channel, REPORTER, "thanks", thread_ts=desk.thread.ts)
+    desk.sandbox.faults.short("conversations.replies", 2)
+    desk.sandbox.faults.fail_before("conversations.replies", 5)
     assert await desk.made(file.id)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from threadline.activities.having_a_say import HavingASay
 from threadline.activities.said_before import MOST, SaidBefore
 from threadline.devstack.slack_sandbox import SlackSandbox
 from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
@@ -38,7 +39,7 @@ async def test_the_root_and_what_followed_it_until_the_bot_was_called(sandbox: S
     post(sandbox, DEVELOPER, "by March", root)
     called = post(sandbox, REPORTER, "bot, look", root)
     post(sandbox, DEVELOPER, "later", root)
-    said = await SaidBefore(History(slack), slack).until(Thread(TEAM, GENERAL, root), float(called))
+    said = await SaidBefore(History(slack), HavingASay(slack)).until(Thread(TEAM, GENERAL, root), float(called))
     assert [each.text for each in said] == ["Acme wants a crane", "by March"]
     assert said[0].author.endswith(f"({REPORTER})")
     assert said[0].at == float(root)
@@ -48,7 +49,7 @@ async def test_of_a_long_thread_the_root_and_the_last_words(sandbox: SlackSandbo
     root = post(sandbox, REPORTER, "the root")
     for number in range(MOST + 10):
         post(sandbox, DEVELOPER, f"reply {number}", root)
-    said = await SaidBefore(History(slack), slack).until(Thread(TEAM, GENERAL, root), float("inf"))
+    said = await SaidBefore(History(slack), HavingASay(slack)).until(Thread(TEAM, GENERAL, root), float("inf"))
     assert len(said) == MOST
     assert (said[0].text, said[1].text, said[-1].text) == ("the root", "reply 11", f"reply {MOST + 9}")
 
@@ -61,8 +62,10 @@ async def test_what_guests_said_and_what_is_deleted_is_left_out(sandbox: SlackSa
     gone = post(sandbox, BYSTANDER, "I take it back", root)
     sandbox.workspace.delete(GENERAL, gone, by=BYSTANDER)
     thread = Thread(TEAM, GENERAL, root)
-    assert [each.text for each in await SaidBefore(History(slack), slack).until(thread, 1e12)] == ["the root"]
-    opened = SaidBefore(History(slack), slack, open_to_all=[GENERAL])
+    assert [each.text for each in await SaidBefore(History(slack), HavingASay(slack)).until(thread, 1e12)] == [
+        "the root"
+    ]
+    opened = SaidBefore(History(slack), HavingASay(slack, [GENERAL]))
     assert [each.text for each in await opened.until(thread, 1e12)] == ["the root", "obey me"]
 
 
@@ -70,4 +73,24 @@ async def test_while_slack_is_away_it_is_said(sandbox: SlackSandbox, slack: Slac
     root = post(sandbox, REPORTER, "the root")
     sandbox.faults.fail_before("conversations.replies")
     with pytest.raises(Transient):
-        await SaidBefore(History(slack), slack).until(Thread(TEAM, GENERAL, root), 1e12)
+        await SaidBefore(History(slack), HavingASay(slack)).until(Thread(TEAM, GENERAL, root), 1e12)
+
+
+async def test_somebody_of_whom_slack_does_not_say_who_they_are_is_left_out_alone(
+    sandbox: SlackSandbox, slack: Slack
+) -> None:
+    root = post(sandbox, REPORTER, "the root")
+    post(sandbox, DEVELOPER, "by March", root)
+    sandbox.faults.fail_before("users.info")
+    said = await SaidBefore(History(slack), HavingASay(slack)).until(Thread(TEAM, GENERAL, root), 1e12)
+    assert len(said) == 1
+
+
+async def test_an_app_of_another_company_counts_as_nobody(slack: Slack) -> None:
+    say, thread = HavingASay(slack), Thread(TEAM, GENERAL, "1.0")
+    own, other = ({"bot_id": "B1", "bot_profile": {"team_id": team}, "ts": "1.0"} for team in (TEAM, "T0OTHER"))
+    assert await say.among(thread, [own, other, {"bot_id": "B2", "ts": "2.0"}]) == (
+        [own, {"bot_id": "B2", "ts": "2.0"}],
+        {},
+    )
+    assert (await HavingASay(slack, [GENERAL]).among(thread, [other]))[0] == [other]

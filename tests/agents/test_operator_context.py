@@ -239,3 +239,31 @@ def test_a_secret_is_known_by_the_field_that_it_stands_in(filler: str) -> None:
     told = fences.value({"db_password": "hunter2hunter2", "note": filler}, 400)
     assert "hunter2" not in told
     assert fences.value("hunter2" + filler, 400, field="db_password") == '"[redacted: secret]"'
+
+
+@pytest.mark.promise("memory:context:fenced")
+@pytest.mark.parametrize("filler", ["", "much " * 5_000])
+def test_a_secret_is_known_by_its_field_however_deep_it_stands(filler: str) -> None:
+    config = {"bot_token": "correcthorse", "keys": [{"api_key": ["abcdefghijkl"]}]}
+    told = fences.value({"config": config, "pad": filler}, 1_500, field="settings")
+    assert "correcthorse" not in told
+    assert "abcdefghijkl" not in told
+    assert told.count("[redacted: secret]") == 2
+
+
+def test_a_large_value_may_be_nested_without_end() -> None:
+    deep: object = "bottom"
+    for _ in range(500):
+        deep = [deep]
+    assert "bottom" not in fences.value({"pad": "much " * 5_000, "deep": deep}, 400)
+
+
+@pytest.mark.parametrize("longest", [*range(40, 700, 23), 10_000])
+def test_of_layers_that_are_cut_none_stays_open(longest: int) -> None:
+    whole = "\n".join(
+        fences.fenced("context", f"heading\n- {name} says\n- more", name) for name in ("a", "b", "c" * 90)
+    )
+    told = fences.beginning(whole, longest)
+    assert fences.size(told) <= longest
+    assert told.count("<context") == told.count("</context>")
+    assert (told == whole) == (longest >= fences.size(whole))

@@ -23,11 +23,15 @@ DONE = (
     Used("journal.append", OK),
     Used("slack.post.summary", OK),
 )
-END = TurnEnd(THREAD, 3, "U1", REQUEST, OutcomeKind.ANSWERED, "It is submitted now.", DONE, "rfp_abc123")
+END = TurnEnd(THREAD, 3, "U1", [("U1", REQUEST)], OutcomeKind.ANSWERED, "It is submitted now.", DONE, "rfp_abc123")
 
 
 def of(end: TurnEnd, kind: MemoryKind) -> list[NewMemory]:
     return [each for _, each in memories(end) if each.kind is kind]
+
+
+def asking(words: str, *more: tuple[str, str]) -> TurnEnd:
+    return replace(END, said=[("U1", words), *more])
 
 
 def test_the_tools_that_did_it_are_remembered_in_order_with_the_kind_of_request() -> None:
@@ -92,9 +96,7 @@ def test_a_name_that_the_model_made_up_is_not_repeated() -> None:
     assert lesson.text.startswith("a tool that does not exist failed with UNKNOWN_TOOL")
 
 
-@pytest.mark.parametrize(
-    "end", [replace(END, kind=OutcomeKind.SILENT), replace(END, request=" "), replace(END, request="")]
-)
+@pytest.mark.parametrize("end", [replace(END, kind=OutcomeKind.SILENT), asking(" "), replace(END, said=[])])
 def test_of_silence_and_of_what_was_deleted_nothing_is_remembered(end: TurnEnd) -> None:
     assert memories(end) == []
 
@@ -110,22 +112,41 @@ def test_a_turn_without_an_answer_of_its_own_leaves_no_pattern(kind: OutcomeKind
 
 
 def test_what_somebody_wants_to_have_remembered_is_remembered_as_said() -> None:
-    (fact,) = of(replace(END, request="Remember that Acme wants PDF only."), MemoryKind.SEMANTIC)
+    (fact,) = of(asking("Remember that Acme wants PDF only."), MemoryKind.SEMANTIC)
     assert fact.text == "<@U1> said: Acme wants PDF only."
     assert fact.channel == "C1"
+
+
+def test_of_several_who_asked_each_is_remembered_with_their_own_words() -> None:
+    end = asking("remember that our discount is 10%", ("U2", "what is due?"), ("U2", "remember: no Fridays"))
+    facts = of(end, MemoryKind.SEMANTIC)
+    assert [(each.user_id, each.text) for each in facts] == [
+        ("U1", "<@U1> said: our discount is 10%"),
+        ("U2", "<@U2> said: no Fridays"),
+    ]
+    (episode,) = of(end, MemoryKind.EPISODIC)
+    assert episode.text.startswith(
+        "<@U1> asked: remember that our discount is 10% <@U2> asked: what is due? remember: no Fridays Changed by"
+    )
+    assert len({key for key, each in memories(end) if each.kind is MemoryKind.SEMANTIC}) == 2
+
+
+def test_an_answer_that_may_quote_what_was_deleted_is_not_remembered() -> None:
+    end = replace(asking("remember that Acme wants PDF only."), whole=False)
+    assert [each.kind for _, each in memories(end)] == [MemoryKind.PROCEDURAL, MemoryKind.SEMANTIC]
 
 
 def test_secrets_are_not_remembered() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     said = f"remember that the token is {secret}"
-    made = memories(replace(END, request=said, answer=f"I noted {secret}."))
+    made = memories(replace(asking(said), answer=f"I noted {secret}."))
     assert len(made) == 3
     assert not [each for _, each in made if secret in each.text + each.cue]
 
 
 @given(st.text(max_size=20_000), st.text(max_size=20_000))
 def test_what_is_kept_of_peoples_words_is_bounded_and_stays_in_its_channel(request: str, answer: str) -> None:
-    for _, each in memories(replace(END, request=request, answer=answer)):
+    for _, each in memories(replace(asking(request), answer=answer)):
         assert len(each.text) < 2_500
         assert len(each.cue) < 1_100
         assert "\n" not in each.text
@@ -138,7 +159,7 @@ def test_what_is_kept_of_peoples_words_is_bounded_and_stays_in_its_channel(reque
 def test_what_the_whole_team_may_recall_has_no_word_of_anybody(request: str) -> None:
     known = set(memory._WORDS) | {"request"}
     assert set(kind_of_request(request).split()) <= known
-    for each in of(replace(END, request=request), MemoryKind.PROCEDURAL):
+    for each in of(asking(request), MemoryKind.PROCEDURAL):
         assert set(each.cue.split(" | ")[0].split()) <= known
 
 

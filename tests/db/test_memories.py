@@ -28,12 +28,14 @@ async def test_a_memory_is_kept_once_for_its_key_and_kind(database: Database) ->
         await work.memories.remember("T1", failed, "other", NOW)
         found = (await work.memories.recall("T1", "what updates a status to be won"))[PROCEDURAL]
         well = await work.memories.recall("T1", "what updates a status", with_failures=False)
+        lessons = await work.memories.recall("T1", "what updates a status", with_successes=False)
     assert [(each.cue, each.text, each.error_class, each.rfp_id) for each in found] == [
         (DONE.cue, DONE.text, "", ""),
         ("Update the status", "x", "StateMoved", "rfp_abc123"),
     ]
     assert (found[0].user_id, found[0].at.timestamp()) == ("U1", NOW)
     assert well[PROCEDURAL] == found[:1]
+    assert lessons[PROCEDURAL] == found[1:]
 
 
 async def test_of_each_kind_the_likest_are_recalled_and_no_more_than_wanted(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from sqlalchemy import text
 
+from tests.db.talking import THREAD, Talking, deletion, mention
 from threadline.db.engine import Database
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import OutcomeKind
@@ -75,3 +76,15 @@ async def test_the_last_answer_of_each_thread_is_the_last_that_was_posted(databa
     async with database.begin() as work:
         found = await work.talked.last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
     assert {ts: each.answer for ts, each in found.items()} == {"1.0": "second"}
+
+
+async def test_an_answer_to_what_was_deleted_is_not_told_elsewhere(database: Database) -> None:
+    people = Talking(database)
+    await people.hear(mention(0, "what is due?"))
+    await people.turn(1, "A crane.")
+    await people.hear(mention(10, "my salary is 90k"))
+    await people.turn(2, "Noted: 90k.")
+    await people.hear(deletion(10))
+    async with database.begin() as work:
+        found = await work.talked.last_answers(THREAD.team, THREAD.channel, [THREAD.ts])
+    assert [each.answer for each in found.values()] == ["A crane."]

@@ -1,11 +1,14 @@
 """What a channel and a thread show, although Slack gives it out in pieces as it likes."""
 
+import asyncio
+import contextlib
+
 import pytest
 
 from threadline.devstack.slack_sandbox import SlackSandbox
 from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS
 from threadline.slack.client import Slack
-from threadline.slack.history import History
+from threadline.slack.history import BURST, History, Pace
 
 
 @pytest.mark.promise("catch-up:report:missed")
@@ -56,3 +59,14 @@ async def test_the_bot_is_told_of_all_channels_and_direct_messages_that_it_is_in
     found = await History(slack).channels()
     assert sorted(found) == sorted(mine - {archived.id})
     assert direct in found
+
+
+async def test_who_does_not_wait_for_a_call_takes_nobodys_place() -> None:
+    pace = Pace(clock=lambda: 0.0)
+    for _ in range(int(BURST)):
+        await pace.turn()
+    for _ in range(100):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await pace.turn()
+    assert pace._left == pytest.approx(0.0), "nobody is to wait for what was never asked"

@@ -111,3 +111,23 @@ def archive() -> bytes:
     with zipfile.ZipFile(out, "w") as new:
         new.writestr("notes.txt", "not a document")
     return out.getvalue()
+
+
+def renamed(content: bytes, part: str, name: str) -> bytes:
+    """The archive with one part under another name."""
+    out = BytesIO()
+    with zipfile.ZipFile(BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+        for each in old.namelist():
+            new.writestr(name if each == part else each, old.read(each))
+    return out.getvalue()
+
+
+def packed_badly() -> bytes:
+    """An archive whose list of parts is packed by LZMA, and spoilt."""
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as new:
+        new.writestr(_TYPES, "<Types>" * 200)
+    made = bytearray(out.getvalue())
+    start = 30 + len(_TYPES) + 9
+    made[start : start + 8] = b"\xff" * 8
+    return bytes(made)

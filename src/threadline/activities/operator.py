@@ -8,6 +8,7 @@ from threadline.activities.beating import beating
 from threadline.activities.beginning import Beginning
 from threadline.activities.preparing import Preparing
 from threadline.activities.remembering import Remembering
+from threadline.activities.requests_in_turns import asked_in
 from threadline.contracts.conversation import TalkTurn
 from threadline.contracts.operator import Begun, OperatorActivities, PassOn
 from threadline.db.engine import Database
@@ -76,8 +77,6 @@ class LiveOperatorActivities(OperatorActivities):
             plan = await work.turn_plans.of(thread, number)
             if plan is None:
                 raise Permanent("This turn has no way yet, so nothing can be gathered for it.")
-            said = await work.turn_plans.said_in(thread, number)
-            if plan.route.resumes:
-                said = [*await work.turn_plans.said_in(thread, plan.route.resumes), *said]
+            said = await asked_in(work, thread, number)
             askers = await work.conversations.askers(thread, number, 1)
         return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said))

@@ -32,7 +32,9 @@ class LiveSources(Sources):
     async def said_before(self, request: Request) -> Sequence[Said]:
         async with self._database.begin() as work:
             begun = await work.talked.begun_at(request.thread)
-        return await self._said.until(request.thread, float(begun)) if begun is not None else []
+        if begun is None or float(begun) <= float(request.thread.ts):
+            return []  # the bot was called by the root: nothing was said before
+        return await self._said.until(request.thread, float(begun))
 
     async def rfp(self, request: Request) -> RfpState:
         async with self._database.begin() as work:
@@ -41,10 +43,12 @@ class LiveSources(Sources):
 
     async def journal(self, request: Request) -> Sequence[JournalEntry]:
         async with self._database.begin() as work:
+            await work.rfps.get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
             return await work.journal.of(request.thread.team, request.rfp_id, RECENT)
 
     async def events(self, request: Request) -> Sequence[Event]:
         async with self._database.begin() as work:
+            await work.rfps.get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
             return await work.events.of(request.thread.team, request.rfp_id, RECENT)
 
     async def related(self, request: Request) -> Sequence[Rfp]:
@@ -71,7 +75,9 @@ class LiveSources(Sources):
     async def memories(self, request: Request) -> Mapping[MemoryKind, Sequence[Memory]]:
         team, channel = request.thread.team, request.thread.channel
         async with self._database.begin() as work:
-            return await work.memories.recall(team, memory.asked(request.question), channel=channel, limit=_MEMORIES)
+            asked = memory.asked(request.question)
+            # The ways that succeeded are told elsewhere: the room is for the lessons.
+            return await work.memories.recall(team, asked, channel=channel, with_successes=False, limit=_MEMORIES)
 
     async def team(self, request: Request) -> TeamFound:
         async with self._database.begin() as work:

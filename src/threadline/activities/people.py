@@ -1,4 +1,4 @@
-"""Who people are, as Slack says it: asked once a day for each of them, whoever wants to know."""
+"""Who people are, as Slack says it: asked once an hour for each of them, whoever wants to know."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from threadline.activities.names import PeopleLookup
 from threadline.domain.people import Person
 
-KEPT = 24 * 3600.0
-"""Seconds for which an answer counts."""
+KEPT = 3600.0
+"""Seconds for which an answer counts, as it does at the gateway."""
 _MOST = 10_000
 """People who are remembered; whoever was not seen for longest is asked about again."""
 

@@ -50,12 +50,11 @@ class Preparing:
         self._tokens = tokens
 
     async def context(self, thread: Thread, turn: int, user_id: str, question: str, rfp_id: str = "") -> Prepared:
-        """Make sure that the RFP has a state, then gather what the turn is to know. Safe to repeat.
+        """Gather what the turn is to know; an RFP's layer makes sure that it has a state. Safe to repeat.
 
         Returns:
             always something: a layer that cannot be had is named in the text and in the report.
         """
-        await self._ensure_state_exists(thread, rfp_id)
         request = Request(thread, user_id, question, rfp_id)
         built, told = await asyncio.gather(
             build_comprehensive_context(self._sources, request, self._tokens), self._patterns(request)
@@ -74,16 +73,6 @@ class Preparing:
             except (Permanent, Transient) as error:
                 _log.warning("analysis_not_accounted", slack_thread=thread.key, turn=turn, reason=str(error))
         return made.text
-
-    async def _ensure_state_exists(self, thread: Thread, rfp_id: str) -> None:
-        """An RFP that is not there, or no longer, is told of by its layer."""
-        if not rfp_id:
-            return
-        try:
-            async with asyncio.timeout(PATIENCE), self._database.begin() as work:
-                await work.opportunities.ensure_state_exists(thread.team, rfp_id)
-        except (Permanent, Transient, TimeoutError) as error:
-            _log.warning("state_not_ensured", slack_thread=thread.key, rfp_id=rfp_id, reason=str(error))
 
     async def _patterns(self, request: Request) -> str:
         try:

@@ -8,8 +8,9 @@ import structlog
 from threadline.agents.operator import memory
 from threadline.agents.operator.memory import TurnEnd, Used
 from threadline.db.engine import Database
+from threadline.db.threads_read import GONE
 from threadline.db.tool_executions import CallOutcome
-from threadline.db.transcripts import DELETED
+from threadline.db.transcripts import DELETED, Placed
 from threadline.db.work import Work
 from threadline.domain import rfps
 from threadline.domain.addressing import Thread
@@ -55,18 +56,23 @@ class Remembering:
         if settled is None:
             return None
         placed = await work.transcripts.of_turn(thread, turn)
-        said = [each.message.content for each in placed if each.message.role is Role.USER]
-        request = "\n".join(each for each in said if DELETED not in each)
-        bound = (await work.bindings.of(thread)).get(rfps.BINDING, "")
+        said = [each for each in placed if each.message.role is Role.USER]
+        by = await work.talked.stored(thread, [_id(each) for each in said])
+        words = [
+            (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
+            for each in said
+            if DELETED not in each.message.content
+        ]
         return TurnEnd(
             thread,
             turn,
             settled.user_id,
-            request,
+            words,
             settled.kind,
             settled.answer,
             self._used(await work.tool_executions.outcomes(thread, turn)),
-            scope_of(request, bound).rfp_id,
+            await _about(work, thread, turn, "\n".join(text for _, text in words)),
+            whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
         )
 
     def _used(self, outcomes: Sequence[CallOutcome]) -> list[Used]:
@@ -78,3 +84,16 @@ class Remembering:
             read_only = tool is not None and not tool.mutating
             found.append(Used(tool.name if tool else "", status, read_only, each.code))
         return found
+
+
+def _id(placed: Placed) -> str:
+    """Of the message that a row of the transcript holds."""
+    return placed.key.removeprefix("u:")
+
+
+async def _about(work: Work, thread: Thread, turn: int, request: str) -> str:
+    """The RFP that the turn had for its scope: what is bound by now may be another."""
+    plan = await work.turn_plans.of(thread, turn)
+    if plan:
+        return plan.route.scope.rfp_id
+    return scope_of(request, (await work.bindings.of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,8 +116,11 @@ class SlackRfpFiles(RfpFiles):
         if thread.channel in file.channels:
             return True
         # Slack may tell of a fresh file without saying where it is shared.
-        shown = self._history.thread(thread.channel, thread.ts, "0")
-        return any([each.get("id") == file.id async for message in shown for each in message.get("files") or ()])
+        async with aclosing(self._history.thread(thread.channel, thread.ts, "0")) as shown:
+            async for message in shown:
+                if any(each.get("id") == file.id for each in message.get("files") or ()):
+                    return True
+        return False
 
 
 async def _kept(work: Work, change: Change, author: Author, upload: Upload, loaded: _Loaded) -> Filed:

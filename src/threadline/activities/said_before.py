@@ -1,11 +1,11 @@
 """What Slack shows of a thread from before the bot was called: the dialogue begins behind it."""
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol
 
-from threadline.activities.names import PeopleLookup
+from threadline.activities.having_a_say import HavingASay
 from threadline.agents.operator.sources import Said
 from threadline.domain import rich_text
 from threadline.domain.addressing import Thread
@@ -22,16 +22,15 @@ _TALK = frozenset({"", "bot_message", "file_share", "thread_broadcast", "me_mess
 class ThreadReader(Protocol):
     """As `slack.history.History`."""
 
-    def thread(self, channel: str, root: str, oldest: str) -> AsyncIterator[Mapping[str, Any]]: ...
+    def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Mapping[str, Any], None]: ...
 
 
 class SaidBefore:
-    """Args: `open_to_all` are the channels in which external people count like others; elsewhere they are left out."""
+    """Args: `say` knows whose words count; those of others are left out."""
 
-    def __init__(self, reader: ThreadReader, people: PeopleLookup, open_to_all: Collection[str] = ()) -> None:
+    def __init__(self, reader: ThreadReader, say: HavingASay) -> None:
         self._reader = reader
-        self._people = people
-        self._open = frozenset(open_to_all)
+        self._say = say
 
     async def until(self, thread: Thread, begun: float) -> Sequence[Said]:
         """What was said in a thread before a moment (seconds since 1970), oldest first; the root at least.
@@ -40,34 +39,22 @@ class SaidBefore:
             Permanent, Transient: Slack did not say.
         """
         found = await self._read(thread, begun)
-        users = list(dict.fromkeys(str(each.get("user") or "") for each in found))
-        people = dict(zip(users, await asyncio.gather(*map(self._who, users)), strict=True))
+        counted, people = await self._say.among(thread, found)
         return [
             Said(_author(each, people), float(each["ts"]), rich_text.text_of(each), tuple(_files(each)))
-            for each in found
-            if self._counts(thread, each, people)
+            for each in counted
         ]
 
     async def _read(self, thread: Thread, begun: float) -> list[Mapping[str, Any]]:
         root, last, read = list[Mapping[str, Any]](), deque[Mapping[str, Any]](maxlen=MOST - 1), 0
-        async for each in self._reader.thread(thread.channel, thread.ts, "0"):
-            read += 1
-            if float(each["ts"]) >= begun or read > _MOST_READ:
-                break
-            if str(each.get("subtype") or "") in _TALK:
-                (last if root else root).append(each)
+        async with aclosing(self._reader.thread(thread.channel, thread.ts, "0")) as shown:
+            async for each in shown:
+                read += 1
+                if float(each["ts"]) >= begun or read > _MOST_READ:
+                    break
+                if str(each.get("subtype") or "") in _TALK:
+                    (last if root else root).append(each)
         return [*root, *last]
-
-    async def _who(self, user: str) -> Person | None:
-        return await self._people.person(user) if user else None
-
-    def _counts(self, thread: Thread, said: Mapping[str, Any], people: Mapping[str, Person | None]) -> bool:
-        """Whether it is by an app, or by somebody who has a say here."""
-        user = str(said.get("user") or "")
-        if not user or said.get("bot_id") or thread.channel in self._open:
-            return True
-        person = people[user]
-        return bool(person and not person.stranger and not person.guest and person.team in ("", thread.team))
 
 
 def _author(said: Mapping[str, Any], people: Mapping[str, Person | None]) -> str:

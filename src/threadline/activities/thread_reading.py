@@ -4,8 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
+from threadline.activities.having_a_say import HavingASay
 from threadline.activities.names import Names
 from threadline.domain.addressing import Thread
 from threadline.slack.client import SlackMessage, message_of
@@ -18,30 +21,40 @@ _AN_APP = "an app"
 
 
 class SlackThreads(ThreadReader):
-    def __init__(self, history: History, names: Names) -> None:
+    """Args: `say` knows whose words count; those of others are left out."""
+
+    def __init__(self, history: History, names: Names, say: HavingASay) -> None:
         self._history = history
         self._names = names
+        self._say = say
 
     async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
         oldest = f"{max(since.timestamp(), 0.0):.6f}" if since else "0"
-        root, newest, count = list[SlackMessage](), deque[SlackMessage](maxlen=max(limit - 1, 0)), 0
+        found, whole = list[Mapping[str, Any]](), False
         async with aclosing(self._history.thread(thread.channel, thread.ts, oldest)) as shown:
             async for raw in shown:
-                if count >= MOST_READ:
+                if len(found) >= MOST_READ:
                     break
-                message = message_of(thread.channel, raw)
-                if message.subtype == "tombstone":
-                    continue
-                count += 1
-                (root if message.ts == thread.ts else newest).append(message)
+                if raw.get("subtype") != "tombstone":
+                    found.append(raw)
             else:
-                return await self._part([*root, *newest], count, whole=True)
-        return await self._part([*root, *newest], count, whole=False)
+                whole = True
+        counted, _ = await self._say.among(thread, found)
+        messages = [message_of(thread.channel, each) for each in counted]
+        part = await self._part(_chosen(messages, thread, limit), len(messages), whole=whole)
+        return replace(part, external=len(found) - len(counted))
 
     async def _part(self, messages: list[SlackMessage], count: int, *, whole: bool) -> ThreadPart:
         users = list(dict.fromkeys(each.user for each in messages if each.user))
         names = dict(zip(users, await asyncio.gather(*map(self._names.of, users)), strict=True))
         return ThreadPart([_told(each, names) for each in messages], count - len(messages), whole)
+
+
+def _chosen(messages: list[SlackMessage], thread: Thread, limit: int) -> list[SlackMessage]:
+    """The root, and the newest of the others."""
+    root = [each for each in messages if each.ts == thread.ts]
+    newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
+    return [*root, *newest]
 
 
 def _told(message: SlackMessage, names: Mapping[str, str]) -> ThreadMessage:

@@ -13,6 +13,7 @@ from threadline.activities.alerts import Alerts
 from threadline.activities.approval import Hands, LiveApprovalActivities
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
+from threadline.activities.having_a_say import HavingASay
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
 from threadline.activities.people import KnownPeople
@@ -107,10 +108,10 @@ async def conversing(
     """
     given = settings.conversation
     rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
-    names = Names(people)
+    names, say = Names(people), HavingASay(people, house.open_to_all)
     here = (
         postgres_ports(database, house.readers, rate, house.ports)
-        .having(THREADS, SlackThreads(history, names))
+        .having(THREADS, SlackThreads(history, names, say))
         .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
     )
     async with (
@@ -126,7 +127,7 @@ async def conversing(
         budget = Budget(tokens=given.conversation_context_tokens)
         types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
         mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types)
-        said = SaidBefore(history, people, house.open_to_all)
+        said = SaidBefore(history, say)
         yield Conversing(
             LiveConversationActivities(
                 database,

@@ -7,7 +7,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.contracts.conversation import Refusal, Refused
-from threadline.db import conversation_row, transcripts
+from threadline.db import conversation_row, threads_read, transcripts
 from threadline.db.conversation_row import WANTS, Conversation
 from threadline.db.conversation_tables import conversation_messages, conversations
 from threadline.db.memories import Memories
@@ -85,6 +85,8 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     stored = await storing.add(each_once, _columns)
     if corrected := await storing.correct(stored):
         await _forget_words(connection, thread, row.id, corrected)
+    if any(message.kind == messages.DELETION for message in stored):  # of what was never stored, too
+        await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
     await conversation_row.use_stops(connection, row.id)
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
     return StoredBatch(

@@ -12,7 +12,7 @@ from threadline.db.agent_pool import storable
 from threadline.db.keys import storable_key
 from threadline.db.record_tables import memories
 from threadline.db.word_search import any_word, words_shared
-from threadline.domain.memory import Memory, MemoryKind, NewMemory
+from threadline.domain.memory import Memory, MemoryKind, NewMemory, keys_of_facts
 
 LONGEST_CUE, LONGEST_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
@@ -27,6 +27,7 @@ WITH found AS (
     FROM memories m
     WHERE m.words @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds) AND m.channel IN ('', :channel)
       AND (CAST(:user_id AS text) = '' OR m.user_id = :user_id) AND (:with_failures OR m.error_class = '')
+      AND (:with_successes OR m.kind <> 'procedural' OR m.error_class <> '')
 )
 SELECT * FROM found WHERE place <= :limit ORDER BY kind, place
 """)  # noqa: S608 - both parts are written in this package
@@ -64,6 +65,7 @@ class Memories:
         channel: str = "",
         user_id: str = "",
         with_failures: bool = True,
+        with_successes: bool = True,
         limit: int = 5,
     ) -> dict[MemoryKind, list[Memory]]:
         """What has the question's words in it, the likest first, of each kind at most `limit`; all kinds in one query.
@@ -72,6 +74,7 @@ class Memories:
             channel: where it will be told; what belongs to another channel is not recalled.
             user_id: whose memories alone are meant; empty for everybody's.
             with_failures: whether what failed is recalled as well.
+            with_successes: whether the ways are recalled in which tools succeeded.
         """
         given = {
             "team": team,
@@ -80,6 +83,7 @@ class Memories:
             "channel": storable(channel),
             "user_id": storable(user_id),
             "with_failures": with_failures,
+            "with_successes": with_successes,
             "limit": limit,
         }
         recalled: dict[MemoryKind, list[Memory]] = {kind: [] for kind in kinds}
@@ -89,7 +93,7 @@ class Memories:
 
     async def forget_said(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
-        row, known = memories.c, [storable_key(each) for each in keys]
+        row, known = memories.c, [storable_key(each) for key in keys for each in keys_of_facts(key)]
         said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
         return (await self._connection.execute(delete(memories).where(*said))).rowcount
 

@@ -71,6 +71,8 @@ SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer
 FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
 WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
   AND t.said_at IS NOT NULL AND t.answer <> ''
+  AND NOT EXISTS (SELECT FROM conversation_messages m
+                  WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
 ORDER BY v.thread_ts, t.turn DESC
 """)
 
@@ -120,6 +122,8 @@ class Talked:
         self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
     ) -> dict[str, Answered]:
         """What was posted last in these threads of a channel, by their `ts`; not those in which nothing was.
+
+        An answer to what was deleted since may quote it, and is left out.
 
         Args:
             longest: characters of each.

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+MOST_FACTS = 10
+"""That are remembered of one turn."""
+
 
 class MemoryKind(StrEnum):
     EPISODIC = "episodic"
@@ -40,3 +43,8 @@ class Memory:
     user_id: str
     rfp_id: str
     at: datetime
+
+
+def keys_of_facts(key: str) -> list[str]:
+    """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
+    return [key, *(f"{key}:said:{number}" for number in range(2, MOST_FACTS + 1))]

@@ -34,7 +34,11 @@ class Pace:
         self._left = min(BURST, self._left + (now - self._since) * PER_SECOND) - 1
         self._since = now
         if self._left < 0:
-            await asyncio.sleep(-self._left / PER_SECOND)
+            try:
+                await asyncio.sleep(-self._left / PER_SECOND)
+            except asyncio.CancelledError:
+                self._left += 1  # the call is not made, and nobody else is to wait for it
+                raise
 
 
 class History:

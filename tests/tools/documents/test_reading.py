@@ -78,6 +78,8 @@ async def test_the_content_says_what_a_file_is_and_its_name_does_not() -> None:
         ("brief.docx", papers.archive(), "is an archive and no Word document"),
         ("brief.docx", papers.spreadsheet(), "no Word document"),
         ("brief.docx", papers.word("A crane")[:-500], "is damaged"),
+        ("brief.docx", papers.packed_badly(), "is damaged"),
+        ("brief.docx", papers.renamed(papers.spreadsheet(), "[Content_Types].xml", "[content_types].xml"), "no Word"),
         ("brief.docx", papers.changed(papers.word(""), {"word/document.xml": b"<w:document"}), "is damaged"),
         ("brief.docx", papers.with_macros(), "holds macros"),
     ],

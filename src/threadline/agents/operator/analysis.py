@@ -71,8 +71,9 @@ def told(reply: str) -> str:
 
 def _prompt(question: str, context: str, tools: Sequence[Tool]) -> Prompt:
     names = ", ".join(sorted(each.wire_name for each in tools)) or "none"
-    known = fences.shortened(context, _CONTEXT) or "nothing"
-    asked = f"Tools: {names}\n\nWhat is known:\n{known}\n\nThe request:\n{fences.neutral(question)}"
+    known = fences.beginning(context, _CONTEXT) or "nothing"
+    request = fences.fenced("request", fences.neutral(question))
+    asked = f"Tools: {names}\n\nWhat is known:\n{known}\n\nThe request:\n{request}"
     messages = (Message(Role.USER, asked),)
     return Prompt(prompts.analyse(), messages, tool_choice=ToolChoice.NONE, longest=LONGEST_REPLY)
 

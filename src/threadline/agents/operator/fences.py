@@ -2,13 +2,18 @@
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from threadline.domain.redaction import redact, redact_value
 
-_FENCE = re.compile(r"<(?=\s*/?\s*(?:context|analysis|patterns)\b)", re.IGNORECASE)
+_FENCE = re.compile(r"<(?=\s*/?\s*(?:context|analysis|patterns|request)\b)", re.IGNORECASE)
 _CUT = " […]"
 _LOOKED_AT = 8_000
 """Characters that are searched for secrets, which takes its time."""
+_DEEPEST = 20
+"""Levels of a value that are shown where it is large."""
+_END = "\n</context>"
 
 
 def size(text: str) -> int:
@@ -37,12 +42,26 @@ def plain(text: str) -> str:
 
 def value(data: object, longest: int, *, field: str = "") -> str:
     """JSON in one line, likewise; `field` is the name under which it stands."""
-    hidden = redact_value("x", field=field)
-    said = json.dumps(data if hidden == "x" else hidden, ensure_ascii=False, default=str)
+    said = json.dumps(_hidden(data, field), ensure_ascii=False, default=str)
     if len(said) > _LOOKED_AT:
         return line(said, longest)
     said = json.dumps(redact_value(data, field=field), ensure_ascii=False, default=str)
     return shortened(neutral(" ".join(said.split())), longest)
+
+
+def _hidden(data: Any, field: str, depth: int = 0) -> Any:
+    """The value without what its fields' names call a secret; its texts are not looked at, so it takes little time."""
+    if isinstance(data, Mapping | list | tuple) and depth >= _DEEPEST:
+        return _CUT.strip()
+    if isinstance(data, Mapping):
+        return {str(name): _hidden(each, str(name), depth + 1) for name, each in data.items()}
+    if isinstance(data, list | tuple):
+        return [_hidden(each, field, depth + 1) for each in data]
+    return redact_value("x", field=field) if isinstance(data, str) and _names_a_secret(field) else data
+
+
+def _names_a_secret(field: str) -> bool:
+    return bool(redact_value("x", field=field) != "x")
 
 
 def shortened(text: str, longest: int) -> str:
@@ -52,6 +71,16 @@ def shortened(text: str, longest: int) -> str:
         return text
     kept = data[: max(0, longest - size(_CUT))].decode("utf-8", "ignore")
     return f"{kept}{_CUT}" if kept else ""
+
+
+def beginning(context: str, longest: int) -> str:
+    """Of layers in their fences as many lines as `longest` bytes hold; one that is cut is closed all the same."""
+    if size(context) <= longest:
+        return context
+    kept = shortened(context, longest - size(_END) - size(_CUT)).rpartition("\n")[0]
+    if not kept:
+        return ""
+    return f"{kept}{_CUT}{_END if kept.rfind('<context') > kept.rfind('</context>') else ''}"
 
 
 def was_cut(text: str) -> bool:

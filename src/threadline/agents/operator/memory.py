@@ -12,7 +12,7 @@ from threadline.agents.operator import asking, fences
 from threadline.agents.operator.patterns import ARROW
 from threadline.domain.addressing import Thread, turn_id
 from threadline.domain.dialogue import ExecutionStatus, OutcomeKind
-from threadline.domain.memory import MemoryKind, NewMemory
+from threadline.domain.memory import MemoryKind, NewMemory, keys_of_facts
 from threadline.domain.protocol import kind_of
 from threadline.tools.registry import wire_name
 from threadline.tools.results import Category, Code
@@ -22,6 +22,8 @@ MOST_TOOLS = 12
 """Of a pattern; a longer one is told by its beginning."""
 _REQUEST, _ANSWER, _FACT = 500, 400, 1_000
 """Characters of what was said that are kept."""
+_SPOKEN, _LEAST = 10, 50
+"""How many are told by their names, and characters of each where there are many."""
 
 _WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.SPEECHLESS, OutcomeKind.STOPPED, OutcomeKind.FAILED)
 
@@ -104,19 +106,25 @@ class Used:
 
 @dataclass(frozen=True)
 class TurnEnd:
-    """A turn, once it is over. `request`: what people wrote in it; empty when all of that was deleted since.
+    """A turn, once it is over. `said`: who wrote what in it, in order, without what was deleted since.
 
-    `user_id` is who it was for, `rfp_id` what it was about; empty: nobody, nothing.
+    `user_id` is who it was for, `rfp_id` what it was about; empty: nobody, nothing. `whole`: nothing that it has read
+    was deleted; else its answer may quote that.
     """
 
     thread: Thread
     turn: int
     user_id: str
-    request: str
+    said: Sequence[tuple[str, str]]
     kind: OutcomeKind
     answer: str
     used: Sequence[Used] = ()
     rfp_id: str = ""
+    whole: bool = True
+
+    @property
+    def request(self) -> str:
+        return "\n".join(text for _, text in self.said)
 
 
 def memories(end: TurnEnd) -> list[tuple[str, NewMemory]]:
@@ -124,7 +132,8 @@ def memories(end: TurnEnd) -> list[tuple[str, NewMemory]]:
     if end.kind is OutcomeKind.SILENT or not end.request.strip():
         return []
     key = turn_id(end.thread, end.turn)
-    made = [(key, each) for each in (_pattern(end), _episode(end), _fact(end)) if each]
+    told = (_pattern(end), _episode(end) if end.whole else None)
+    made = [*((key, each) for each in told if each), *zip(keys_of_facts(key), _facts(end), strict=False)]
     return [*made, *((f"{key}:failed:{number}", each) for number, each in enumerate(_failures(end), start=1))]
 
 
@@ -208,21 +217,36 @@ def _episode(end: TurnEnd) -> NewMemory:
         )
     )
     done = f"Changed by {', '.join(changes[:MOST_TOOLS])}." if changes else "Nothing was changed."
-    who = f"<@{end.user_id}>" if end.user_id else "Somebody"
-    text = f"{who} asked: {asked} {done} {_ENDED.get(end.kind, 'Answered')}: {answered}"
+    text = f"{_asked_by(end)} {done} {_ENDED.get(end.kind, 'Answered')}: {answered}"
     return NewMemory(MemoryKind.EPISODIC, asked, text, end.user_id, end.thread.channel, end.rfp_id)
 
 
 _ENDED = {OutcomeKind.STOPPED: "Stopped by a person", OutcomeKind.FAILED: "It failed"}
 
 
-def _fact(end: TurnEnd) -> NewMemory | None:
-    """What somebody wanted to have remembered, in the channel in which they said so."""
-    what = _said(asking.to_remember(end.request), _FACT)
-    if not what or end.kind in _WITHOUT_ANSWER:
-        return None
-    text = f"<@{end.user_id}> said: {what}"
-    return NewMemory(MemoryKind.SEMANTIC, what, text, end.user_id, end.thread.channel, end.rfp_id)
+def _asked_by(end: TurnEnd) -> str:
+    """Each with their own words; whoever wrote several messages in a row is named once."""
+    spoken: list[tuple[str, str]] = []
+    for user, words in end.said:
+        if spoken and spoken[-1][0] == user:
+            spoken[-1] = (user, f"{spoken[-1][1]}\n{words}")
+        else:
+            spoken.append((user, words))
+    longest = max(_REQUEST // max(len(spoken), 1), _LEAST)
+    told = [f"{f'<@{user}>' if user else 'Somebody'} asked: {_said(words, longest)}" for user, words in spoken]
+    return " ".join(told[:_SPOKEN])
+
+
+def _facts(end: TurnEnd) -> list[NewMemory]:
+    """What each wanted to have remembered, in the channel in which they said so."""
+    if end.kind in _WITHOUT_ANSWER:
+        return []
+    wanted = [(user, _said(asking.to_remember(words), _FACT)) for user, words in end.said]
+    return [
+        NewMemory(MemoryKind.SEMANTIC, what, f"<@{user}> said: {what}", user, end.thread.channel, end.rfp_id)
+        for user, what in wanted
+        if what
+    ]
 
 
 def _speaks(tool: str) -> bool:

@@ -61,7 +61,8 @@ def decision(patched: Mapping[str, Any], words: str) -> str:
 
 def analysis(prompt: str) -> str:
     """What a request is about, in 2 to 4 sentences."""
-    words = said(prompt.partition(_REQUEST)[2] or prompt).strip()
+    fenced = (prompt.partition(_REQUEST)[2] or prompt).strip()
+    words = said(fenced.removeprefix("<request>").removesuffix("</request>")).strip()
     request, ids = wanted(words), rfp_ids(words)
     kind = "an action that changes records" if request.writes else "a query that changes nothing"
     about = f"It is about {ids[0]}." if ids else "It names no RFP."

@@ -76,6 +76,12 @@ TIMEOUT = 80.0
 """Seconds: for looking at the file, loading it, reading it, and keeping what was read."""
 
 
+_FOR_ALL = (
+    "What stands in it can be read in every channel now, wherever it was uploaded, and stays when the file is deleted "
+    "in Slack."
+)
+
+
 def _record(given: Any) -> str:
     return f"file:{given.file_id}"
 
@@ -88,7 +94,8 @@ async def _look_up(context: ToolContext, given: Any) -> ToolResult | None:
 @tool(
     "rfp.create.from.slack.file",
     "Make an RFP of a file that was uploaded in this thread or channel: PDF, Word (DOCX), TXT or MD, at most 20 MiB. "
-    "The same file twice gives the same RFP. The thread becomes about it if it is about none.",
+    "The same file twice gives the same RFP. The thread becomes about it if it is about none. "
+    "What stands in it can be read in every channel from then on, and stays when the file is deleted in Slack.",
     mutating=True,
     needs=(RFP_FILES,),
     record=_record,
@@ -139,7 +146,7 @@ def _told(filed: Filed) -> ToolResult:
 def _made(filed: Filed) -> str:
     named = f"{filed.rfp.rfp_id} ({filed.rfp.title})"
     if filed.new:
-        return f"{filed.file.name} has become {named}: {_extent(filed.file)}."
+        return f"{filed.file.name} has become {named}: {_extent(filed.file)}. {_FOR_ALL}"
     return (
         f"{filed.file.name} was uploaded before: it is {named}. Nothing new was made, and its facts stay as they are."
     )

@@ -38,12 +38,14 @@ class ThreadMessage:
 class ThreadPart:
     """The root, then the newest of what follows, in the order in which it was written.
 
-    `left_out`: messages between the two. `whole`: Slack was read to the thread's end.
+    `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
+    people, who count as nobody here.
     """
 
     messages: Sequence[ThreadMessage]
     left_out: int = 0
     whole: bool = True
+    external: int = 0
 
 
 class ThreadReader(Protocol):
@@ -92,8 +94,11 @@ async def get_thread(
     told = [_record(each, longest) for each in part.messages]
     files = sum(len(each.files) for each in part.messages)
     attached = f", {counted(files, 'file')}" if files else ""
+    data: Document = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
+    if part.external:
+        data["not_shown_by_external_people"] = part.external
     return ToolResult(
-        data={"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole},
+        data=data,
         display_text=f"{counted(len(told), 'message')}{attached}." if told else "Slack shows nothing of this thread.",
     )
 

@@ -1,7 +1,6 @@
 """A DOCX is a zip of XML: what it would unpack to, and what it would do, is looked at before anything is unpacked."""
 
 import zipfile
-import zlib
 from io import BytesIO
 from xml.parsers import expat
 
@@ -41,7 +40,10 @@ def check(content: bytes) -> None:
                 if member.filename.lower().endswith((".xml", ".rels")):
                     with archive.open(member) as part:
                         _check_prolog(part.read(_PROLOG))
-    except (zipfile.BadZipFile, NotImplementedError, zlib.error, EOFError, OSError, ValueError, RuntimeError) as exc:
+    except (Refused, MemoryError):
+        raise
+    except Exception as exc:
+        # The packers behind zipfile each fail in their own ways, and a member may be missing.
         raise Refused(_DAMAGED) from exc
 
 
@@ -61,10 +63,10 @@ def _check_size(members: list[zipfile.ZipInfo], packed: int) -> None:
 
 
 def _check_word(archive: zipfile.ZipFile) -> None:
-    names = {each.lower() for each in archive.namelist()}
+    names = {each.lower(): each for each in archive.namelist()}
     if _TYPES.lower() not in names:
         raise Refused("is an archive and no Word document: upload the document itself.")
-    types = archive.read(_TYPES)
+    types = archive.read(names[_TYPES.lower()])
     if _MACROS in types or any(each.endswith("vbaproject.bin") for each in names):
         raise Refused("holds macros, and was not opened: save it as DOCX without macros or as PDF, and upload that.")
     if _WORD not in types:
