@@ -172,7 +172,7 @@ async def test_jobs_that_are_long_over_are_forgotten_and_no_others(talk: Talking
         for call_id in ("over", "open"):
             change = Change(Operation(talk.thread, 1, 1, call_id), now)
             await work.agent_jobs.schedule(change, weekly, Author("U1", "corr-1"))
-        await work.agent_jobs.drop(talk.thread.team, "JOB-1")
+        await work.agent_jobs.drop(talk.thread.team, "JOB-1", now)
     for days, left in ((89, ["JOB-2", "JOB-1"]), (91, ["JOB-2"])):
         await forget(talk.database, ConversationSettings.read(), now + days * DAY)
         async with talk.database.begin() as work:

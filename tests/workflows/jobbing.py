@@ -21,6 +21,7 @@ from threadline.bootstrap.jobs import Jobs, live_jobs
 from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
 from threadline.contracts.agent_jobs import AgentJobActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.contracts.operator import OperatorActivities
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox import SlackSandbox
@@ -117,7 +118,7 @@ class Jobbing:
         """A worker for as long as the block lasts."""
         served = [
             *activities_of(self.jobs.activities, AgentJobActivities),
-            *activities_of(self.model, ConversationActivities, SpeakingActivities),
+            *activities_of(self.model, ConversationActivities, OperatorActivities, SpeakingActivities),
         ]
         return worker(self.environment, WORKFLOWS, served)
 
