@@ -135,6 +135,15 @@ async def test_of_high_risk_nobody_decides_who_has_asked_for_it_in_the_turn(desk
     assert lower.data["waits_for"] == [ASKER, APPROVER]
 
 
+@pytest.mark.promise("record:action:shown-and-told")
+async def test_what_nobody_could_read_whole_is_not_proposed(desk: Desk) -> None:
+    hidden = {"rfp_id": "rfp_abc", "patch": json.dumps({"terms": {"a": {"b": {"c": {"price": 0}}}}})}
+    result = await desk.propose("opportunity_patch", hidden, state=LOADED)
+    assert result.error
+    assert (result.error.code, "propose less at once" in result.error.message) == (Code.REFUSED, True)
+    assert desk.started == []
+
+
 async def test_a_proposal_that_is_made_again_after_a_crash_is_the_same_one(desk: Desk) -> None:
     first = await desk.propose(calls=3)
     assert first.data["action_id"] == "ACT-1"

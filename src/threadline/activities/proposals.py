@@ -16,6 +16,7 @@ from threadline.domain.authorship import Author
 from threadline.domain.errors import Transient
 from threadline.domain.operations import Change
 from threadline.domain.proposed_actions import ActionRefused, NewAction, ProposedAction, Risk
+from threadline.slack import approvals
 from threadline.tools.builtin.proposals import Proposals
 
 Start = Callable[[str, str], Awaitable[None]]
@@ -40,6 +41,11 @@ class PostgresProposals(Proposals):
         self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str, others: Sequence[str]
     ) -> ProposedAction:
         approvers = () if risk is Risk.LOW else self._deciders(risk, author, others)
+        if risk is not Risk.LOW and not approvals.is_whole(action.get("arguments") or {}):
+            raise ActionRefused(
+                "It is too much to be shown whole beside its buttons, and nobody can decide what they cannot read: "
+                "propose less at once. Nothing was proposed."
+            )
         new = NewAction(dict(action), risk, approvers, change.now + self._settings.expiry, rfp_id)
         async with self._database.begin() as work:
             proposed = await work.proposed_actions.propose(change, new, author)
