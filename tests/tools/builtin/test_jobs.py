@@ -205,8 +205,7 @@ async def test_a_job_is_cancelled_once_and_its_answer_says_what_stays(
 
 @pytest.mark.promise("job:cancel:by-whom")
 @pytest.mark.parametrize(
-    ("channel", "user", "may"),
-    [("C1", "U2", True), ("C2", "U1", True), ("C2", "U9", True), ("C2", "U2", False)],
+    ("channel", "user", "may"), [("C1", "U2", True), ("C2", "U1", True), ("C2", "U9", True), ("C2", "U2", False)]
 )
 async def test_a_job_is_cancelled_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
     """U1 has asked for it in C1; U9 is an approver."""
@@ -216,8 +215,7 @@ async def test_a_job_is_cancelled_by_its_own_people(database: Database, channel:
     await desk.done("schedule.job", **WEEKLY)
     result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
     assert result.success is may
-    if not may:
-        assert "was asked for by U1 in another channel" in told(result)
+    assert may or "was asked for by U1 in another channel" in told(result)
     async with database.begin() as work:
         assert ((await work.agent_jobs.get("T1", "JOB-1")).status == "cancelled") is may
 
@@ -232,12 +230,10 @@ async def test_a_call_that_is_tried_again_does_not_say_that_a_cancelled_job_runs
 
 
 async def test_a_question_that_is_too_long_without_its_secret_is_refused(desk: Desk, database: Database) -> None:
-    """Later nobody could read it back, and the job would never run."""
     question = "Is password=hunter2! still right? ".ljust(2_995, "x")
     assert len(redact(question)) > 3_000
-    given = {"question": question}
-    refused = await desk.refused("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
-    assert "question" in told(refused)
+    asked = {"job_type": "follow_up", "arguments": {"question": question}, "after_minutes": 30}
+    assert "question" in told(await desk.refused("schedule.job", **asked))
     assert await count(database) == 0
 
 
