@@ -72,7 +72,11 @@ async def patch(context: ToolContext, *, rfp_id: str, patch: str, correlation_id
     return ToolResult(display_text="The state is changed.")
 
 
-@tool("journal.append", "Write into the journal.", mutating=True, needs=(WORKS,))
+async def _not_there(context: ToolContext, given: Any) -> None:
+    """What failed was certainly not done."""
+
+
+@tool("journal.append", "Write into the journal.", mutating=True, needs=(WORKS,), look_up=_not_there)
 async def journal(context: ToolContext, *, rfp_id: str, text: str, correlation_id: str) -> ToolResult:
     await context.ports[WORKS].does(f"journal {rfp_id} {text}")
     return ToolResult(display_text="It is written down.")
@@ -143,6 +147,7 @@ class Desk:
         state: ProtocolState | None = None,
         calls: int = 1,
         retries_left: int = 0,
+        others: Sequence[str] = (),
         **more: Any,
     ) -> ToolResult:
         """A turn that asks for one action, `calls` times as after a crash; its message is posted by `say`."""
@@ -153,10 +158,12 @@ class Desk:
         may = allowed(REGISTRY, self.ports, Agent.OPERATOR, read_only=False)
         for _ in range(calls):
             ports = self.ports.having(proposing.TURN, proposing.turn(REGISTRY, may, self.guards, rules))
-            result = await pipeline(REGISTRY, may, self.guards, rules)(call, self._context(ports, by, retries_left))
+            result = await pipeline(REGISTRY, may, self.guards, rules)(
+                call, self._context(ports, by, retries_left, others)
+            )
         return result
 
-    def _context(self, ports: Ports, by: str, retries_left: int) -> ToolContext:
+    def _context(self, ports: Ports, by: str, retries_left: int, others: Sequence[str]) -> ToolContext:
         thread = self.talk.thread
         return ToolContext(
             team=TEAM,
@@ -171,6 +178,7 @@ class Desk:
             step=1,
             call_id="call_1",
             retries_left=retries_left,
+            other_ids=tuple(others),
         )
 
     async def say(self, words: str = "I propose this.") -> Message:

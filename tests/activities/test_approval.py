@@ -7,6 +7,8 @@ import pytest
 
 from tests.activities.approving import APPROVER, ASKER, LOADED, OTHER, Desk, database, desk, make_desk, make_talk
 from threadline.activities.proposals import Approving
+from threadline.activities.tool_ports import PostgresExecutionLog
+from threadline.contracts import options
 from threadline.contracts.approval import ActionRef, ClickAnswer, ClickRequest, Expiry, Stage, Whisper
 from threadline.devstack.slack_sandbox.identity import GENERAL, TEAM
 from threadline.domain.approvals import ButtonClick
@@ -204,11 +206,52 @@ async def test_a_worker_that_dies_amid_it_leaves_an_outcome_that_says_it_is_not_
     assert "not known whether" in desk.thread()[-1] or "may have taken effect" in desk.thread()[-1]
 
 
-async def test_where_no_execution_is_on_record_the_outcome_is_said_to_be_unknown(desk: Desk) -> None:
+@pytest.mark.promise("record:action:made-once")
+async def test_where_no_execution_is_on_record_nothing_was_done_and_that_is_said(desk: Desk) -> None:
     await desk.propose()
     await click(desk, APPROVER)
     await desk.talk.run(desk.activities().post_outcome, REF)
-    assert "It is not known whether it took effect" in desk.thread()[-1]
+    assert "could not be begun: nothing was done" in desk.thread()[-1]
+
+
+@pytest.mark.promise("record:action:made-once")
+async def test_a_database_that_is_away_when_it_is_begun_is_waited_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: nobody calls again, as a model would."""
+    await desk.propose()
+    await click(desk, APPROVER)
+
+    async def away(*_: object) -> None:
+        raise Transient("The database is away.")
+
+    with monkeypatch.context() as gone:
+        gone.setattr(PostgresExecutionLog, "recorded", away)
+        for attempt in (1, 4, 400):
+            with pytest.raises(Transient):
+                await desk.talk.run(desk.activities().carry_out, REF, attempt=attempt)
+    chosen = options.FOR["carry_out"]
+    assert (chosen.retry.maximum_attempts, chosen.schedule_to_close) == (0, None)
+    await desk.talk.run(desk.activities().carry_out, REF, attempt=401)
+    assert desk.works.done == [f"ticket new for {ASKER}"]
+
+
+@pytest.mark.parametrize(("attempt", "again"), [(3, True), (59, True), (60, False)])
+async def test_a_service_that_is_away_is_asked_for_an_hour(desk: Desk, attempt: int, again: bool) -> None:
+    async def away() -> None:
+        raise Transient("The journal is away.")
+
+    given = {"rfp_id": "rfp_abc", "text": "hello"}
+    await desk.propose("journal_append", given, state=LOADED, risk="high", rfp_id="rfp_abc")
+    await click(desk, APPROVER)
+    desk.works.hooks.append(away)
+    if again:
+        with pytest.raises(Transient):
+            await desk.talk.run(desk.activities().carry_out, REF, attempt=attempt)
+    else:
+        await desk.talk.run(desk.activities().carry_out, REF, attempt=attempt)
+        await desk.talk.run(desk.activities().post_outcome, REF)
+        assert "could not be carried out" in desk.thread()[-1]
 
 
 async def test_the_time_runs_out_by_the_clock_of_who_waited(desk: Desk) -> None:

@@ -109,11 +109,13 @@ async def test_a_tool_acts_for_whoever_has_asked_last_before_its_step(
             await turn.call("lamps_create", title=title)
 
     seen: list[tuple[str, tuple[str, ...]]] = []
+    ids: list[tuple[str, ...]] = []
     made = Acting._context
 
     def noting(*given: Any) -> ToolContext:
         context = made(*given)
         seen.append((context.actor, context.others))
+        ids.append(context.other_ids)
         return context
 
     monkeypatch.setattr(Acting, "_context", noting)
@@ -129,6 +131,7 @@ async def test_a_tool_acts_for_whoever_has_asked_last_before_its_step(
         ("bystander", (f"reporter ({REPORTER})",)),
         ("bystander", ("U0NOBODY", f"reporter ({REPORTER})")),
     ]
+    assert ids == [(), (REPORTER,), ("U0NOBODY", REPORTER)]
     assert [each.split(" for ")[1].split(" at ")[0] for each in RAN] == [REPORTER, BYSTANDER, BYSTANDER]
 
 

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.activities.approving import APPROVER, ASKER, LOADED, Desk, MakeDesk, database, desk, make_desk, make_talk
+from tests.activities.approving import (
+    APPROVER,
+    ASKER,
+    LOADED,
+    OTHER,
+    Desk,
+    MakeDesk,
+    database,
+    desk,
+    make_desk,
+    make_talk,
+)
 from threadline.domain.errors import Transient
 from threadline.domain.proposed_actions import Decision, Risk
 from threadline.tools.results import Code
@@ -108,6 +119,28 @@ async def test_where_nobody_may_decide_it_is_refused_in_a_clear_sentence(
     assert result.error
     assert result.error.code is Code.REFUSED
     assert words in result.error.message
+    assert desk.started == []
+
+
+@pytest.mark.promise("record:action:decided-once")
+async def test_of_high_risk_nobody_decides_who_has_asked_for_it_in_the_turn(desk: Desk) -> None:
+    """An approver asks, and somebody says "yes, please" in the same turn."""
+    asked = await desk.propose("opportunity_patch", patch("won"), state=LOADED, by=ASKER, others=(OTHER, APPROVER))
+    assert asked.error
+    assert "somebody else has to ask for it" in asked.error.message
+    asked = await desk.propose("opportunity_patch", patch("won"), state=LOADED, by=OTHER, others=(ASKER,))
+    assert asked.data["waits_for"] == [APPROVER]
+    assert (await desk.action(asked.data["action_id"])).approvers == (APPROVER,)
+    lower = await desk.propose(by=OTHER, others=(ASKER,))
+    assert lower.data["waits_for"] == [ASKER, APPROVER]
+
+
+@pytest.mark.promise("record:action:shown-and-told")
+async def test_what_nobody_could_read_whole_is_not_proposed(desk: Desk) -> None:
+    hidden = {"rfp_id": "rfp_abc", "patch": json.dumps({"terms": {"a": {"b": {"c": {"price": 0}}}}})}
+    result = await desk.propose("opportunity_patch", hidden, state=LOADED)
+    assert result.error
+    assert (result.error.code, "propose less at once" in result.error.message) == (Code.REFUSED, True)
     assert desk.started == []
 
 

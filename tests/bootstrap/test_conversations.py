@@ -30,6 +30,7 @@ from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent
 from threadline.domain.memory import MemoryKind, NewMemory
 from threadline.domain.operations import Change, Operation
+from threadline.domain.proposed_actions import NewAction, Risk
 from threadline.settings import ConversationSettings
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.slack.posts import Claim, Posts
@@ -165,6 +166,18 @@ async def test_what_the_operator_remembers_and_who_people_are_is_forgotten_in_ti
     assert [each["user_id"] for each in await talk.rows("SELECT user_id FROM actors")] == ["U89"]
 
 
+@pytest.mark.promise("memory:retention:forgotten")
+async def test_what_was_proposed_and_decided_is_forgotten_with_its_conversation(talk: Talking) -> None:
+    now = time.time()
+    change = Change(Operation(talk.thread, 1, 1, "done"), now)
+    new = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, (), now + 60)
+    async with talk.database.begin() as work:
+        await work.proposed_actions.propose(change, new, Author("U1", "corr-1"))
+    for days, left in ((89, 1), (91, 0)):
+        await forget(talk.database, ConversationSettings.read(), now + days * DAY)
+        assert len(await talk.rows("SELECT 1 FROM proposed_actions")) == left
+
+
 async def test_jobs_that_are_long_over_are_forgotten_and_no_others(talk: Talking) -> None:
     now = time.time()
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
@@ -172,7 +185,7 @@ async def test_jobs_that_are_long_over_are_forgotten_and_no_others(talk: Talking
         for call_id in ("over", "open"):
             change = Change(Operation(talk.thread, 1, 1, call_id), now)
             await work.agent_jobs.schedule(change, weekly, Author("U1", "corr-1"))
-        await work.agent_jobs.drop(talk.thread.team, "JOB-1")
+        await work.agent_jobs.drop(talk.thread.team, "JOB-1", now)
     for days, left in ((89, ["JOB-2", "JOB-1"]), (91, ["JOB-2"])):
         await forget(talk.database, ConversationSettings.read(), now + days * DAY)
         async with talk.database.begin() as work:

@@ -72,3 +72,9 @@ def test_a_turn_is_tried_once_and_ends_by_itself_before_temporal_ends_it() -> No
     assert chosen.retry.maximum_attempts == 1
     assert chosen.start_to_close > limits.turn_timeout
     assert chosen.heartbeat
+
+
+@pytest.mark.promise("job:run:trouble-said")
+def test_why_a_job_failed_is_tried_to_be_said_without_end() -> None:
+    chosen = options.FOR["tell_job_trouble"]
+    assert (chosen.schedule_to_close, chosen.retry.maximum_attempts) == (None, 0)

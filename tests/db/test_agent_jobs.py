@@ -165,7 +165,7 @@ async def test_what_is_dropped_is_cancelled_and_what_is_over_stays_so(database: 
         await work.agent_jobs.begin("T1", done.job_id, "run-1", NOW)
         await work.agent_jobs.settle("T1", done.job_id, "run-1", NOW)
         for job in (dropped, dropped, done):
-            await work.agent_jobs.drop("T1", job.job_id)
+            await work.agent_jobs.drop("T1", job.job_id, NOW + 9)
         assert (await work.agent_jobs.get("T1", dropped.job_id)).status is JobStatus.CANCELLED
         assert (await work.agent_jobs.get("T1", done.job_id)).status is JobStatus.DONE
 
@@ -180,6 +180,20 @@ async def test_only_jobs_that_are_over_are_forgotten(database: Database) -> None
         assert await work.agent_jobs.prune(NOW + 50) == 1
         assert await work.agent_jobs.prune(NOW + 101) == 1
         assert [each.job_id for each in await work.agent_jobs.listed("T1")] == [waiting.job_id]
+
+
+async def test_a_job_is_kept_from_when_it_was_cancelled_on(database: Database) -> None:
+    """However long ago it was asked for; of one that was at work then the end is still to come."""
+    idle, working = await schedule(database, "s1", WEEKLY), await schedule(database, "s2", WEEKLY)
+    async with database.begin() as work:
+        await work.agent_jobs.begin("T1", working.job_id, "run-1", NOW)
+        for job in (idle, working):
+            await work.agent_jobs.drop("T1", job.job_id, NOW + 1_000)
+        assert (await work.agent_jobs.get("T1", working.job_id)).at_work
+        assert not (await work.agent_jobs.get("T1", idle.job_id)).at_work
+        await work.agent_jobs.settle("T1", working.job_id, "run-1", NOW + 1_001)
+        assert await work.agent_jobs.prune(NOW + 999) == 0
+        assert await work.agent_jobs.prune(NOW + 1_002) == 2
 
 
 async def test_lists_read_by_an_index(database: Database) -> None:

@@ -49,6 +49,15 @@ async def click(
         return await work.proposed_actions.decide("T1", action.action_id, pressed, more.get("approvers_now", APPROVERS))
 
 
+async def test_what_was_decided_long_ago_is_forgotten_and_what_is_open_is_kept(database: Database) -> None:
+    done, waiting = await propose(database), await propose(database, call_id="a2")
+    await click(database, done)
+    async with database.begin() as work:
+        assert await work.proposed_actions.prune(NOW + 1) == 0
+        assert await work.proposed_actions.prune(NOW + 2) == 1
+        assert [each.action_id for each in await work.proposed_actions.of_thread(THREAD)] == [waiting.action_id]
+
+
 async def test_an_action_is_proposed_once_for_each_call_and_open_then(database: Database) -> None:
     action = await propose(database)
     assert await propose(database) == action

@@ -14,7 +14,7 @@ from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, 
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread, conversation_workflow_id
 from threadline.domain.conversation import Talk
-from threadline.domain.errors import Transient
+from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
 from threadline.domain.people import Person
 from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
@@ -78,6 +78,19 @@ async def test_what_is_asked_in_somebodys_name_goes_the_way_of_a_mention(
     await dispatcher.ask(thread, question)
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", question)] * 2, "its inbox takes one of an id"
+
+
+@pytest.mark.promise("job:run:for-who-is-there")
+async def test_nothing_is_asked_for_somebody_who_has_become_a_guest(temporal: Client, threads: KnownThreads) -> None:
+    class Guests(PeopleLookup):
+        async def person(self, user: str) -> Person | None:
+            return Person("T1", guest=True)
+
+    thread = new_thread("C_ELSE")
+    question = replace(said(thread), id="T1:JOB-1:run:1", addressed=True)
+    with pytest.raises(Permanent, match="guest"):
+        await Dispatcher(temporal, threads, Doorkeeper(Guests())).ask(thread, question)
+    assert not await exists(temporal, thread)
 
 
 @pytest.mark.promise("intake:talk:followed")

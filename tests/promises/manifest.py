@@ -11,6 +11,7 @@ from tests.promises.fix import FIX
 from tests.promises.guard import GUARD
 from tests.promises.holders import holders
 from tests.promises.intake import INTAKE
+from tests.promises.job import JOB
 from tests.promises.limits import LIMITS
 from tests.promises.memory import MEMORY
 from tests.promises.operation import OPERATION
@@ -48,6 +49,7 @@ AREAS = (
     GUARD,
     TOOL,
     RECORD,
+    JOB,
     SPEED,
     REPLAY,
     DEPLOY,

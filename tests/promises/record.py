@@ -99,7 +99,7 @@ RECORD = Area(
         Promise(
             "record:action:decided-once",
             "Of any number of clicks the first decides, by somebody who was an approver then and is one now, for the "
-            "action that the button was made for; who asked never decides what is of high risk.",
+            "action that the button was made for; nobody who asked in its turn decides what is of high risk.",
             "one conditional update, and a trigger (`db/proposed_actions.py`, `domain/proposed_actions.py`).",
         ),
         Promise(
@@ -111,8 +111,8 @@ RECORD = Area(
         ),
         Promise(
             "record:action:shown-and-told",
-            "The message says who has decided in place of its buttons; whoever clicks otherwise is told what became of "
-            "that, alone.",
+            "All that is proposed is shown beside its buttons, but for secrets, and what has no room is refused; the "
+            "message says who has decided in their place; whoever clicks otherwise is told what became of that, alone.",
             "`activities/approval.py`, `slack/approvals.py`.",
             ("A message that somebody deleted says nothing any more; what came of an approval is said all the same.",),
         ),

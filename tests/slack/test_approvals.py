@@ -79,6 +79,30 @@ def test_whatever_is_proposed_slack_takes_it_and_what_is_left_out_is_counted(arg
         assert "more, which are not shown here" in written
 
 
+@pytest.mark.parametrize(
+    ("arguments", "whole"),
+    [
+        ({"title": "x " * 700}, True),
+        ({"title": "x " * 800}, False),
+        ({"one": "x " * 700, "two": "x " * 700}, False),
+        ({"patch": json.dumps({"a": {"b": [1, 2]}})}, True),
+        ({"patch": json.dumps({"a": {"b": {"c": {"d": {"e": 1}}}}})}, False),
+        ({"patch": {"a": list(range(30))}}, False),
+        ({"patch": {f"field {number}": 1 for number in range(31)}}, False),
+        ({"patch": {"f" * 61: 1}}, False),
+        ({"patch": {"owner": None}, "note": ""}, True),
+        ({}, True),
+    ],
+)
+def test_what_is_shown_whole_is_so_and_nothing_else(arguments: dict[str, Any], whole: bool) -> None:
+    assert approvals.is_whole(arguments) is whole
+    [message] = answer_of("", [("approval", [record(arguments=arguments, reason="It has to be.")])])
+    text = message.blocks[0]["text"]["text"]
+    if whole:
+        assert "…" not in text
+        assert "not shown here" not in text
+
+
 def test_the_decision_takes_the_place_of_the_buttons_and_leaves_everything_else() -> None:
     [message] = answer_of("I propose this.", [("approval", [record()])])
     told = approvals.decided(message, "ACT-7", Verdict(Decision.APPROVED, "U2", AT))

@@ -72,3 +72,11 @@ async def test_a_direct_message_is_ones_own(channels: Channels, sandbox: SlackSa
     assert await channels.admit(own.id, DEVELOPER) == own.id
     with pytest.raises(ChannelRefused, match="is not in the channel"):
         await channels.admit(own.id, BYSTANDER)
+
+
+async def test_who_has_left_the_workspace_may_read_nothing(channels: Channels, sandbox: SlackSandbox) -> None:
+    own = sandbox.workspace.open_im(DEVELOPER)
+    sandbox.workspace.users[DEVELOPER] = replace(sandbox.workspace.users[DEVELOPER], deleted=True)
+    for channel in (GENERAL, own.id):
+        with pytest.raises(ChannelRefused, match="is not in the channel"):
+            await channels.admit(channel, DEVELOPER)

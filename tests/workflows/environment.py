@@ -54,6 +54,18 @@ async def real_time() -> AsyncIterator[WorkflowEnvironment]:
         yield environment
 
 
+@asynccontextmanager
+async def continuing_soon() -> AsyncIterator[WorkflowEnvironment]:
+    """The same, and it suggests to continue as new after few events."""
+    few = ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30"]
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=binary("temporal"),
+        data_converter=pydantic_data_converter,
+        dev_server_extra_args=few,
+    ) as environment:
+        yield environment
+
+
 def activities_of(instance: object, *contracts: type) -> list[Callable[..., Any]]:
     """What a worker registers: the methods that the contracts name, as the instance has them."""
     return [

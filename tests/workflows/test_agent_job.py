@@ -1,7 +1,10 @@
 """A job's life: it waits for its time, runs once, and what came of it is on record; the clock skips what it waits."""
 
+import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
@@ -10,6 +13,7 @@ from temporalio.exceptions import CancelledError
 from tests.workflows.jobbing import AUTHOR, DIGEST, Jobbing, at, jobbing, patch, wanted
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL, SUMMARIES, TEAM
+from threadline.domain.actors import Actor
 from threadline.domain.agent_jobs import JobRefused, JobStanding, JobStatus
 from threadline.domain.errors import Transient
 from threadline.domain.rfps import RfpStatus
@@ -29,15 +33,19 @@ async def described(talk: Jobbing, workflow_id: str) -> WorkflowExecutionDescrip
     return await talk.environment.client.get_workflow_handle(workflow_id).describe()
 
 
+@pytest.mark.promise("job:run:due")
 async def test_a_digest_is_posted_once_when_its_time_has_come(talk: Jobbing) -> None:
     due, late = days_from_now(9), days_from_now(-2)
     await talk.rfp(due, title="A *crane*")
     overdue = await talk.rfp(late, RfpStatus.IN_PROGRESS, title="<!channel> bridge")
     await talk.rfp(due, RfpStatus.WON, title="Done")
+    async with talk.database.begin() as work:
+        await work.actors.save(TEAM, Actor(DEVELOPER, "", "Dora *Dee*", "", 0.0))
     job = await talk.schedule(after_minutes=90)
     assert (job.status, talk.said()) == (JobStatus.SCHEDULED, [])
     assert await talk.result(job) == f"Posted a digest of 2 open RFPs in {GENERAL}."
     (said,) = talk.said()
+    assert ("asked for by Dora Dee" in said, DEVELOPER in said) == (True, False)
     assert f"was due on {late.isoformat()}, " in said
     assert said.index(overdue) < said.index(f"due on {due.isoformat()}, in "), "the most urgent one first"
     assert "<!channel>" not in said
@@ -54,6 +62,7 @@ async def test_what_runs_is_shown_in_temporal_with_the_turns_correlation(talk: J
     assert shown.workflow_type == "AgentJobWorkflow"
 
 
+@pytest.mark.promise("job:run:due")
 async def test_a_reminder_comes_some_days_before_the_due_date_in_the_thread(talk: Jobbing) -> None:
     due = days_from_now(30)
     rfp_id = await talk.rfp(due)
@@ -68,6 +77,7 @@ async def test_a_reminder_comes_some_days_before_the_due_date_in_the_thread(talk
     ]
 
 
+@pytest.mark.promise("job:run:due")
 async def test_a_reminder_follows_a_due_date_that_moves(talk: Jobbing) -> None:
     rfp_id = await talk.rfp(days_from_now(60))
     job = await talk.schedule("deadline_reminder", rfp_id=rfp_id, days_before=3, time_zone="UTC")
@@ -129,6 +139,7 @@ async def test_a_follow_up_is_asked_in_the_thread_and_answered_as_if_the_person_
     assert [each.ts for each in posted] == [message.ts], "reactions and order are those of the post"
 
 
+@pytest.mark.promise("job:run:once")
 async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing) -> None:
     """Temporal has lost the workflow after its run, and it is started anew."""
     job = await talk.schedule("follow_up", question="How far is it?", after_minutes=0)
@@ -140,21 +151,55 @@ async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing)
     assert (done.runs, len(talk.said()), len(talk.model.rows)) == (1, 1, 1)
 
 
+@pytest.mark.promise("job:run:for-who-is-there")
+async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None:
+    job = await talk.schedule("follow_up", question="How far is it?", after_minutes=600)
+    users = talk.slack.workspace.users
+    users[DEVELOPER] = replace(users[DEVELOPER], deleted=True)
+    assert "is not in the channel" in await talk.result(job)
+    assert (len(talk.said()), "could not be done" in talk.said()[0]) == (1, True)
+    assert not talk.model.rows
+    assert (await talk.job()).status is JobStatus.FAILED
+
+
+@pytest.mark.promise("job:cancel:ended")
+async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_begun(talk: Jobbing) -> None:
+    """It has posted that it asks; so it does ask."""
+    work = talk.jobs.activities._work
+    ask = work._ask
+
+    async def cancelled_first(*given: Any) -> None:
+        work._ask = ask
+        await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
+        raise Transient("Temporal is away.")
+
+    work._ask = cancelled_first
+    job = await talk.schedule("follow_up", question="How far is it?", after_minutes=0)
+    with contextlib.suppress(WorkflowFailureError):
+        await talk.result(job)
+    await talk.until_answered()
+    assert (len(talk.said()), len(talk.model.rows)) == (1, 1)
+    ended = await talk.job()
+    assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
+
+
+@pytest.mark.promise("job:cancel:ended")
 async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
     await talk.until_waiting(job)
-    gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id)
+    gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id, DEVELOPER)
     assert (gone.status, gone.at_work) == (JobStatus.CANCELLED, False)
     with pytest.raises(WorkflowFailureError) as ended:
         await talk.result(job)
     assert isinstance(ended.value.cause, CancelledError)
-    assert await talk.jobs.desk.cancel(talk.change("x"), job.job_id) == gone
-    assert await talk.jobs.desk.cancel(talk.change("y"), job.job_id) == gone
+    assert await talk.jobs.desk.cancel(talk.change("x"), job.job_id, DEVELOPER) == gone
+    assert await talk.jobs.desk.cancel(talk.change("y"), job.job_id, DEVELOPER) == gone
     assert await talk.jobs.desk.mend() == 0
     await talk.environment.sleep(timedelta(hours=2))
     assert talk.said() == []
 
 
+@pytest.mark.promise("job:cancel:ended")
 async def test_what_is_cancelled_in_temporal_is_cancelled_on_record(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
     await talk.until_waiting(job)
@@ -162,6 +207,7 @@ async def test_what_is_cancelled_in_temporal_is_cancelled_on_record(talk: Jobbin
     assert (await talk.until_status(JobStatus.CANCELLED)).runs == 0
 
 
+@pytest.mark.promise("job:run:trouble-said")
 async def test_a_job_that_cannot_be_done_says_so_in_its_thread(talk: Jobbing) -> None:
     job = await talk.schedule(channel=SUMMARIES, after_minutes=60)
     talk.slack.workspace.leave(SUMMARIES, BOT_USER)
@@ -173,6 +219,7 @@ async def test_a_job_that_cannot_be_done_says_so_in_its_thread(talk: Jobbing) ->
     assert "not tried again" in said
 
 
+@pytest.mark.promise("job:run:due")
 async def test_a_crash_between_the_row_and_its_start_is_mended(database: Database) -> None:
     async with jobbing(database) as talk:
         runner, talk.jobs.desk._runner = talk.jobs.desk._runner, _Away()
@@ -194,6 +241,9 @@ class _Away:
         raise Transient("away")
 
     async def stop(self, job: object) -> None:
+        raise Transient("away")
+
+    async def end_schedule(self, schedule_id: str) -> None:
         raise Transient("away")
 
     async def standing(self, job: object) -> JobStanding:

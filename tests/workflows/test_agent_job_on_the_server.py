@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from temporalio.client import ScheduleOverlapPolicy, WorkflowFailureError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from tests.workflows.environment import real_time, until
 from tests.workflows.jobbing import DIGEST, Jobbing, jobbing
 from threadline.bootstrap.jobs import MADE_UP
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import BOT_USER, SUMMARIES, TEAM
+from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, SUMMARIES, TEAM
 from threadline.domain.agent_jobs import AgentJob, JobStatus
 
 WEEKLY = {"cron": "0 9 * * 1", "time_zone": "Europe/Berlin"}
@@ -37,6 +37,7 @@ async def fire(talk: Jobbing, job: AgentJob) -> None:
     await handle.trigger()
 
 
+@pytest.mark.promise("job:run:due")
 async def test_a_cron_runs_each_time_and_says_so_each_time(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(**WEEKLY)
@@ -66,6 +67,7 @@ async def test_a_cron_that_is_scheduled_again_by_the_same_call_is_one_schedule(t
     assert (await handle.describe()).id == jobs[0].workflow_id, "what was lost is there again"
 
 
+@pytest.mark.promise("job:run:trouble-said")
 async def test_a_crons_failure_is_told_once_and_its_next_run_comes_all_the_same(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(channel=SUMMARIES, **WEEKLY)
@@ -82,29 +84,76 @@ async def test_a_crons_failure_is_told_once_and_its_next_run_comes_all_the_same(
     assert len(talk.said(SUMMARIES)) == 1
 
 
+@pytest.mark.promise("job:cancel:ended")
 async def test_a_cancelled_cron_does_not_run_any_more(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(**WEEKLY)
-        gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id)
+        gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id, DEVELOPER)
         assert gone.status is JobStatus.CANCELLED
         with pytest.raises(RPCError):
             await fire(talk, job)
-        assert await talk.jobs.desk.cancel(talk.change("x"), job.job_id) == gone
+        assert await talk.jobs.desk.cancel(talk.change("x"), job.job_id, DEVELOPER) == gone
     assert talk.said() == []
 
 
+@pytest.mark.promise("job:cancel:ended")
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_schedule_that_outlives_its_job_ends_when_it_fires(talk: Jobbing, forgotten: bool) -> None:
+    """Temporal was away when the job was cancelled; `forgotten`: its row is pruned by then."""
+    async with talk.working():
+        job = await talk.schedule(**WEEKLY)
+        async with talk.database.begin() as work:
+            await work.agent_jobs.cancel(talk.change("x"), job.job_id)
+            if forgotten:
+                await work.agent_jobs.prune(time.time() + 60)
+        await fire(talk, job)
+
+        async def gone() -> bool:
+            try:
+                await talk.environment.client.get_schedule_handle(job.workflow_id).describe()
+            except RPCError as error:
+                return error.status is RPCStatusCode.NOT_FOUND
+            return False
+
+        await until(gone, "the schedule is gone")
+    assert talk.said() == []
+
+
+@pytest.mark.promise("job:cancel:ended")
+async def test_one_run_of_a_cron_that_somebody_cancels_leaves_the_job(talk: Jobbing) -> None:
+    job = await talk.schedule(**WEEKLY)
+    await fire(talk, job)
+    handle = talk.environment.client.get_schedule_handle(job.workflow_id)
+
+    async def begun() -> bool:
+        return bool((await handle.describe()).info.running_actions)
+
+    await until(begun, "a run waits for a worker")
+    run: Any = (await handle.describe()).info.running_actions[0]
+    await talk.environment.client.get_workflow_handle(run.workflow_id).cancel()
+    async with talk.working():
+        with pytest.raises(WorkflowFailureError):
+            await talk.environment.client.get_workflow_handle(run.workflow_id).result()
+        assert (await talk.job()).status is JobStatus.SCHEDULED
+        await fire(talk, job)
+        await talk.until_run(1)
+    assert len(talk.said()) == 1
+
+
+@pytest.mark.promise("job:cancel:ended")
 async def test_a_job_that_is_cancelled_as_it_begins_to_wait_does_not_run(talk: Jobbing) -> None:
     """Temporal cancels it before, or while, it is looked at for the first time."""
     async with talk.working():
         for call_id in ("s1", "s2", "s3"):
             job = await talk.schedule(call_id=call_id, after_minutes=60)
-            await talk.jobs.desk.cancel(talk.change(f"x{call_id}"), job.job_id)
+            await talk.jobs.desk.cancel(talk.change(f"x{call_id}"), job.job_id, DEVELOPER)
             with pytest.raises(WorkflowFailureError):
                 await talk.result(job)
             assert (await talk.job(job.job_id)).status is JobStatus.CANCELLED
     assert talk.said() == []
 
 
+@pytest.mark.promise("job:cancel:ended")
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
 async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
     talk: Jobbing, when: dict[str, Any]
@@ -124,7 +173,7 @@ async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
         if "cron" in when:
             await fire(talk, job)
         await asyncio.wait_for(posting.wait(), 20)
-        gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id)
+        gone = await talk.jobs.desk.cancel(talk.change("x"), job.job_id, DEVELOPER)
         assert (gone.status, gone.at_work) == (JobStatus.CANCELLED, True)
         go_on.set()
 
@@ -137,6 +186,7 @@ async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
     assert ended.result == {"said": f"Posted a digest of 0 open RFPs in {talk.thread.channel}."}
 
 
+@pytest.mark.promise("job:run:once")
 async def test_a_worker_that_dies_amid_a_run_leaves_one_post(talk: Jobbing) -> None:
     """The post was sent, and the worker was gone before anybody heard of it."""
     posted = asyncio.Event()

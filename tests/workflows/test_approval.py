@@ -82,8 +82,10 @@ MakeHouse = Callable[..., AbstractAsyncContextManager[House]]
 @pytest.fixture
 def make_house(make_desk: MakeDesk) -> MakeHouse:
     @asynccontextmanager
-    async def make(expiry: float = 3600.0) -> AsyncIterator[House]:
-        async with real_time() as environment:
+    async def make(
+        expiry: float = 3600.0, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time
+    ) -> AsyncIterator[House]:
+        async with server() as environment:
             desk = make_desk(starter(environment.client), expiry=expiry)
             gateway = Handover(
                 RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE"),

@@ -78,9 +78,9 @@ class Acting:
         async with self._database.begin() as work:
             await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
-    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, tuple[str, ...]]:
+    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
         """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
-        then, and who else has asked."""
+        then, and who else has asked, by their ids."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             reply = await work.transcripts.at(thread, f"a:{turn}:{request.step}")
@@ -93,9 +93,9 @@ class Acting:
             user, request_id = askers[-1].user_id, askers[-1].message_id
             name = labels[user].removesuffix(f" ({user})")
             brief = replace(brief, user_id=user, actor=name, request_id=request_id)
-        return reply, brief, tuple(labels[each.user_id] for each in askers if each.user_id != brief.user_id)
+        return reply, brief, {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
 
-    def _context(self, request: ActRequest, brief: Briefing, others: tuple[str, ...], attempt: int) -> ToolContext:
+    def _context(self, request: ActRequest, brief: Briefing, others: dict[str, str], attempt: int) -> ToolContext:
         thread = request.thread
         return ToolContext(
             team=thread.team,
@@ -110,7 +110,8 @@ class Acting:
             turn=request.turn,
             step=request.step,
             call_id=request.call.id,
-            others=others,
+            others=tuple(others.values()),
+            other_ids=tuple(others),
             retries_left=max(0, self._attempts - attempt),
         )
 

@@ -8,11 +8,12 @@ import structlog
 from temporalio import activity
 
 from threadline.activities import job_sentences as sentences
+from threadline.activities.job_desk import JobRunner
 from threadline.activities.job_work import Admission, Ask, JobWork, Task
 from threadline.contracts.agent_jobs import AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
 from threadline.db.engine import Database
 from threadline.db.work import Work
-from threadline.domain import job_times, job_types
+from threadline.domain import addressing, job_times, job_types
 from threadline.domain.agent_jobs import AgentJob, JobNotFound, JobStatus
 from threadline.domain.job_types import DeadlineReminder
 from threadline.domain.rfps import RfpNotFound
@@ -26,12 +27,19 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveAgentJobActivities(AgentJobActivities):
-    """Args: as `JobWork` takes them."""
+    """Args: as `JobWork` takes them; `runner` has the schedules."""
 
     def __init__(
-        self, database: Database, posts: Posts, channels: Admission, ask: Ask, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        posts: Posts,
+        channels: Admission,
+        ask: Ask,
+        runner: JobRunner,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
+        self._runner = runner
         self._work = JobWork(database, posts, channels, ask, clock)
         self._clock = clock
 
@@ -39,12 +47,15 @@ class LiveAgentJobActivities(AgentJobActivities):
     async def look_at_job(self, ref: JobRef) -> JobLook:
         async with self._database.begin() as work:
             job = await _known(work, ref)
-            if job is None or job.is_over:
-                return JobLook(over=True)
-            given = job_types.read(job_types.type_of(job.job_type), job.arguments)
-            if isinstance(given, DeadlineReminder) and job.schedule.at is not None:
-                return await self._reminder(work, ref, job, given)
-            return JobLook(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
+            if job and not job.is_over:
+                given = job_types.read(job_types.type_of(job.job_type), job.arguments)
+                if isinstance(given, DeadlineReminder) and job.schedule.at is not None:
+                    return await self._reminder(work, ref, job, given)
+                return JobLook(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
+        own = addressing.job_workflow_id(ref.team, ref.job_id)
+        if ref.run_key != own:  # a schedule has started it, and has outlived its job
+            await self._runner.end_schedule(own)
+        return JobLook(over=True)
 
     async def _reminder(self, work: Work, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> JobLook:
         """Some days before the RFP is due, whenever that is by now; a deleted one is found to be so by the run."""
@@ -74,8 +85,8 @@ class LiveAgentJobActivities(AgentJobActivities):
     async def run_job(self, run: JobRun) -> str:
         async with self._database.begin() as work:
             job = await _known(work, run.ref)
-        if job is None or job.status is JobStatus.CANCELLED:
-            return "It was cancelled before it had done anything."
+        if job is None:
+            return "It is not on record any more."
         return await self._work.do(Task(run.ref.team, job, run.number))
 
     @activity.defn
@@ -103,7 +114,9 @@ class LiveAgentJobActivities(AgentJobActivities):
     @activity.defn
     async def drop_job(self, ref: JobRef) -> None:
         async with self._database.begin() as work:
-            await work.agent_jobs.drop(ref.team, ref.job_id)
+            job = await _known(work, ref)
+            if job and not job.schedule.cron:  # of a cron it is one run that somebody has cancelled
+                await work.agent_jobs.drop(ref.team, ref.job_id, self._clock())
 
 
 async def _known(work: Work, ref: JobRef) -> AgentJob | None:

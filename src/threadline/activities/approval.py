@@ -165,7 +165,7 @@ class LiveApprovalActivities(ApprovalActivities):
             turn=operation.turn,
             step=operation.step,
             call_id=operation.call_id,
-            retries_left=max(0, options.ACT.retry.maximum_attempts - attempt),
+            retries_left=max(0, options.CARRY_OUT_TRIES - attempt),
         )
 
 

@@ -96,7 +96,9 @@ async def unjournalled(_: Speech) -> None:
 
 
 def _words(action: ProposedAction, record: ToolExecution | None, result: Mapping[str, Any]) -> str:
-    if record is None or record.status is None:
+    if record is None:  # an intent is written down before anything is done
+        return f"{action.action_id} was approved, and could not be begun: nothing was done. Please ask for it again."
+    if record.status is None:
         return f"{action.action_id} was approved and begun. {_UNKNOWN}"
     error = result.get("error")
     if isinstance(error, Mapping):

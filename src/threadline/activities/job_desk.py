@@ -4,9 +4,9 @@ A crash between the two is mended by the same call again, and by `mend`, which e
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -50,13 +50,20 @@ class JobRunner(Protocol):
         """End what waits for a job's time; a run that has begun goes on."""
         ...
 
+    async def end_schedule(self, schedule_id: str) -> None:
+        """The same of a cron whose row may be gone."""
+        ...
+
     async def standing(self, job: AgentJob) -> JobStanding: ...
 
 
 class PostgresJobs(JobDesk):
-    """Args: `channels` says where something may be posted for whom."""
+    """Args: `channels` says where something may be posted for whom; `approvers` may cancel what anybody asked for."""
 
-    def __init__(self, database: Database, runner: JobRunner, channels: Admission) -> None:
+    def __init__(
+        self, database: Database, runner: JobRunner, channels: Admission, approvers: Collection[str] = ()
+    ) -> None:
+        self._approvers = frozenset(approvers)
         self._database = database
         self._runner = runner
         self._channels = channels
@@ -64,7 +71,8 @@ class PostgresJobs(JobDesk):
     async def plan(self, thread: Thread, user_id: str, wanted: WantedJob, now: datetime) -> NewJob:
         job_type = job_types.type_of(wanted.job_type)
         given = job_types.read(job_type, wanted.arguments)
-        arguments: dict[str, Any] = redact_value(given.model_dump())  # what is kept is shown again, and posted
+        # What is kept is shown again, and posted; a mark may be longer than the secret that it stands for.
+        arguments = job_types.read(job_type, redact_value(given.model_dump())).model_dump()
         if rfp_id := arguments.get("rfp_id"):
             async with self._database.begin() as work:
                 rfp = await work.rfps.get(thread.team, rfp_id)
@@ -80,10 +88,10 @@ class PostgresJobs(JobDesk):
     async def schedule(self, change: Change, author: Author, wanted: WantedJob) -> AgentJob:
         job = await self._scheduled(change) or await self._put(change, author, wanted)
         try:
-            await self._ensure(change.team, job)
+            job = await self._ensure(change.team, job)
         except Permanent as refused:
             async with self._database.begin() as work:
-                await work.agent_jobs.drop(change.team, job.job_id)
+                await work.agent_jobs.drop(change.team, job.job_id, change.now)
             raise JobRefused(f"{job.job_id} could not be started, and is cancelled: {refused}") from refused
         _log.info("job_scheduled", job=job.job_id, type=job.job_type, correlation=author.correlation_id)
         return job
@@ -115,11 +123,22 @@ class PostgresJobs(JobDesk):
             job = await work.agent_jobs.get(team, job_id)
         return job, await self._standing(job)
 
-    async def cancel(self, change: Change, job_id: str) -> AgentJob:
+    async def cancel(self, change: Change, job_id: str, user_id: str) -> AgentJob:
         async with self._database.begin() as work:
+            self._check(await work.agent_jobs.get(change.team, job_id), change, user_id)
             job = await work.agent_jobs.cancel(change, job_id)
         await self._runner.stop(job)
         return job
+
+    def _check(self, job: AgentJob, change: Change, user_id: str) -> None:
+        """Who reads what a job posts may end it there."""
+        asked_in, posts_in = job.channel, job.arguments.get("channel")
+        if user_id in self._approvers | {job.author.user_id} or change.operation.thread.channel in (asked_in, posts_in):
+            return
+        raise JobRefused(
+            f"{job.job_id} was asked for by {job.author.user_id} in another channel: it is cancelled by them, there, "
+            "or by an approver"
+        )
 
     async def effect(self, operation: Operation) -> Effect | None:
         async with self._database.begin() as work:
@@ -141,13 +160,15 @@ class PostgresJobs(JobDesk):
                 return failed
             after = page[-1].id
 
-    async def _ensure(self, team: str, job: AgentJob) -> None:
+    async def _ensure(self, team: str, job: AgentJob) -> AgentJob:
+        """The job as it is then."""
         if not job.is_over:
             await self._runner.start(team, job)
             async with self._database.begin() as work:
                 job = await work.agent_jobs.get(team, job.job_id)
         if job.status is JobStatus.CANCELLED:  # somebody was faster, and found nothing there to stop
             await self._runner.stop(job)
+        return job
 
     async def _standing(self, job: AgentJob) -> JobStanding | None:
         if job.is_over:

@@ -17,9 +17,10 @@ def digest(lines: Sequence[str], *, more: bool) -> str:
     return f"{listed}\n\nThere are more: ask me for the list." if more else listed
 
 
-def asked_for(job_id: str, user_id: str) -> str:
-    """The last line of what somebody has asked for once and others read."""
-    return f"_{job_id}, asked for by {user_id}. To end it, ask me to cancel {job_id}._"
+def asked_for(job_id: str, name: str) -> str:
+    """The last line of what somebody has asked for once and others read; without a `name` it says none."""
+    by = f", asked for by {inline(name)}" if inline(name) else ""
+    return f"_{job_id}{by}. To end it, ask me to cancel {job_id}._"
 
 
 def deadline(line: str, job_id: str) -> str:

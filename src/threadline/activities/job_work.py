@@ -85,8 +85,9 @@ class JobWork:
         channel = await self._channels.admit(given.channel or task.job.channel, task.job.author.user_id)
         async with self._database.begin() as work:
             found = await work.rfps.listed(task.team, open_only=True, limit=MOST_LISTED + 1)
+            actor = await work.actors.of(task.team, task.job.author.user_id)
         text = sentences.digest(_lines(found[:MOST_LISTED], self._today(task)), more=len(found) > MOST_LISTED)
-        foot = sentences.asked_for(task.job.job_id, task.job.author.user_id)
+        foot = sentences.asked_for(task.job.job_id, actor.display_name if actor else "")
         rendered = formatting.notice(f"{text}\n\n{foot}", headline="Open RFPs")
         await self.say(task, job_types.STATUS_DIGEST, rendered, channel)
         return f"Posted a digest of {len(found[:MOST_LISTED])} open RFPs in {channel}."
@@ -111,6 +112,7 @@ class JobWork:
     async def _follow_up(self, task: Task, given: FollowUp) -> str:
         """First what is asked and for whom, then the question itself, which stands at that post in the thread."""
         user = task.job.author.user_id
+        await self._channels.admit(task.job.channel, user)  # who has asked may have left since
         rendered = formatting.notice(
             sentences.follow_up(given.question, task.job.job_id), mentions=(user,), headline="A follow-up"
         )

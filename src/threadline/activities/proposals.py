@@ -1,6 +1,6 @@
 """Proposed actions are put on record, and what waits for their decision is started."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from threadline.domain.approvals import Approval
 from threadline.domain.authorship import Author
 from threadline.domain.errors import Transient
 from threadline.domain.operations import Change
-from threadline.domain.proposed_actions import ActionRefused, NewAction, ProposedAction, Risk, deciders
+from threadline.domain.proposed_actions import ActionRefused, NewAction, ProposedAction, Risk
+from threadline.slack import approvals
 from threadline.tools.builtin.proposals import Proposals
 
 Start = Callable[[str, str], Awaitable[None]]
@@ -37,10 +38,14 @@ class PostgresProposals(Proposals):
         self._start = start
 
     async def propose(
-        self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str
+        self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str, others: Sequence[str]
     ) -> ProposedAction:
-        self._check(risk, author)
-        approvers = () if risk is Risk.LOW else self._settings.approvers
+        approvers = () if risk is Risk.LOW else self._deciders(risk, author, others)
+        if risk is not Risk.LOW and not approvals.is_whole(action.get("arguments") or {}):
+            raise ActionRefused(
+                "It is too much to be shown whole beside its buttons, and nobody can decide what they cannot read: "
+                "propose less at once. Nothing was proposed."
+            )
         new = NewAction(dict(action), risk, approvers, change.now + self._settings.expiry, rfp_id)
         async with self._database.begin() as work:
             proposed = await work.proposed_actions.propose(change, new, author)
@@ -49,19 +54,21 @@ class PostgresProposals(Proposals):
             await self._start(change.team, proposed.action_id)
         return proposed
 
-    def _check(self, risk: Risk, author: Author) -> None:
-        if risk is Risk.LOW:
-            return
+    def _deciders(self, risk: Risk, author: Author, others: Sequence[str]) -> tuple[str, ...]:
+        """The approvers that are kept with an action: of a high risk without any who asked for it."""
         if not self._settings.approvers:
             raise ActionRefused(
                 f"This is of {risk} risk, and nobody may approve anything here: whoever runs this installation has to "
                 "name approvers (THREADLINE_APPROVERS). Nothing was proposed."
             )
-        if not deciders(risk, author.user_id, self._settings.approvers):
+        asked = (author.user_id, *others)
+        found = tuple(each for each in self._settings.approvers if risk is not Risk.HIGH or each not in asked)
+        if not found:
             raise ActionRefused(
                 f"This is of {risk} risk, which who asks may not approve, and nobody else is an approver here: "
                 "somebody else has to ask for it. Nothing was proposed."
             )
+        return found
 
 
 def starter(client: Client) -> Start:

@@ -203,6 +203,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))
     await _until_none(database, lambda work: work.agent_jobs.prune(kept))
+    await _until_none(database, lambda work: work.proposed_actions.prune(kept))
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:

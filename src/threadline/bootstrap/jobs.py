@@ -1,7 +1,7 @@
 """Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -65,11 +65,15 @@ class Jobs:
         return Ports().having(JOBS, self.desk)
 
 
-def live_jobs(client: Client, database: Database, slack: Slack, posts: Posts, ask: Ask) -> Jobs:
+def live_jobs(
+    client: Client, database: Database, slack: Slack, posts: Posts, ask: Ask, approvers: Collection[str] = ()
+) -> Jobs:
+    """`approvers` may cancel what anybody has asked for."""
     channels = Channels(slack)
+    runner = TemporalJobs(client)
     return Jobs(
-        PostgresJobs(database, TemporalJobs(client), channels),
-        LiveAgentJobActivities(database, posts, channels, ask),
+        PostgresJobs(database, runner, channels, approvers),
+        LiveAgentJobActivities(database, posts, channels, ask, runner),
     )
 
 
@@ -104,14 +108,20 @@ class TemporalJobs(JobRunner):
         )
 
     async def stop(self, job: AgentJob) -> None:
+        if job.schedule.cron:
+            return await self.end_schedule(job.workflow_id)
         try:
-            if job.schedule.cron:
-                await self._client.get_schedule_handle(job.workflow_id).delete()
-            else:
-                await self._client.get_workflow_handle(job.workflow_id).cancel()
+            await self._client.get_workflow_handle(job.workflow_id).cancel()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise _fault(error, f"stop {job.job_id}") from error
+
+    async def end_schedule(self, schedule_id: str) -> None:
+        try:
+            await self._client.get_schedule_handle(schedule_id).delete()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise _fault(error, f"end the schedule {schedule_id}") from error
 
     async def standing(self, job: AgentJob) -> JobStanding:
         try:

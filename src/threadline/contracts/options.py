@@ -64,8 +64,12 @@ SUMMARISE = Options(start_to_close=180, retry=_retry(2, 60, attempts=2), schedul
 """Longer than the model's own limit; a turn waits for it, and can do without."""
 ACT = Options(start_to_close=90, retry=_retry(1, 20, attempts=3), heartbeat=20)
 """Longer than any tool's own limit."""
+CARRY_OUT = Options(start_to_close=90, retry=_retry(1, 60), heartbeat=20)
+"""As `ACT`, but nobody calls again: without an end, since what was begun is on record and not made twice."""
+CARRY_OUT_TRIES = 60
+"""How often a service that is away is asked, for about an hour; a database that is away is waited for without end."""
 JOB = Options(start_to_close=120, retry=_retry(1, 60), schedule_to_close=3600)
-"""After an hour without Slack, say, a run has failed; its posts have their keys, so that it may be tried again."""
+"""After an hour without Slack, say, a run has failed, which is said as soon as Slack is back."""
 REPAIR = Options(start_to_close=30, retry=_retry(1, 30, attempts=3), schedule_to_close=180)
 """Given up soon: the next sweep finds it again."""
 
@@ -164,13 +168,13 @@ FOR: dict[str, Options] = {
     "expire_action": STORE,
     "whisper": Options(start_to_close=30, retry=_retry(1, 30, attempts=5), schedule_to_close=300),
     "show_decision": Options(start_to_close=60, retry=_retry(1, 60), schedule_to_close=3600),
-    "carry_out": ACT,
+    "carry_out": CARRY_OUT,
     "post_outcome": Options(start_to_close=120, retry=_retry(1, 60)),
     "look_at_job": STORE,
     "begin_job": STORE,
     "run_job": JOB,
     "settle_job": STORE,
-    "tell_job_trouble": Options(start_to_close=30, retry=_retry(1, 60), schedule_to_close=3600),
+    "tell_job_trouble": POST,
     "drop_job": STORE,
     "cleanup_workspace": CLEANUP,
     "begin_look": STORE,

@@ -101,16 +101,16 @@ class AgentJobs:
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), *waiting)
         await self._connection.execute(here.values(run_at=at))
 
-    async def drop(self, team: str, job_id: str) -> None:
+    async def drop(self, team: str, job_id: str, now: float) -> None:
         """Somebody has cancelled it where it waits; it is not to run any more. Safe to repeat."""
         job = agent_jobs.c
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(OVER))
-        await self._connection.execute(here.values(status=JobStatus.CANCELLED))
+        await self._connection.execute(here.values(_cancelled(now)))
 
     async def prune(self, before: float, limit: int = 1_000) -> int:
         """Forget jobs that were over before a moment (seconds since 1970), at most `limit`; returns how many."""
         job = agent_jobs.c
-        ended = func.coalesce(job.finished_at, job.created_at) < datetime.fromtimestamp(before, UTC)
+        ended = func.greatest(job.created_at, job.started_at, job.finished_at) < datetime.fromtimestamp(before, UTC)
         old = select(job.id).where(job.status.in_(OVER), ended).limit(limit)
         return (await self._connection.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
 
@@ -158,7 +158,7 @@ class AgentJobs:
         async def act() -> AgentJob:
             job = agent_jobs.c
             here = update(agent_jobs).where(job.team == change.team, job.job_id == _plain(job_id))
-            open_ = here.where(job.status.not_in(OVER)).values(status=JobStatus.CANCELLED)
+            open_ = here.where(job.status.not_in(OVER)).values(_cancelled(change.now))
             await self._connection.execute(open_)
             found = await self.get(change.team, job_id)
             if found.status is not JobStatus.CANCELLED:
@@ -184,6 +184,14 @@ def _query(team: str, asked: JobQuery) -> Select[Any]:
     if asked.since:
         query = query.where(at >= asked.since)
     return query.where(at < asked.until) if asked.until else query
+
+
+def _cancelled(now: float) -> dict[str, Any]:
+    """Over from now on; of a run that is at work the end is still to come."""
+    job = agent_jobs.c
+    at_work = job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
+    ended = case((at_work, job.finished_at), else_=datetime.fromtimestamp(now, UTC))
+    return {"status": JobStatus.CANCELLED, "finished_at": ended}
 
 
 def _plain(job_id: str) -> str:

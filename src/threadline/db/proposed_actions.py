@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -94,6 +94,12 @@ class ProposedActions:
             action = await self.expire(team, action_id, click.now)
             action = await self._decide(team, action, decision, click.now, click.user_id, how)
         return Decided(action, (action.decided_how, action.decided_by) == (how, click.user_id))
+
+    async def prune(self, before: float, limit: int = 1_000) -> int:
+        """Forget what was decided before a moment (seconds since 1970), at most `limit`; returns how many."""
+        row = proposed_actions.c
+        old = select(row.id).where(row.decided_at < datetime.fromtimestamp(before, UTC)).limit(limit)
+        return (await self._connection.execute(delete(proposed_actions).where(row.id.in_(old)))).rowcount
 
     async def expire(self, team: str, action_id: str, now: float) -> ProposedAction:
         """The action, over when its time is and nobody has decided it. Raises `ActionNotFound`."""

@@ -95,6 +95,11 @@ def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:
     return f"{message_id(team, channel, ts)}:stop:{user}:{moment}"
 
 
+def job_workflow_id(team: str, job_id: str) -> str:
+    """Of a job's workflow, or of a cron its schedule; as the row has it, and computed for a row that is gone."""
+    return f"job:{team}:{job_id.removeprefix('JOB-')}"
+
+
 def job_question_id(team: str, job_id: str, run: int) -> str:
     """Of what a job asks in a run of it, in the name of a person."""
     return f"{team}:{job_id}:run:{run}"

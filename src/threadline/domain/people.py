@@ -8,6 +8,7 @@ class Person:
     """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object).
 
     `team` is where they belong, `name` what they are called there: any text, or none.
+    `gone`: their account was deactivated.
     `time_zone` is as they have set it, such as `Europe/Berlin`. `email` is empty without the scope `users:read.email`.
     """
 
@@ -18,6 +19,7 @@ class Person:
     time_zone: str = ""
     bot: bool = False
     email: str = ""
+    gone: bool = False
 
 
 def labelled(name: str, user_id: str) -> str:

@@ -22,7 +22,7 @@ from threadline.domain.bug import BugState
 from threadline.domain.conversation import Talk
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import STOP, IncomingMessage
-from threadline.gateway.doorkeeper import Doorkeeper
+from threadline.gateway.doorkeeper import REFUSALS, Doorkeeper
 from threadline.gateway.events import (
     Addressed,
     Clicked,
@@ -114,12 +114,12 @@ class Dispatcher:
     async def ask(self, thread: Thread, message: IncomingMessage) -> None:
         """Hand a question to the conversation in a thread, in the name of who had asked for it to be put then.
 
-        As with `forward` nobody is asked who that is.
-
         Raises:
+            Permanent: their word does not count there any more, as when they have become a guest since.
             NotAccepted: whatever went wrong, within 2.2 seconds.
         """
-        await self._accept(Addressed(thread, message), None)
+        if await self._accept(Addressed(thread, message), self._door) in REFUSALS:
+            raise Permanent("Whoever asked for it is a guest or of another company by now, and is not answered there.")
 
     async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
         try:

@@ -12,13 +12,16 @@ from typing import Any
 
 from threadline.domain.approvals import APPROVE, REJECT, button_value
 from threadline.domain.proposed_actions import Decision
-from threadline.slack.cells import NOTHING, cell, label
+from threadline.slack import cells
+from threadline.slack.cells import LONGEST_LABEL, NOTHING, cell, label
 from threadline.slack.formatting import Block, Rendered, context, mention, plain, section
 from threadline.slack.records import Shown
 
 KIND = "approval"
-MOST_SHOWN = 15
+MOST_SHOWN = 30
 """Arguments that are told; of more only the number is."""
+_LONGEST = 1_500
+"""Characters of one argument."""
 _MOST_PEOPLE = 10
 _MOST_CHARACTERS = 1_800
 """Of the arguments, as Slack counts them; what the tool does and the reason take at most half as much."""
@@ -74,6 +77,13 @@ def moment(at: float) -> str:
     return f"<!date^{int(at)}^{{date_num}} {{time}}|{written}>"
 
 
+def is_whole(arguments: Mapping[str, Any]) -> bool:
+    """Whether all that a call is given is shown beside the buttons: nobody can decide what they cannot read."""
+    values = [each for name, given in arguments.items() for each in _parts(name, given)]
+    fits = all(len(str(name)) <= LONGEST_LABEL and cells.is_whole(value, _LONGEST) for name, value in values)
+    return fits and len(values) <= MOST_SHOWN and _room_left(_all_lines(arguments)) >= 0
+
+
 def _card(record: Mapping[str, Any]) -> Shown:
     action_id, risk = str(record.get("action_id", "")), str(record.get("risk", ""))
     does, reason = cell(record.get("does")), cell(record.get("reason"))
@@ -96,26 +106,34 @@ def _card(record: Mapping[str, Any]) -> Shown:
 
 def _lines(arguments: object) -> list[str]:
     """What the call is given, a line each; a value that is cut ends in an ellipsis, and what has no room is counted."""
-    given = arguments if isinstance(arguments, Mapping) else {}
-    lines = [each for name, value in given.items() for each in _fields(str(name), value)]
-    room, shown = _MOST_CHARACTERS, list[str]()
-    for line in lines[:MOST_SHOWN]:
-        room -= len(plain(line)) + 3
-        if room < 0:
-            break
-        shown.append(line)
+    lines = _all_lines(arguments if isinstance(arguments, Mapping) else {})
+    shown = lines[:MOST_SHOWN]
+    while _room_left(shown) < 0:
+        shown.pop()
     more = len(lines) - len(shown)
     return [*shown, f"and {more} more, which are not shown here"] if more else shown
 
 
-def _fields(name: str, value: object) -> list[str]:
+def _all_lines(arguments: Mapping[str, Any]) -> list[str]:
+    return [each for name, value in arguments.items() for each in _fields(str(name), value)]
+
+
+def _room_left(lines: Sequence[str]) -> int:
+    return _MOST_CHARACTERS - sum(len(plain(line)) + 3 for line in lines)
+
+
+def _parts(name: str, value: object) -> list[tuple[str, object]]:
     """An object's own fields stand for it, as those of a patch do, be it given as its text."""
     value = _object(value)
-    if isinstance(value, Mapping):
-        inner = value.items()
-        return [f"{label(each)}: {cell(what) if what is not None else 'taken away'}" for each, what in inner]
+    return [(str(each), what) for each, what in value.items()] if isinstance(value, Mapping) else [(name, value)]
+
+
+def _fields(name: str, value: object) -> list[str]:
+    parts = _parts(name, value)
+    if isinstance(_object(value), Mapping):
+        return [f"{label(each)}: {cell(what, _LONGEST) if what is not None else 'taken away'}" for each, what in parts]
     filled = value not in (None, "", [], {}) and cell(value) != NOTHING
-    return [f"{label(name)}: {cell(value)}"] if filled else []
+    return [f"{label(name)}: {cell(value, _LONGEST)}"] if filled else []
 
 
 def _object(value: object) -> object:

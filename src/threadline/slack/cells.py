@@ -24,9 +24,21 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+|[A-Z]")
 
 
-def cell(value: object) -> str:
-    """A value of any kind as one line of 1 to `LONGEST_CELL` characters."""
-    return _bounded(redact(_text(value, _DEEPEST)[:_LOOKED_AT]), LONGEST_CELL)
+def cell(value: object, longest: int = LONGEST_CELL) -> str:
+    """A value of any kind as one line of 1 to `longest` characters."""
+    return _bounded(redact(_text(value, _DEEPEST)[:_LOOKED_AT]), longest)
+
+
+def is_whole(value: object, longest: int) -> bool:
+    """Whether a cell of this length shows all of a value, but for secrets."""
+    return _is_shallow(value, _DEEPEST) and len(cell(value, _LOOKED_AT)) <= longest
+
+
+def _is_shallow(value: object, depth: int) -> bool:
+    if isinstance(value, str) or not isinstance(value, Mapping | Sequence):
+        return True
+    inner = value.values() if isinstance(value, Mapping) else value
+    return depth > 0 and len(value) <= _WIDEST and all(_is_shallow(each, depth - 1) for each in inner)
 
 
 def label(name: object) -> str:

@@ -30,7 +30,8 @@ class Channels:
         """The id of a channel in which the bot may post what `user_id` asks for.
 
         A public channel may be read by every member of the workspace; a guest, somebody of another company, and
-        everybody in a private channel or a group message has to be in it. A direct message is one's own.
+        everybody in a private channel or a group message has to be in it. A direct message is one's own. Whoever has
+        left the workspace may read nothing.
 
         Raises:
             ChannelRefused: there is no such channel, it is archived, the bot is not in it, or they may not read it.
@@ -61,12 +62,14 @@ class Channels:
         return dict(answer.get("channel") or {})
 
     async def _may_read(self, channel: str, found: Mapping[str, Any], user_id: str) -> bool:
+        person = await self._slack.person(user_id)
+        if person and person.gone:
+            return False
         if found.get("is_im"):
             return bool(found.get("user") == user_id)
-        if not (found.get("is_private") or found.get("is_mpim")):
-            person = await self._slack.person(user_id)
-            if person and not (person.guest or person.stranger or found.get("is_ext_shared")):
-                return True
+        everybodys = not any(found.get(each) for each in ("is_private", "is_mpim", "is_ext_shared"))
+        if everybodys and person and not (person.guest or person.stranger):
+            return True
         return await self._is_member(channel, user_id)
 
     async def _is_member(self, channel: str, user_id: str) -> bool:

@@ -223,6 +223,7 @@ class Slack:
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
             email=str((told.get("profile") or {}).get("email") or ""),
+            gone=bool(told.get("deleted")),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:

@@ -52,7 +52,8 @@ class ToolContext:
     `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
     would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
-    each as `labelled` names them: with any, it is not plain whom a call is for.
+    each as `labelled` names them: with any, it is not plain whom a call is for; `other_ids` are their
+    ids.
 
     Raises:
         ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
@@ -72,6 +73,7 @@ class ToolContext:
     call_id: str = ""
     retries_left: int = 0
     others: tuple[str, ...] = ()
+    other_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in _REQUIRED:

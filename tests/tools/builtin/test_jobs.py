@@ -12,6 +12,7 @@ from threadline.activities.job_work import Admission
 from threadline.db.engine import Database
 from threadline.domain.agent_jobs import AgentJob, JobStanding
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.redaction import redact
 from threadline.slack.channels import ChannelRefused
 from threadline.tools.builtin import jobs
 from threadline.tools.builtin.job_desk import JOBS
@@ -37,6 +38,9 @@ class Runner(JobRunner):
     async def stop(self, job: AgentJob) -> None:
         self._raise()
         self.stopped.append(job.job_id)
+
+    async def end_schedule(self, schedule_id: str) -> None:
+        raise AssertionError("no tool ends what has no job")
 
     async def standing(self, job: AgentJob) -> JobStanding:
         self._raise()
@@ -199,6 +203,40 @@ async def test_a_job_is_cancelled_once_and_its_answer_says_what_stays(
     assert "there is no job JOB-1" in told(await desk.refused("agent.job.cancel", job_id="JOB-1", team="T2"))
 
 
+@pytest.mark.promise("job:cancel:by-whom")
+@pytest.mark.parametrize(
+    ("channel", "user", "may"), [("C1", "U2", True), ("C2", "U1", True), ("C2", "U9", True), ("C2", "U2", False)]
+)
+async def test_a_job_is_cancelled_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
+    """U1 has asked for it in C1; U9 is an approver."""
+    desk = Desk(
+        database, jobs.TOOLS, ports=Ports().having(JOBS, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
+    )
+    await desk.done("schedule.job", **WEEKLY)
+    result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
+    assert result.success is may
+    assert may or "was asked for by U1 in another channel" in told(result)
+    async with database.begin() as work:
+        assert ((await work.agent_jobs.get("T1", "JOB-1")).status == "cancelled") is may
+
+
+async def test_a_call_that_is_tried_again_does_not_say_that_a_cancelled_job_runs(desk: Desk) -> None:
+    desk.log.lost = ConnectionError("the worker is gone")
+    with pytest.raises(ConnectionError):
+        await desk.ask("schedule.job", "s1", retries_left=2, **WEEKLY)
+    await desk.done("agent.job.cancel", job_id="JOB-1")
+    again = await desk.ask("schedule.job", "s1", retries_left=1, **WEEKLY)
+    assert "JOB-1 is cancelled by now" in told(again)
+
+
+async def test_a_question_that_is_too_long_without_its_secret_is_refused(desk: Desk, database: Database) -> None:
+    question = "Is password=hunter2! still right? ".ljust(2_995, "x")
+    assert len(redact(question)) > 3_000
+    asked = {"job_type": "follow_up", "arguments": {"question": question}, "after_minutes": 30}
+    assert "question" in told(await desk.refused("schedule.job", **asked))
+    assert await count(database) == 0
+
+
 async def test_lists_show_what_is_open_and_queries_everything(desk: Desk, runner: Runner) -> None:
     await desk.done("schedule.job", **WEEKLY)
     once = {"job_type": "follow_up", "arguments": {"question": "How far is it?"}, "after_minutes": 30}
@@ -230,15 +268,21 @@ async def test_a_status_tells_what_temporal_has_and_when_it_does_not_say(desk: D
     assert "does not have it yet" in (await desk.done("agent.job.status", job_id="JOB-1"))["temporal"]
 
 
-async def test_a_question_is_not_shown_in_other_channels_but_to_who_asked(desk: Desk) -> None:
+@pytest.mark.promise("job:told:of-its-channel")
+async def test_what_a_job_was_told_and_what_came_of_it_is_shown_in_its_channel_alone(
+    desk: Desk, database: Database
+) -> None:
+    """To who asked as well: what is told elsewhere is there for the readers of that thread."""
     given = {"question": "Is Anna leaving?"}
     await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
-    shown = {
-        (channel, user): "Anna" in str(await desk.done("agent.job.list", channel=channel, user_id=user))
-        for channel in ("C1", "C2")
-        for user in ("U1", "U2")
-    }
-    assert shown == {("C1", "U1"): True, ("C1", "U2"): True, ("C2", "U1"): True, ("C2", "U2"): False}
+    async with database.begin() as work:
+        await work.agent_jobs.begin("T1", "JOB-1", "run-1", 0.0)
+        await work.agent_jobs.settle("T1", "JOB-1", "run-1", 0.0, result={"said": "Anna stays."}, error="Anna hid.")
+    for user in ("U1", "U2"):
+        here = await desk.ask("agent.job.status", channel="C1", user_id=user, job_id="JOB-1")
+        there = await desk.ask("agent.job.status", channel="C2", user_id=user, job_id="JOB-1")
+        assert [here.data["arguments"]["question"], here.data["last_result"]] == [given["question"], "Anna stays."]
+        assert "Anna" not in str(there), user
 
 
 async def test_a_team_has_no_end_of_jobs(desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,11 @@ class JobDesk(Protocol):
 
     async def status(self, team: str, job_id: str) -> tuple[AgentJob, JobStanding | None]: ...
 
-    async def cancel(self, change: Change, job_id: str) -> AgentJob:
-        """It is not to run any more, once for each operation; a run that has begun goes on to its end."""
+    async def cancel(self, change: Change, job_id: str, user_id: str) -> AgentJob:
+        """It is not to run any more, once for each operation; a run that has begun goes on to its end.
+
+        For who asked for it, for an approver, and in a channel where it was asked for or posts; else `JobRefused`.
+        """
         ...
 
     async def effect(self, operation: Operation) -> Effect | None:

@@ -15,7 +15,7 @@ from threadline.tools.builtin.job_desk import JOBS
 from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
 from threadline.tools.registry import tool
-from threadline.tools.results import Structured, ToolResult
+from threadline.tools.results import Code, Structured, ToolResult, failure
 
 MOST = 20
 """Jobs of one answer; others are found by what they are."""
@@ -26,6 +26,8 @@ _CRON = "For many runs: minute, hour, day of the month, month, day of the week; 
 _ZONE = (
     "By whose clocks, such as Europe/Berlin: needed with a cron, a deadline_reminder, and an `at` without an offset."
 )
+
+_ELSEWHERE = "not shown here: it was asked for in another channel"
 
 JobId = Annotated[str, Field(min_length=1, max_length=40, description="Such as JOB-7.")]
 
@@ -80,6 +82,8 @@ async def plan(context: ToolContext, given: Plan) -> ToolResult:
 async def _schedule(context: ToolContext, given: Schedule) -> ToolResult:
     author = Author(context.user_id, given.correlation_id or context.correlation_id)
     job = await context.ports[JOBS].schedule(context.change, author, given.wanted)
+    if job.status is JobStatus.CANCELLED:  # since an earlier try of this call
+        return failure(Code.REFUSED, f"{job.job_id} is cancelled by now, and does not run.")
     now = context.clock()
     data = _told(context, job, None, now)
     what = f"{job.job_id} is scheduled: {job.job_type} runs {data['when']}."
@@ -127,7 +131,7 @@ def _job_of(given: Cancel) -> str:
 
 
 async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
-    job = await context.ports[JOBS].cancel(context.change, given.job_id)
+    job = await context.ports[JOBS].cancel(context.change, given.job_id, context.user_id)
     data = _told(context, job, None, context.clock())
     said = f"{job.job_id} is cancelled."
     if job.at_work:
@@ -172,8 +176,8 @@ def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
 
 
 def _told(context: ToolContext, job: AgentJob, standing: JobStanding | None, now: datetime) -> dict[str, Any]:
-    """A job for the model. What it was told is shown where it was asked for, and to whoever asked: a question may have
-    been put in private."""
+    """A job for the model. What it was told, and what came of it, is shown in the channel where it was asked for alone:
+    it may have been in private, and what is told in a thread is there for all its readers."""
     told: dict[str, Any] = {
         "job_id": job.job_id,
         "status": job.status.value,
@@ -184,8 +188,8 @@ def _told(context: ToolContext, job: AgentJob, standing: JobStanding | None, now
         "last_result": job.result["said"] if isinstance(job.result, dict) and "said" in job.result else "",
         "last_error": job.error,
     }
-    if context.channel != job.channel and context.user_id != job.author.user_id:
-        told["arguments"] = "not shown here: they were given in another channel"
+    if context.channel != job.channel:
+        told |= {name: _ELSEWHERE for name in ("arguments", "last_result", "last_error") if told[name]}
     if job.is_over:
         told["next_runs"] = []
     elif standing and standing.next_times:
@@ -196,7 +200,7 @@ def _told(context: ToolContext, job: AgentJob, standing: JobStanding | None, now
 
 def _standing(job: AgentJob, standing: JobStanding | None) -> str:
     if job.is_over:
-        return "It is over, and Temporal has nothing of it left to do."
+        return "It is over: it does not run any more."
     if standing is None:
         return "Temporal does not say how it is now: try again in a while."
     if not standing.there:

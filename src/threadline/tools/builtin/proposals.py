@@ -1,7 +1,7 @@
 """Actions are proposed: what is of low risk is done at once, and everything else waits for somebody's word."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
@@ -27,9 +27,12 @@ class Proposals(Protocol):
     """Where proposed actions are on record, and wait."""
 
     async def propose(
-        self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str
+        self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str, others: Sequence[str]
     ) -> ProposedAction:
         """Put an action on record, once for each operation; one that waits is waited for when this returns.
+
+        Args:
+            others: who else has asked; of a high risk none of them decides.
 
         Raises:
             ActionRefused: nobody may decide it here, or it is too large.
@@ -93,7 +96,8 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     risk = risks.raised(risks.assessed(meant.tool.name, meant.arguments), given.risk)
     author = Author(context.user_id, given.correlation_id or context.correlation_id)
     rfp_id = given.rfp_id or meant.rfp_id
-    action = await context.ports[PROPOSALS].propose(context.change, meant.action, risk, author, rfp_id)
+    proposals, others = context.ports[PROPOSALS], context.other_ids
+    action = await proposals.propose(context.change, meant.action, risk, author, rfp_id, others)
     if action.risk is Risk.LOW:
         return await _done(turn, call, made, action)
     return _waiting(meant, action, given.reason)
