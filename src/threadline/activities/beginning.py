@@ -5,25 +5,24 @@ all; asked again, the same way is found on record.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.activities import thread_words
-from threadline.activities.taking_up import has_words
+from threadline.activities import thread_words, turn_words
+from threadline.activities.turn_words import Said
 from threadline.contracts.conversation import TalkTurn
 from threadline.contracts.operator import Begun, PassOn
-from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.work import Work
-from threadline.domain import addressing, questions, rfps, routing
+from threadline.domain import addressing, phrases, questions, rfps, routing
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.errors import Permanent
-from threadline.domain.linking import Link, ThreadCommand, thread_command
+from threadline.domain.linking import Link
 from threadline.domain.protocol import MAX_STEPS, ProtocolState
-from threadline.domain.rfp_ids import Origin, Scope
+from threadline.domain.rfp_ids import Origin, Scope, rfp_ids
 from threadline.domain.rfps import RfpNotFound
 from threadline.domain.routing import Agent, Request, Route
 from threadline.domain.scope import Branch, which_rfp
@@ -33,15 +32,23 @@ _LONGEST_CHAIN = 5
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What a turn begins with: the `words` are a request's, `commands` are about the thread. `user_id`: who asks."""
+@dataclass
+class _Obeyed:
+    """What came of what was said about the thread: `bound` is its RFP by then.
 
-    words: str
-    commands: tuple[ThreadCommand, ...]
-    user_id: str
-    addressed: bool
-    too_long: bool = False
+    `under`: what it was bound to when each request was said. `linked`: the last link was made; `refused`: it was not.
+    """
+
+    bound: str
+    notes: list[str] = field(default_factory=list)
+    under: list[str] = field(default_factory=list)
+    linked: bool = False
+    refused: bool = False
+
+    @property
+    def scopes(self) -> list[str]:
+        """The RFPs that requests are about which name none: of a thread that was bound to none, the one it got."""
+        return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
 
 
 class Beginning:
@@ -59,7 +66,7 @@ class Beginning:
             if not await work.conversations.open_step(thread, number, 1):
                 return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
             plan = await work.turn_plans.of(thread, number)
-            route = plan.route if plan else await self._route(work, turn, addressed=marks.addressed_due)
+            route = plan.route if plan else await self._route(work, turn, marks)
             if plan is None:
                 await work.turn_plans.keep(thread, number, route)
             marks = await work.conversations.marks(thread)
@@ -80,26 +87,43 @@ class Beginning:
                 await work.turn_plans.reroute(turn.thread, turn.turn, route)
             return _begun(turn, await work.conversations.marks(turn.thread), route)
 
-    async def _route(self, work: Work, turn: TalkTurn, *, addressed: bool) -> Route:
+    async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> Route:
+        """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
-        said = _said(await work.conversations.take_up(thread, turn.turn, 1), addressed=addressed)
-        notes = [await self._obey(work, thread, each, said.user_id) for each in said.commands]
-        resumes = await work.turn_plans.awaiting(thread, said.user_id) if said.addressed else 0
-        if not said.words and notes and not resumes:
-            return _told("\n".join(notes))
-        if resumes and routing.carries_request(said.words):
-            resumes = 0
-        pending = await _pending(work, thread, resumes) if resumes else ""
+        if marks.stop_due:
+            return Route(Agent.COPILOT, Branch.A)
+        taken = await work.conversations.take_up(thread, turn.turn, 1)
+        said = turn_words.said(taken, addressed=marks.addressed_due)
         bound, trouble = await _bound(work, thread)
-        request = Request(said.words, thread.channel, thread.ts, pending, resumes, bound, said.addressed)
-        route = await self._checked(work, thread, routing.routed(request), [*notes, trouble])
+        done = await self._obey(work, thread, said, bound)
+        split = len(done.scopes) > 1 and not rfp_ids(said.words)
+        if done.refused or split:
+            return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
+        resumes = 0
+        if said.addressed and not said.by_job and not routing.carries_request(said.answer):
+            resumes = await work.turn_plans.awaiting(thread, said.user_id)
+        if resumes and phrases.is_close(said.answer):
+            resumes = 0
+        if not said.words and done.notes and not (resumes and done.linked):
+            return _told("\n".join(done.notes))
+        if resumes and not said.answer and not done.linked:
+            return await _asked_again(work, thread, resumes)
+        pending = await _pending(work, thread, resumes) if resumes else ""
+        words = said.answer if resumes else said.words
+        request = Request(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
+        if done.linked or not said.addressed or rfp_ids(f"{words}\n{pending}"):
+            trouble = ""  # the thread's RFP is nothing to this turn
+        route = await self._checked(work, thread, routing.routed(request), [*done.notes, trouble], done.bound)
         cut = route.branch is Branch.D and said.too_long
         return replace(route, notes=(*route.notes, questions.cut_note())) if cut else route
 
-    async def _checked(self, work: Work, thread: Thread, route: Route, notes: Sequence[str]) -> Route:
+    async def _checked(self, work: Work, thread: Thread, route: Route, notes: Sequence[str], bound: str) -> Route:
         """The way with what is to be said about it; an RFP that does not exist ends the turn."""
-        told = tuple(filter(None, (*notes, routing.first_counts(route.scope))))
-        if route.scope.origin is Origin.MESSAGE:
+        named = route.scope.origin is Origin.MESSAGE
+        before = route.scope.origin is Origin.BINDING and route.scope.rfp_id != bound
+        also = thread_words.asked_before(route.scope.rfp_id) if before else routing.first_counts(route.scope)
+        told = tuple(filter(None, dict.fromkeys((*notes, also))))
+        if named:
             try:
                 found = await work.rfps.get(thread.team, route.scope.rfp_id)
             except RfpNotFound as error:
@@ -109,15 +133,32 @@ class Beginning:
             return replace(route, ends=OutcomeKind.ASKED, reply=which_rfp(self._bot_name), notes=told)
         return replace(route, notes=told)
 
-    async def _obey(self, work: Work, thread: Thread, command: ThreadCommand, user_id: str) -> str:
-        """Do what was said about the thread, and say so."""
-        if isinstance(command, Link):
-            if not command.rfp_id:
-                return thread_words.no_id(self._bot_name)
-            try:
-                return thread_words.bound(await work.bindings.bind_rfp(thread, command.rfp_id, user_id))
-            except RfpNotFound as error:
-                return thread_words.refused(error)
+    async def _obey(self, work: Work, thread: Thread, said: Said, bound: str) -> _Obeyed:
+        """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
+        done = _Obeyed(bound)
+        for part in said.parts:
+            if isinstance(part.command, Link):
+                await self._link(work, thread, part.command, part.author_id, done)
+            elif part.command:
+                done.notes.append(await self._where(work, thread))
+            else:
+                done.under.append(done.bound)
+        return done
+
+    async def _link(self, work: Work, thread: Thread, link: Link, user_id: str, done: _Obeyed) -> None:
+        done.bound, done.linked, done.refused = "", False, True
+        if not link.rfp_id:
+            done.notes.append(thread_words.no_id(self._bot_name))
+            return
+        try:
+            made = await work.bindings.bind_rfp(thread, link.rfp_id, user_id)
+        except RfpNotFound as error:
+            done.notes.append(thread_words.refused(error))
+            return
+        done.notes.append(thread_words.bound(made))
+        done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
+
+    async def _where(self, work: Work, thread: Thread) -> str:
         bound = (await work.bindings.of(thread)).get(rfps.BINDING)
         if not bound:
             return thread_words.unbound(self._bot_name)
@@ -142,21 +183,6 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
     )
 
 
-def _said(taken: Sequence[TakenUp], *, addressed: bool) -> _Said:
-    newest = max(reversed(taken), key=lambda each: each.addressed) if taken else None
-    words: list[str] = []
-    commands: list[ThreadCommand] = []
-    for each in filter(has_words, taken):
-        command = thread_command(questions.normalised(each.text)) if addressed and not each.files else None
-        if command:
-            commands.append(command)
-        else:
-            words += [each.text, *(file.name for file in each.files)]
-    text, user = "\n".join(words).strip(), newest.author_id if newest else ""
-    too_long = any(len(questions.normalised(each)) > questions.LONGEST for each in words)
-    return _Said(text, tuple(commands), user, addressed, too_long)
-
-
 async def _pending(work: Work, thread: Thread, turn: int) -> str:
     """The request that is to be gone on with: what was said in the turn that asked, and in those before it."""
     texts: list[str] = []
@@ -176,6 +202,13 @@ async def _bound(work: Work, thread: Thread) -> tuple[str, str]:
         return (bound, "") if not bound else ((await work.rfps.get(thread.team, bound)).rfp_id, "")
     except RfpNotFound as error:
         return "", thread_words.gone(error)
+
+
+async def _asked_again(work: Work, thread: Thread, turn: int) -> Route:
+    """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
+    before = await work.conversations.settled(thread, turn)
+    reply = before.answer if before else ""
+    return Route(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 
 
 def _told(reply: str) -> Route:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from threadline.activities import turn_words
 from threadline.activities.names import Names
 from threadline.activities.toolsets import bound_project
 from threadline.agents.copilot import briefing, context, references
@@ -141,7 +142,9 @@ class TakingUp:
                 return _Found(await work.conversations.marks(thread), kept.step, kept.message)
             if not step:
                 raise Permanent(_OVER)
-            taken = await work.conversations.take_up(thread, turn, step)
+            plan = await work.turn_plans.of(thread, turn) if step > 1 else None
+            stays = turn_words.staying(plan.route) if plan else None
+            taken = await work.conversations.take_up(thread, turn, step, stays)
             marks = await work.conversations.marks(thread)
             if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
                 return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)

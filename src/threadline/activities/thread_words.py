@@ -31,6 +31,16 @@ def refused(error: RfpNotFound) -> str:
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'} Nothing was done."
 
 
+def left_undone() -> str:
+    """Told with what was said about the thread, where nobody knows which RFP a request beside it is about."""
+    return "Of what else you asked for, nothing was done: please write it again."
+
+
+def asked_before(rfp_id: str) -> str:
+    """A request was said before its thread was bound to another RFP."""
+    return f"What you asked for before that is about `{rfp_id}`."
+
+
 def gone(error: RfpNotFound) -> str:
     """The thread's RFP was deleted since it was bound."""
     words = str(error).split(";")[0]

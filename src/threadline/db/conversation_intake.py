@@ -1,18 +1,18 @@
 """Storing a batch of a conversation: what opens it, what the guards have to judge, and what is deleted for good."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.contracts.conversation import Refusal, Refused
-from threadline.db import conversation_row, threads_read, transcripts
+from threadline.db import conversation_row, pending_requests, threads_read, transcripts
 from threadline.db.conversation_row import WANTS, Conversation
 from threadline.db.conversation_tables import conversation_messages, conversations
 from threadline.db.memories import Memories
 from threadline.db.quarantine import Quarantine
-from threadline.db.storing import Shelf, Storing, distinct
+from threadline.db.storing import Shelf, Storing, distinct, seconds
 from threadline.db.turn_plans import TurnPlans
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -82,12 +82,13 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         kept = await Quarantine(connection).keep(thread, each_once)
         return StoredBatch(ConversationMarks(), tuple(kept))
     storing = Storing(connection, _SHELF, row.id, row.stored)
-    stored = await storing.add(each_once, _columns)
+    stored = await storing.add(await _answering(connection, row.id, each_once), _columns)
     if corrected := await storing.correct(stored):
         await _forget_words(connection, thread, row.id, corrected)
     if any(message.kind == messages.DELETION for message in stored):  # of what was never stored, too
         await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
     await conversation_row.use_stops(connection, row.id)
+    await conversation_row.drop_question(connection, row.id, [m.sender_id for m in stored if m.kind == messages.STOP])
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
     return StoredBatch(
         await conversation_row.marks(connection, thread),
@@ -128,6 +129,21 @@ async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection
     """See `Conversations.overheard`."""
     row = await conversation_row.locked(connection, thread)
     return frozenset((await connection.execute(_OVERHEARD, {"id": row.id, "ids": list(ids)})).scalars())
+
+
+async def _answering(
+    connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
+) -> list[IncomingMessage]:
+    """Who was asked something speaks to the bot next, also without calling it; unless they call somebody else."""
+    unsure = [each for each in batch if each.kind == messages.MESSAGE and not each.addressed]
+    if not unsure or not (pending := await pending_requests.pending(connection, conversation_id)):
+        return list(batch)
+
+    def answers(each: IncomingMessage) -> bool:
+        asked = pending.get(each.sender_id)
+        return asked is not None and "<@" not in each.text and seconds(each.ts) > asked.said_at
+
+    return [replace(each, addressed=True) if each in unsure and answers(each) else each for each in batch]
 
 
 def _columns(message: IncomingMessage) -> dict[str, object]:

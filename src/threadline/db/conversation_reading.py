@@ -1,5 +1,6 @@
 """What the model is to read of what people said: taken up once, for one call of it, as it reads by then."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from threadline.domain.messages import FileRef
 
 _TAKE_UP = text("""
 UPDATE conversation_messages SET turn = :turn, step = :step WHERE conversation_id = :id AND wakes AND turn IS NULL
+  AND (CAST(:until AS bigint) IS NULL OR (said_at, seq) < (
+      SELECT u.said_at, u.seq FROM conversation_messages u WHERE u.conversation_id = :id AND u.seq = :until))
 """)
 _TAKE_UP_EDITS = text("""
 UPDATE conversation_messages e SET turn = :turn, step = :step
@@ -46,6 +49,10 @@ ORDER BY said_at, seq
 _UNUSED = text(f"""
 SELECT {_AS_IT_READS}, '' AS corrects FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.wakes AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
+""")  # noqa: S608 - as above
+_FRESH = text(f"""
+SELECT {_AS_IT_READS}, '' AS corrects, m.seq FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.wakes AND m.turn IS NULL ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - as above
 _ASKERS = text("""
 SELECT * FROM (
@@ -82,15 +89,28 @@ class Asker:
     message_id: str
 
 
-async def take_up(connection: AsyncConnection, thread: Thread, turn: int, step: int) -> list[TakenUp]:
+Stays = Callable[[TakenUp], bool]
+"""Whether a message is left for the next turn; what was said after it is left with it."""
+
+
+async def take_up(
+    connection: AsyncConnection, thread: Thread, turn: int, step: int, stays: Stays | None = None
+) -> list[TakenUp]:
     """See `Conversations.take_up`."""
     row = await conversation_row.locked(connection, thread)
     which = {"id": row.id, "turn": turn, "step": step}
     if turn > row.turn and (turn, step) > (row.taken_turn, row.taken_step):
-        await connection.execute(_TAKE_UP, which)
+        await connection.execute(_TAKE_UP, which | {"until": await _first_to_stay(connection, row.id, stays)})
         await connection.execute(_TAKE_UP_EDITS, which)
         await conversation_row.write(connection, row.id, taken_turn=turn, taken_step=step)
     return [_taken(each) for each in await connection.execute(_TAKEN, which)]
+
+
+async def _first_to_stay(connection: AsyncConnection, conversation_id: int, stays: Stays | None) -> int | None:
+    if stays is None:
+        return None
+    fresh = (await connection.execute(_FRESH, {"id": conversation_id})).all()
+    return next((each.seq for each in fresh if stays(_taken(each))), None)
 
 
 async def open_step(connection: AsyncConnection, thread: Thread, turn: int, step: int) -> int:

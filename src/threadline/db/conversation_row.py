@@ -1,5 +1,6 @@
 """The one row under whose lock everything of a conversation is written, and the marks that are read under it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
@@ -50,6 +51,13 @@ WHERE c.id = :id AND s.conversation_id = c.id AND s.message_type = 'stop' AND s.
 """)  # noqa: S608 - both parts are written here
 """A word to stop is over when nothing that was said before it is open, or may come to be once it is judged."""
 
+_DROP_QUESTION = text("""
+UPDATE conversations c SET question = ''
+WHERE c.id = :id AND c.question <> '' AND (
+    SELECT t.user_id FROM conversation_turns t WHERE t.conversation_id = c.id AND t.kind <> 'silent'
+    ORDER BY t.turn DESC LIMIT 1) = ANY(:users)
+""")
+
 
 async def lock(connection: AsyncConnection, thread: Thread) -> Conversation | None:
     """Wait for the conversation's row and hold it until the transaction ends; None when there is none."""
@@ -90,6 +98,12 @@ async def write(connection: AsyncConnection, conversation_id: int, **values: obj
 async def use_stops(connection: AsyncConnection, conversation_id: int) -> None:
     """Words to stop that have nothing to stop any more go to the last settled turn."""
     await connection.execute(_USE_STOPS, {"id": conversation_id})
+
+
+async def drop_question(connection: AsyncConnection, conversation_id: int, users: Sequence[str]) -> None:
+    """Some people said to stop: what one of them was asked last waits for nothing any more."""
+    if users:
+        await connection.execute(_DROP_QUESTION, {"id": conversation_id, "users": list(users)})
 
 
 async def marks(connection: AsyncConnection, thread: Thread) -> ConversationMarks:

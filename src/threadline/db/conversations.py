@@ -11,7 +11,7 @@ from threadline.contracts.conversation import Refusal, Refused
 from threadline.db import conversation_intake, conversation_reading, conversation_row
 from threadline.db.agent_pool import storable
 from threadline.db.conversation_intake import StoredBatch
-from threadline.db.conversation_reading import Asker, TakenUp
+from threadline.db.conversation_reading import Asker, Stays, TakenUp
 from threadline.db.conversation_row import Conversation
 from threadline.db.conversation_tables import (
     conversation_messages,
@@ -127,13 +127,13 @@ class Conversations:
         somebody else was called."""
         return await conversation_intake.overheard(self._connection, thread, ids)
 
-    async def take_up(self, thread: Thread, turn: int, step: int) -> list[TakenUp]:
+    async def take_up(self, thread: Thread, turn: int, step: int, stays: Stays | None = None) -> list[TakenUp]:
         """What a call of the model is to read first, in the order in which it was said.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
-        would else answer for messages that it has not seen.
+        would else answer for messages that it has not seen. What `stays` waits for the next turn.
         """
-        return await conversation_reading.take_up(self._connection, thread, turn, step)
+        return await conversation_reading.take_up(self._connection, thread, turn, step, stays)
 
     async def open_step(self, thread: Thread, turn: int, step: int) -> int:
         """The step of a turn that may write in the transcript: this one, or a later one that has taken up messages.

@@ -9,13 +9,11 @@ from sqlalchemy import ColumnElement, and_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db import conversation_row
+from threadline.db import conversation_row, pending_requests
 from threadline.db.agent_pool import storable, storable_json
-from threadline.db.conversation_tables import conversation_messages, conversation_turns, conversations, turn_plans
+from threadline.db.conversation_tables import conversations, turn_plans
 from threadline.db.tool_executions import ToolExecutions
-from threadline.domain import messages
 from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.routing import Route
 
 _ROUTE = TypeAdapter(Route)
@@ -28,6 +26,19 @@ _LASTED = text("""
 SELECT extract(epoch FROM clock_timestamp() - created_at) FROM turn_plans WHERE conversation_id = :id AND turn = :turn
 """)
 _TOLD_NOTHING: dict[str, Any] = {"context": "", "patterns": "", "analysis": ""}
+
+_SAID = text("""
+WITH mine AS (
+    SELECT * FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
+)
+SELECT m.message_text FROM mine m
+WHERE m.redacted_at IS NULL AND (m.addressed OR position('<@' IN m.message_text) = 0 AND m.sender_id IN (
+    SELECT sender_id FROM mine WHERE addressed
+    UNION ALL
+    SELECT sender_id FROM mine WHERE step = 1 AND NOT EXISTS (SELECT FROM mine WHERE addressed)))
+ORDER BY m.said_at, m.seq
+""")
+"""Where nobody called the bot, whoever was alone with it when the turn began has spoken to it."""
 
 
 @dataclass(frozen=True)
@@ -114,26 +125,17 @@ class TurnPlans:
     async def awaiting(self, thread: Thread, user_id: str) -> int:
         """The turn with which the bot has asked somebody something that nobody has answered; 0 for none.
 
-        What was told by rule since then, such as that there is no such RFP, leaves it open.
+        What was told by rule since then, such as that there is no such RFP, leaves it open, and so does a silent turn.
         """
         row = await conversation_row.locked(self._connection, thread)
-        ended = conversation_turns.c
-        mine = (ended.conversation_id == row.id, ended.user_id == user_id, ended.kind != OutcomeKind.TOLD)
-        last = select(ended.turn, ended.kind).where(*mine).order_by(ended.turn.desc()).limit(1)
-        found = (await self._connection.execute(last)).one_or_none()
-        return int(found.turn) if found and found.kind == OutcomeKind.ASKED else 0
+        found = (await pending_requests.pending(self._connection, row.id)).get(user_id)
+        return found.turn if found else 0
 
     async def said_in(self, thread: Thread, turn: int) -> list[str]:
-        """What people said that a turn has used, as it reads now, without what they deleted."""
+        """What was said to the bot that a turn has used, as it reads now, without what was deleted: what is addressed
+        to it, and what its askers wrote besides and called nobody with."""
         row = await conversation_row.locked(self._connection, thread)
-        said = conversation_messages.c
-        query = select(said.message_text).where(
-            said.conversation_id == row.id,
-            said.turn == turn,
-            said.message_type == messages.MESSAGE,
-            said.redacted_at.is_(None),
-        )
-        return list((await self._connection.execute(query.order_by(said.said_at, said.seq))).scalars())
+        return list((await self._connection.execute(_SAID, {"id": row.id, "turn": turn})).scalars())
 
     async def _write(self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any) -> None:
         row = await conversation_row.locked(self._connection, thread)

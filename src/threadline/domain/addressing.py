@@ -1,5 +1,6 @@
 """Identity comes from Slack: who a thread is decides which workflow it is, on every process and for ever."""
 
+import re
 import uuid
 from dataclasses import dataclass
 
@@ -25,6 +26,9 @@ INCOMING_MESSAGE = "incoming_message"
 CLOSE_REQUESTED = "close_requested"
 LOOK = "look"
 BUTTON_PRESSED = "button_pressed"
+
+JOB_QUESTION = r":run:[0-9]+$"
+"""In the id of what a job asks, and in that of nothing else; a pattern of Python and of Postgres alike."""
 
 _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 
@@ -103,6 +107,11 @@ def job_workflow_id(team: str, job_id: str) -> str:
 def job_question_id(team: str, job_id: str, run: int) -> str:
     """Of what a job asks in a run of it, in the name of a person."""
     return f"{team}:{job_id}:run:{run}"
+
+
+def is_job_question(message_id: str) -> bool:
+    """Whether a job asks this, and nobody has written it now."""
+    return re.search(JOB_QUESTION, message_id) is not None
 
 
 def session_id(bug_id: str, turn: int, attempt: int) -> str:

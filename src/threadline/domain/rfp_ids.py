@@ -50,6 +50,11 @@ def rfp_ids(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in named if len(each) <= LONGEST and each not in NOT_IDS))
 
 
+def is_only_ids(text: str) -> bool:
+    """Whether a text is an id, or several, and besides that blanks and marks alone."""
+    return bool(rfp_ids(text)) and not re.search(r"[^\W_]", _IN_TEXT.sub(" ", text))
+
+
 def as_rfp_id(word: str) -> str:
     """The id that a word is, in lower case; empty when it is none, such as the `rfp_...` of a hint."""
     return word.lower() if len(word) <= LONGEST and _ALONE.fullmatch(word) else ""

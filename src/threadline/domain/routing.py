@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from threadline.domain import questions, scope
 from threadline.domain.dialogue import OutcomeKind
-from threadline.domain.rfp_ids import Origin, Scope, scope_of
+from threadline.domain.rfp_ids import Origin, Scope, is_only_ids, rfp_ids, scope_of
 from threadline.domain.scope import Branch, Requirement, Step
 
 
@@ -86,11 +86,19 @@ def routed(request: Request) -> Route:
 
 
 def carries_request(text: str) -> bool:
-    """Whether a message asks for something by itself, and so is no answer to what the bot has asked."""
+    """Whether a message asks for something by itself, and so is no answer to what the bot has asked.
+
+    An id is an answer, with a question mark too. What wants to change an RFP and names none is one ("a journal entry"):
+    who was asked about a request says more of it.
+    """
+    if is_only_ids(text):
+        return False
     if text.rstrip().endswith("?"):
         return True
     found = scope.decide(text)
-    return found.step in (Step.FREE, Step.JOB, Step.WRITE) or (found.step is Step.RELATED and bool(found.exception))
+    if found.step is Step.WRITE:
+        return bool(rfp_ids(text))
+    return found.step in (Step.FREE, Step.JOB) or (found.step is Step.RELATED and bool(found.exception))
 
 
 def first_counts(found: Scope) -> str:

@@ -1,0 +1,91 @@
+"""Of what a turn has taken up: what the rules go by, which is what people said to the bot, and now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadline.db.conversation_reading import Stays, TakenUp
+from threadline.db.transcripts import DELETED
+from threadline.domain import addressing, questions
+from threadline.domain.linking import ThreadCommand, thread_command
+from threadline.domain.rfp_ids import rfp_ids
+from threadline.domain.routing import Agent, Route
+
+
+@dataclass(frozen=True)
+class Part:
+    """A message in the words of a request, or with what it says about the thread."""
+
+    author_id: str
+    words: str = ""
+    command: ThreadCommand | None = None
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a turn begins with, in order. `user_id`: who asks. `by_job`: nobody does, but a job in somebody's name."""
+
+    parts: tuple[Part, ...]
+    user_id: str
+    addressed: bool
+    by_job: bool = False
+    too_long: bool = False
+
+    @property
+    def words(self) -> str:
+        return _joined(self.parts)
+
+    @property
+    def answer(self) -> str:
+        """The words of who asks alone."""
+        return _joined([each for each in self.parts if each.author_id == self.user_id])
+
+
+def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
+    """What counts for the rules.
+
+    An edited message was said before, and counts no second time. Beside what is addressed to the bot, words of its
+    writers that call nobody count; what others say to each other is for the model alone. What a job asks counts where
+    nobody writes, and is never about the thread itself.
+    """
+    fresh = [each for each in taken if not each.corrects]
+    people = [each for each in fresh if not addressing.is_job_question(each.message_id)]
+    by_job = bool(fresh) and not people
+    talk = people or fresh
+    newest = max(reversed(talk), key=lambda each: each.addressed) if talk else None
+    user = newest.author_id if newest else ""
+    askers = {each.author_id for each in talk if each.addressed} or {user}
+    counting = [each for each in talk if each.text != DELETED and (not addressed or _counts(each, askers))]
+    parts = tuple(_part(each, obeyed=addressed and not by_job) for each in counting)
+    too_long = any(len(questions.normalised(each.words)) > questions.LONGEST for each in parts)
+    return Said(parts, user, addressed, by_job, too_long)
+
+
+def staying(route: Route) -> Stays:
+    """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
+    and to the operator what is about another RFP than the turn."""
+    scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
+
+    def stays(taken: TakenUp) -> bool:
+        if _command(taken) is not None and not addressing.is_job_question(taken.message_id):
+            return True
+        return bool(scope) and rfp_ids(taken.text)[:1] not in ((), (scope,))
+
+    return stays
+
+
+def _counts(taken: TakenUp, askers: set[str]) -> bool:
+    return taken.addressed or (taken.author_id in askers and "<@" not in taken.text)
+
+
+def _part(taken: TakenUp, *, obeyed: bool) -> Part:
+    command = _command(taken) if obeyed else None
+    words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
+    return Part(taken.author_id, words, command)
+
+
+def _command(taken: TakenUp) -> ThreadCommand | None:
+    return None if taken.files else thread_command(questions.normalised(taken.text))
+
+
+def _joined(parts: Sequence[Part]) -> str:
+    return "\n".join(filter(None, (each.words for each in parts)))
