@@ -129,8 +129,8 @@ async def test_what_a_job_asks_is_no_answer_and_binds_nothing(desk: Talking, que
 
 @pytest.mark.promise("operator:pending:resumed")
 async def test_among_several_people_the_answer_needs_no_mention(desk: Talking) -> None:
-    await desk.said(overheard(desk, "hello all"))
-    await asked(desk)
+    await desk.said(overheard(desk, "hello all"), ASK)
+    await ended(desk, await desk.begin(), 1)
     calls = mine(desk, f"<@U9> is it {CITY}?")
     stored = await desk.said(calls)
     assert not stored.marks.addressed_due
