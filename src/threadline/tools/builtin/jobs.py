@@ -141,7 +141,8 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
 
 @tool(
     "agent.job.cancel",
-    "Cancel a job: it does not run any more. What it has posted stays.",
+    "Cancel a job: it does not run any more. What it has posted stays. It is for who asked for the job, for approvers, "
+    "and in a channel where it was asked for or posts.",
     mutating=True,
     needs=(JOBS,),
     record=_job_of,
