@@ -1,16 +1,16 @@
 """The ways through an approval, each played to its end on Temporal's own server, and what its history must hold."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
 from tests.activities.approving import APPROVER, ASKER, OTHER
 from tests.replay.stage import chain
-from tests.workflows.environment import continuing_soon, real_time
+from tests.workflows.environment import continuing_soon, real_time, until
 from tests.workflows.test_approval import House
 from threadline.domain.approvals import REJECT
 
@@ -71,7 +71,13 @@ async def approval_refused_after_a_cancelling(stage: ApprovalStage) -> None:
     await house.desk.propose()
     message = await house.desk.say()
     await house.handle().cancel()
-    await asyncio.sleep(1)
+
+    async def heard() -> bool:
+        kinds = [each.event_type async for each in house.handle().fetch_history_events()]
+        asked = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
+        return asked in kinds and EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED in kinds[kinds.index(asked) :]
+
+    await until(heard, "the workflow has heard that it is to be cancelled")
     await house.press(message, ASKER, REJECT)
     await stage.record()
 
