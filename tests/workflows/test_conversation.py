@@ -111,7 +111,8 @@ async def test_what_comes_while_a_burst_is_stored_is_one_turn() -> None:
 
 @pytest.mark.promise("talk:storing:once")
 async def test_a_signal_that_comes_twice_is_one_message() -> None:
-    async with talking(ModelReply("Once.")) as talk:
+    """On the server that people run: the one for tests refuses the loser of two signals that start one workflow."""
+    async with talking(ModelReply("Once."), server=real_time) as talk:
         said = talk.message("hello")
         await asyncio.gather(*(talk.send(said) for _ in range(3)))
         await talk.until_said(1)
