@@ -218,7 +218,7 @@ def _stops(evidence: TalkEvidence) -> Iterator[Fault]:
     by_operators = Counter[str]()
     said = {row.bug_id for row in evidence.stored if row.message_type == messages.STOP}
     for turn in evidence.turns:
-        if turn.kind == "stopped" and turn.answer.startswith(_BY_OPERATOR):
+        if turn.kind == "stopped" and _BY_OPERATOR in turn.answer:
             by_operators[turn.bug_id] += 1
         elif turn.kind == "stopped" and turn.bug_id not in said:
             yield Fault(turn.bug_id, f"turn {turn.turn} says that somebody stopped it, and nobody did")
