@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from tests.chaos.talk_plan import Away, Talk, away_of, talk_of
+from tests.chaos.talk_plan import Away, Talk, away_of, operated, talk_of
 
 
 class Deed(StrEnum):
@@ -152,7 +152,10 @@ def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Pla
     blows = (blow for kind in chosen if kind not in LASTING for blow in _blows(kind, dice))
     http, fallen = dice.random() < 0.3, tuple(sorted(blows, key=lambda blow: blow.at))
     # With dice of their own: what a seed meant before there were conversations it means still.
-    talks = tuple(talk_of(number, dice_of(f"talk:{seed}:{number}")) for number in range(threads // TALK_EVERY))
+    talks = tuple(
+        operated(talk_of(number, dice_of(f"talk:{seed}:{number}")), dice_of(f"operated:{seed}:{number}"))
+        for number in range(threads // TALK_EVERY)
+    )
     away = away_of(dice_of(f"away:{seed}")) if talks else None
     ends = _talk_blows(dice_of(f"ends:{seed}")) if talks and not kinds else ()
     return Plan(seed, real, http, chosen, stories, fallen, talks, away, ends)

@@ -22,7 +22,12 @@ from threadline.settings import OpenAISettings
 OWN_WORD = re.compile(r"\bt\d\d[mr]\d*\b")
 """What each message has for itself; an answer names those that it is about."""
 TOOL = "estimates_createWbsItems"
+SPEAK = "slack_post_summary"
+SPOKEN = "posted into the thread now"
+"""In the result of the call that ends an operator's turn."""
 _ORDER = re.compile(r"add (t\d\d[mr]\d*) to (chaos-\d+)")
+_NOTE = re.compile(r"note (t\d\d[mr]\d*) of (rfp_chaos\d+)")
+_SCOPE = re.compile(r"rfp_id_scope: (rfp_\w+)")
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]
 def reply_to(prompt: Prompt) -> ModelReply:
     """Order what was not ordered yet, leave to people what is theirs, or name what was said. Pure but for the ids."""
     said, may_call = _unanswered(prompt.messages), prompt.tool_choice is ToolChoice.AUTO
+    if may_call and any(tool["name"] == SPEAK for tool in prompt.tools) and not _has_spoken(prompt.messages):
+        return ModelReply(calls=tuple(_operated(prompt, said)))
     offered = any(tool["name"] == TOOL for tool in prompt.tools)
     if may_call and offered and (calls := tuple(_calls(prompt.messages, said))):
         return ModelReply(calls=calls)
@@ -86,15 +93,45 @@ def words_of(text: str) -> list[str]:
     return list(dict.fromkeys(OWN_WORD.findall(text)))
 
 
+def _operated(prompt: Prompt, said: Sequence[str]) -> Iterator[ToolCall]:
+    """Load, write down what is to be noted, and speak, in one reply: a turn without a note is about its status."""
+    made = " ".join(call.arguments for message in prompt.messages for call in message.calls)
+    notes = [_NOTE.search(each) for each in said if not each.startswith("[Corrected]")]
+    fresh = [note for note in notes if note and f'"{note[1]}"' not in made]
+    if scope := _SCOPE.search(prompt.instructions):
+        yield _call("opportunity_load", rfp_id=scope[1])
+    for word, rfp_id in dict.fromkeys((each[1], each[2]) for each in fresh):
+        yield _call("journal_append", rfp_id=rfp_id, text=word, kind="note")
+    yield _call(SPEAK, text=f"I have read {', '.join(words_of(' '.join(said))) or 'nothing'}.", rfp_id=None)
+
+
+def _call(name: str, **given: object) -> ToolCall:
+    return ToolCall(f"call_{uuid.uuid4().hex}", name, json.dumps(given))
+
+
+def _has_spoken(dialogue: Sequence[Message]) -> bool:
+    """Whether the turn has tried to speak, and was refused: then it ends in words."""
+    tried = False
+    for each in dialogue:
+        tried = (tried or any(call.name == SPEAK for call in each.calls)) and each.role is not Role.USER
+    return tried
+
+
 def _unanswered(dialogue: Sequence[Message]) -> list[str]:
     """What people said since the last answer; that nothing is to be answered is no answer."""
     said: list[str] = []
     for each in dialogue:
         if each.role is Role.USER:
             said.append(each.content)
-        elif each.role is Role.ASSISTANT and not each.calls and NO_REPLY not in each.content:
+        elif _answers(each):
             said.clear()
     return said
+
+
+def _answers(said: Message) -> bool:
+    if said.role is Role.TOOL:
+        return SPOKEN in said.content
+    return said.role is Role.ASSISTANT and not said.calls and NO_REPLY not in said.content
 
 
 def _calls(dialogue: Sequence[Message], said: Sequence[str]) -> Iterator[ToolCall]:

@@ -32,17 +32,23 @@ FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.conversation_id = ANY(:talks) ORDER BY m.conversation_id, m.seq
 """)  # noqa: S608 - as above
 _TURNS = text(f"""
-SELECT {_KEY} AS bug_id, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said
+SELECT {_KEY} AS bug_id, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said,
+       p.route->>'agent' AS agent, coalesce(p.route->'scope'->>'rfp_id', '') AS rfp_id,
+       (SELECT count(*) FROM journal_entries j WHERE j.correlation_id = {_KEY} || ':' || t.turn) AS entries
 FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
+LEFT JOIN turn_plans p ON p.conversation_id = c.id AND p.turn = t.turn
 WHERE c.id = ANY(:talks) ORDER BY c.id, t.turn
 """)  # noqa: S608 - as above
 _CALLS = text(f"""
-SELECT {_KEY} AS bug_id, turn, step, tool_name, status, parameters->'items'->0->>'title' AS title
+SELECT {_KEY} AS bug_id, turn, step, tool_name, status, CASE tool_name
+       WHEN 'journal.append' THEN parameters->>'text' ELSE parameters->'items'->0->>'title' END AS title
 FROM agent_tool_executions c WHERE {_PLACE} = ANY(:places)
 """)  # noqa: S608 - as above
 _ITEMS = text("""
 SELECT i.title, count(*) AS times FROM estimate_items i JOIN estimate_projects p USING (project_id)
 WHERE p.name = :project GROUP BY i.title
+UNION ALL
+SELECT text, count(*) FROM journal_entries WHERE rfp_id = :rfp AND kind = 'note' GROUP BY text
 """)
 _CLAIMED = text("SELECT key FROM slack_posts WHERE ts IS NULL AND key LIKE 'talk:%'")
 _UNFINISHED = text(f"""
@@ -90,6 +96,8 @@ class TalkEvidence:
             "talk_turns": len(self.turns),
             "items": sum(self.items.values()),
             "answered": kinds["answered"],
+            "spoken": kinds["spoken"],
+            "told": kinds["told"],
             "silent": kinds["silent"],
             "stopped": kinds["stopped"],
             "repeated": verdicts["duplicate"],
@@ -115,7 +123,7 @@ async def gather(stage: Stage, talkers: Talkers, since: datetime, trouble: Troub
         evidence.stored = list(await work.connection.execute(_SAID, which))
         evidence.turns = list(await work.connection.execute(_TURNS, which))
         evidence.calls = list(await work.connection.execute(_CALLS, places))
-        items = await work.connection.execute(_ITEMS, {"project": talkers.project})
+        items = await work.connection.execute(_ITEMS, {"project": talkers.project, "rfp": talkers.rfp})
         evidence.items = {row.title: row.times for row in items}
         evidence.claimed = list((await work.connection.execute(_CLAIMED)).scalars())
     evidence.unheard = histories.given_up(stage, talkers.written)

@@ -14,13 +14,16 @@ from threadline.domain import answers, messages
 
 _BY_OPERATOR = answers.stopped([], by_operator=True).removesuffix(" Nothing was done yet.")
 """How the account of a turn begins that whoever runs the house has ended."""
+_ANSWERING = ("answered", "spoken")
+_SAYING = (*_ANSWERING, "summarised", "failed")
+"""Kinds of turns that tell of an RFP; one that was stopped may have nothing to tell."""
 
 
 def judge(evidence: TalkEvidence) -> list[Fault]:
     """Everything that is not as it must be. Pure."""
     found = [*_storage(evidence), *_use(evidence), *_verdicts(evidence), *_order(evidence)]
     found += [*_turns(evidence), *_answers(evidence), *_posts(evidence), *_effects(evidence)]
-    return [*found, *_stops(evidence), *_revived(evidence)]
+    return [*found, *_written_down(evidence), *_stops(evidence), *_revived(evidence)]
 
 
 def _storage(evidence: TalkEvidence) -> Iterator[Fault]:
@@ -137,12 +140,14 @@ def _answers(evidence: TalkEvidence) -> Iterator[Fault]:
     silent = {(turn.bug_id, turn.turn) for turn in evidence.turns if turn.kind == "silent"}
     used = [row for row in evidence.stored if row.message_type == messages.MESSAGE and row.turn and not row.redacted]
     for turn in evidence.turns:
-        if turn.kind != "answered":
+        if turn.kind not in _ANSWERING:
             continue
         named, mine = set(words_of(turn.answer)), [row for row in used if row.bug_id == turn.bug_id]
         again = {word for row in mine if row.turn == turn.turn for word in words_of(row.message_text)}
         for row in mine:
-            (own, *_) = words_of(row.message_text)
+            own = next(iter(words_of(row.message_text)), "")
+            if not own:
+                continue  # it was about the thread, and has its answer by rule
             if row.turn == turn.turn and own not in named:
                 yield Fault(turn.bug_id, f"turn {turn.turn} used {row.message_id}, and its answer is not about it")
             answered = row.turn < turn.turn and (row.bug_id, row.turn) not in silent
@@ -180,7 +185,8 @@ def _effects(evidence: TalkEvidence) -> Iterator[Fault]:
     """A work item for each call that says so, none twice, and none that nobody called for."""
     called = defaultdict(list)
     for call in evidence.calls:
-        called[call.title].append(call)
+        if call.title:
+            called[call.title].append(call)
     for title, times in evidence.items.items():
         talk = called[title][0].bug_id if called[title] else ""
         if times > 1 or not talk:
@@ -194,6 +200,16 @@ def _effects(evidence: TalkEvidence) -> Iterator[Fault]:
             yield Fault(calls[0].bug_id, f"the work item {title} was called for {len(calls)} times")
 
 
+def _written_down(evidence: TalkEvidence) -> Iterator[Fault]:
+    """What an operator's turn about an RFP has said is in its journal, with all that it was about."""
+    for turn in evidence.turns:
+        operated = (
+            turn.agent == "operator" and turn.rfp_id and turn.kind in ("answered", "spoken", "summarised", "failed")
+        )
+        if operated and not turn.entries:
+            yield Fault(turn.bug_id, f"turn {turn.turn} has said “{turn.answer}”, and its journal has nothing of it")
+
+
 def _stops(evidence: TalkEvidence) -> Iterator[Fault]:
     """Whoever stopped a turn did so: somebody in the thread, or an operator.
 
@@ -202,7 +218,7 @@ def _stops(evidence: TalkEvidence) -> Iterator[Fault]:
     by_operators = Counter[str]()
     said = {row.bug_id for row in evidence.stored if row.message_type == messages.STOP}
     for turn in evidence.turns:
-        if turn.kind == "stopped" and turn.answer.startswith(_BY_OPERATOR):
+        if turn.kind == "stopped" and _BY_OPERATOR in turn.answer:
             by_operators[turn.bug_id] += 1
         elif turn.kind == "stopped" and turn.bug_id not in said:
             yield Fault(turn.bug_id, f"turn {turn.turn} says that somebody stopped it, and nobody did")

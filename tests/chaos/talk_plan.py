@@ -1,6 +1,6 @@
 """What a seed means for the conversations of a run: who speaks to the bot, how, and when its model is away."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
@@ -47,6 +47,8 @@ class Talk:
     orders: bool
     """It begins with an order."""
     cues: tuple[Cue, ...]
+    operated: bool = False
+    """It is about an RFP: it begins by linking the thread, and what is ordered is written into the RFP's journal."""
 
     @property
     def word(self) -> str:
@@ -84,7 +86,7 @@ _WEIGHTS = {
 }
 _ASKING = frozenset({Line.ASKS, Line.SAYS, Line.ORDERS, Line.ASIDE, Line.JOINS})
 """Of a talk with a colleague in it more than its person's own, who may be one and the same."""
-_DIRECT, _AWAY = 0.2, 0.25
+_DIRECT, _AWAY, _OPERATED = 0.2, 0.25, 0.4
 _GAPS = (0.0, 0.0, 0.4, 1.0, 2.0, 4.0)
 """The longest outlasts the silence after which a run of a conversation ends."""
 
@@ -98,6 +100,17 @@ def talk_of(number: int, dice: Random) -> Talk:
             said += more
             cues.append(Cue(dice.choice(_GAPS) * dice.uniform(0.5, 1.0), line, f"t{number:02d}m{at:02d}"))
     return Talk(number, dice.uniform(0.0, 4.0), dice.random() < _DIRECT, dice.random() < 0.5, tuple(cues))
+
+
+def operated(talk: Talk, dice: Random) -> Talk:
+    """The talk, or one about an RFP, with a question less since it begins with a link.
+
+    `dice` are its own, so that what a seed meant before, it means still.
+    """
+    if dice.random() >= _OPERATED:
+        return talk
+    asked = next((cue for cue in talk.cues if cue.line in _ASKING or cue.line is Line.BURSTS), None)
+    return replace(talk, operated=True, cues=tuple(cue for cue in talk.cues if cue is not asked))
 
 
 def away_of(dice: Random) -> Away | None:

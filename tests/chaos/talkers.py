@@ -13,7 +13,10 @@ from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message, User
 from threadline.domain import addressing, mentions, messages
 from threadline.domain.addressing import Thread
+from threadline.domain.authorship import Author
 from threadline.domain.estimates import Role
+from threadline.domain.operations import Change, Operation
+from threadline.domain.rfps import Facts, NewRfp
 
 _CALL = f"<@{identity.BOT_USER}>"
 _SAYINGS = {
@@ -57,6 +60,8 @@ class Talkers:
         self._run = int(time.time())
         self.project = f"chaos-{self._run}"
         """What they order work in: no other run's."""
+        self.rfp = f"rfp_chaos{self._run}"
+        """In whose journal they have things written."""
         self.exchanges: list[Exchange] = []
         self.written: dict[str, Written] = {}
         self.signs: set[str] = set()
@@ -69,6 +74,8 @@ class Talkers:
         async with self._stage.database.begin() as work:
             project = await work.estimates.open_project(identity.TEAM, self.project, "EUR")
             await work.estimates.save_role(identity.TEAM, project.project_id, Role(ROLE, Decimal(100)))
+            laid = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
+            await work.rfps.create(laid, NewRfp(Facts(self.project)), Author("", self.rfp), self.rfp)
         async with asyncio.TaskGroup() as together:
             for talk in self._plan.talks:
                 together.create_task(self._tell(talk))
@@ -77,11 +84,14 @@ class Talkers:
         await asyncio.sleep(talk.begins)
         person, colleague = (self._somebody(f"U{self._run}T{talk.number}{which}") for which in "AB")
         channel = self._workspace.open_im(person).id if talk.direct else identity.GENERAL
-        text = self._order(talk.word) if talk.orders else f"Who knows of {talk.word}?"
-        root = self._workspace.post(channel, person, text if talk.direct else f"{_CALL} {text}")
-        exchange = Exchange(talk, root, person, colleague, last=root)
+        text = self._order(talk, talk.word) if talk.orders else f"Who knows of {talk.word}?"
+        first = f"link {self.rfp}" if talk.operated else text
+        root = self._workspace.post(channel, person, first if talk.direct else f"{_CALL} {first}")
+        exchange = Exchange(talk, root, person, colleague, last=None if talk.operated else root)
         self.exchanges.append(exchange)
         self._remember(exchange, root, messages.MESSAGE)
+        if talk.operated:
+            self._say(exchange, person, text)
         for cue in talk.cues:
             await asyncio.sleep(cue.after)
             self._do(exchange, cue)
@@ -90,8 +100,8 @@ class Talkers:
         """Of each run its own: the guards remember for a minute how much a person has asked."""
         return self._workspace.add_user(User(user, user.lower(), f"Person {user[-2:]}")).id
 
-    def _order(self, word: str) -> str:
-        return f"Please add {word} to {self.project}."
+    def _order(self, talk: Talk, word: str) -> str:
+        return f"Please note {word} of {self.rfp}." if talk.operated else f"Please add {word} to {self.project}."
 
     def _do(self, exchange: Exchange, cue: Cue) -> None:
         match cue.line:
@@ -106,7 +116,7 @@ class Talkers:
             case Line.STOP_SIGN:
                 self._sign(exchange)
             case Line.ORDERS:
-                self._say(exchange, exchange.person, self._order(cue.word))
+                self._say(exchange, exchange.person, self._order(exchange.talk, cue.word))
             case _:
                 colleague = cue.line in _COLLEAGUES and not exchange.talk.direct
                 words = [f"{cue.word}{number}" for number in range(BURST)] if cue.line is Line.BURSTS else [cue.word]

@@ -70,3 +70,8 @@ def test_results_add_up_by_seed(tmp_path: Path) -> None:
     assert list(results.fresh_seeds(3, known)) == [0, 2, 4]
     assert "| of them clean | 2 |" in results.section(known)
     assert "seed 3 (abc): BUG-1: was lost" in results.section({3: bad})
+
+
+def test_some_conversations_are_about_an_rfp_and_what_the_others_mean_is_as_it_was() -> None:
+    talks = [talk for seed in range(20) for talk in plan_of(seed).talks]
+    assert {talk.operated for talk in talks} == {True, False}

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.chaos.people import Written
 from tests.chaos.plan import plan_of
-from tests.chaos.scripted_chat import TOOL, reply_to
+from tests.chaos.scripted_chat import SPEAK, SPOKEN, TOOL, reply_to
 from tests.chaos.talk_evidence import TalkEvidence
 from tests.chaos.talk_oracle import judge
 from tests.chaos.talk_plan import ASIDE, BURST, MOST, Line
@@ -16,7 +16,7 @@ from threadline.agents.models.port import Prompt
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message as Post
 from threadline.domain import answers, messages
-from threadline.domain.dialogue import Message, Role, ToolChoice
+from threadline.domain.dialogue import Message, ModelReply, Role, ToolChoice
 
 ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004"
 PLACE = f"{identity.GENERAL}:{ROOT}"
@@ -51,7 +51,8 @@ def _post(key: str, thread_ts: str = ROOT) -> Post:
 
 def _turn(**values: Any) -> Any:
     ended = {"kind": "answered", "answer": "I have read t00r, t00m00.", "said": True}
-    return SimpleNamespace(bug_id=TALK, turn=1, **{**ended, **values})
+    way = {"agent": "copilot", "rfp_id": "", "entries": 0}
+    return SimpleNamespace(bug_id=TALK, turn=1, **{**ended, **way, **values})
 
 
 def _whole() -> TalkEvidence:
@@ -215,3 +216,34 @@ def test_nobody_asks_more_than_the_guards_allow_and_every_line_is_spoken() -> No
     assert {cue.line for talk in talks for cue in talk.cues} == set(Line)
     assert {talk.direct for talk in talks} == {True, False}
     assert {plan_of(seed).away is None for seed in range(20)} == {True, False}
+
+
+def test_the_oracle_sees_what_an_operator_has_said_and_not_written_down() -> None:
+    spoken = {"kind": "spoken", "agent": "operator", "rfp_id": "rfp_chaos1"}
+    assert "its journal has nothing of it" in _seen(turns=[_turn(**spoken)])
+    assert _seen(turns=[_turn(**spoken, entries=1)]) == ""
+    assert "its answer is not about it" in _seen(turns=[_turn(**spoken, entries=1, answer="I have read t00r.")])
+
+
+def test_a_link_has_its_answer_by_rule() -> None:
+    written = {
+        name: replace(each, text="link rfp_chaos1") for name, each in _whole().written.items() if name == _id(ROOT)
+    }
+    rows = _stored(0, message_text="link rfp_chaos1")
+    assert _seen(written=_whole().written | written, stored=rows, turns=[_turn(answer="I have read t00m00.")]) == ""
+
+
+def test_the_model_loads_writes_down_and_speaks_in_one_reply_and_once() -> None:
+    tools = ({"name": SPEAK},)
+    noted = Message(Role.USER, "Please note t00r of rfp_chaos1.")
+    prompt = Prompt("rfp_id_scope: rfp_chaos1", (noted,), tools)
+    calls = reply_to(prompt).calls
+    assert [call.name for call in calls] == ["opportunity_load", "journal_append", SPEAK]
+    assert "t00r" in calls[-1].arguments
+    refused = replace(prompt, messages=(noted, Message(Role.ASSISTANT, "", calls), Message(Role.TOOL, "refused")))
+    assert reply_to(refused) == ModelReply("I have read t00r.")
+    later = Message(Role.USER, "It is about t00m00.")
+    said = (noted, Message(Role.ASSISTANT, "", calls), Message(Role.TOOL, f"It is {SPOKEN}."), later)
+    again = reply_to(replace(prompt, messages=said)).calls
+    assert [call.name for call in again] == ["opportunity_load", SPEAK]
+    assert "t00r" not in again[-1].arguments

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.activities import thread_words, turn_words
+from threadline.activities.requests_in_turns import asked_in
 from threadline.activities.turn_words import Said
 from threadline.contracts.conversation import TalkTurn
 from threadline.contracts.operator import Begun, PassOn
@@ -27,8 +28,6 @@ from threadline.domain.rfps import RfpNotFound
 from threadline.domain.routing import Agent, Request, Route
 from threadline.domain.scope import Branch, which_rfp
 
-_LONGEST_CHAIN = 5
-"""Answers that go on with one request at most; what came before is in the dialogue all the same."""
 _log = structlog.get_logger(__name__)
 
 
@@ -108,7 +107,7 @@ class Beginning:
             return _told("\n".join(done.notes))
         if resumes and not said.answer and not done.linked:
             return await _asked_again(work, thread, resumes)
-        pending = await _pending(work, thread, resumes) if resumes else ""
+        pending = "\n".join(await asked_in(work, thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
         request = Request(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
         if done.linked or not said.addressed or rfp_ids(f"{words}\n{pending}"):
@@ -181,18 +180,6 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         max_turns=MAX_STEPS if operator else 0,
         behind=route.behind,
     )
-
-
-async def _pending(work: Work, thread: Thread, turn: int) -> str:
-    """The request that is to be gone on with: what was said in the turn that asked, and in those before it."""
-    texts: list[str] = []
-    for _ in range(_LONGEST_CHAIN):
-        texts = [*await work.turn_plans.said_in(thread, turn), *texts]
-        plan = await work.turn_plans.of(thread, turn)
-        if plan is None or not plan.route.resumes:
-            break
-        turn = plan.route.resumes
-    return "\n".join(texts)
 
 
 async def _bound(work: Work, thread: Thread) -> tuple[str, str]:
