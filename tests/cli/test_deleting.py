@@ -37,7 +37,7 @@ async def test_an_rfp_is_deleted_only_when_that_is_wanted_and_its_traces_are_sai
         f"{rfp.rfp_id}: From a file, new",
         "Goes for good: its state (version 1), the text of brief.pdf (24 characters), its due date and its owner.",
         "Stays on record, since nothing deletes those: its journal (1) and its events (0), under its id, its title and "
-        "its client; no tool shows them.",
+        "its client; the bot shows them to nobody.",
         f"Bound to it, and told there that it was deleted: {THREAD.channel}/{THREAD.ts}.",
     ]
     hint = f"Nothing was changed: `threadline records delete {rfp.rfp_id} --yes` does it."

@@ -78,7 +78,7 @@ def _of_rfp(found: Traces) -> Iterator[str]:
     yield f"Goes for good: {', '.join(filter(None, [*goes, 'its due date and its owner']))}."
     yield (
         f"Stays on record, since nothing deletes those: its journal ({found.entries}) and its events ({found.events}), "
-        "under its id, its title and its client; no tool shows them."
+        "under its id, its title and its client; the bot shows them to nobody."
     )
     if found.threads:
         yield f"Bound to it, and told there that it was deleted: {_named(found.threads)}."
