@@ -236,3 +236,22 @@ async def test_a_deleted_rfp_of_the_thread_is_told_once_and_only_where_it_matter
     await desk.begin(3)
     route = (await plan(desk, 3)).route
     assert (route.branch, len(route.notes)) == (Branch.A, 1)
+
+
+@pytest.mark.promise("record:rfp:deleted-is-gone")
+async def test_a_thread_is_told_that_its_rfp_was_deleted_and_cannot_be_bound_to_it_again(desk: Talking) -> None:
+    await desk.said(f"link {CITY}")
+    await ended(desk, await desk.begin(), 1)
+    async with desk.database.begin() as work:
+        await work.rfps.delete(TEAM, CITY)
+    await desk.said("where?")
+    await ended(desk, await desk.begin(2), 2)
+    gone = f"This thread is bound to an RFP that is not there any more: {CITY} was deleted. Bind it to another one."
+    assert said(desk) == gone
+    await desk.said(f"link {CITY}")
+    await ended(desk, await desk.begin(3), 3)
+    assert said(desk).startswith(f"{CITY[:1].upper()}{CITY[1:]} was deleted; ")
+    assert said(desk).endswith("Nothing was done.")
+    await desk.said(f"link {HARBOUR}")
+    await ended(desk, await desk.begin(4), 4)
+    assert said(desk).endswith(f"It was bound to `{CITY}` before.")

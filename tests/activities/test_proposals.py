@@ -1,6 +1,7 @@
 """The tool that proposes, on the real Postgres: what it refuses, what it does at once, and what it leaves to others."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -17,8 +18,11 @@ from tests.activities.approving import (
     make_desk,
     make_talk,
 )
-from threadline.domain.errors import Transient
+from threadline.domain.authorship import Author
+from threadline.domain.errors import Permanent, Transient
+from threadline.domain.operations import Change, Operation
 from threadline.domain.proposed_actions import Decision, Risk
+from threadline.domain.rfps import Facts, NewRfp
 from threadline.tools.results import Code
 
 __all__ = ["database", "desk", "make_desk", "make_talk"]
@@ -175,3 +179,29 @@ async def test_a_low_one_that_fails_is_a_failure_and_says_why(desk: Desk) -> Non
     assert result.error
     assert "The journal is away." in result.error.message
     assert desk.works.done == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [(Permanent("It is full."), "error"), (Transient("The journal is away."), "unknown")]
+)
+async def test_a_low_one_that_fails_is_told_once_in_the_rfps_log_of_events(
+    desk: Desk, fault: Exception, status: str
+) -> None:
+    async def broken() -> None:
+        raise fault
+
+    desk.works.hooks.append(broken)
+    async with desk.talk.database.begin() as work:
+        made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
+        await work.rfps.create(made, NewRfp(Facts("A tender")), Author(ASKER, "c"), "rfp_abc")
+    given = {"rfp_id": "rfp_abc", "text": "hello"}
+    assert (await desk.propose("journal_append", given, state=LOADED, calls=2)).error
+    assert (await desk.propose("journal_append", given, state=LOADED)).success
+    events = await desk.talk.rows("SELECT event_type, payload, correlation_id FROM events ORDER BY id")
+    assert [dict(each) for each in events] == [
+        {
+            "event_type": "action_carried_out",
+            "payload": {"action_id": "ACT-1", "status": status, "tool": "journal.append"},
+            "correlation_id": f"{desk.talk.thread.key}:1",
+        }
+    ]

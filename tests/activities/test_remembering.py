@@ -85,6 +85,15 @@ async def test_the_binding_says_what_it_was_about_where_the_message_does_not(tal
     assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_bound1"]
 
 
+async def test_of_a_turn_whose_rfp_was_deleted_since_only_how_tools_did_is_remembered(talk: Talking) -> None:
+    await create(talk.database, rfp_id="rfp_abc123")
+    await done(talk, "remember that rfp_abc123 needs two cranes")
+    async with talk.database.begin() as work:
+        await work.rfps.delete(THREAD.team, "rfp_abc123")
+    assert await remembering(talk).remember(THREAD, 1) == 2
+    assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
+
+
 async def test_a_call_of_unknown_outcome_is_a_failure(talk: Talking) -> None:
     await talk.hear(mention(0, REQUEST))
     call = Call(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f")

@@ -93,6 +93,17 @@ async def test_a_thread_stays_about_what_it_is_about_unless_that_is_gone(desk: D
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
 
 
+@pytest.mark.promise("record:rfp:one-for-each-file")
+async def test_the_file_of_a_deleted_request_makes_another_that_the_thread_is_about(desk: Desk) -> None:
+    first = await desk.made(desk.upload(BRIEF).id)
+    async with desk.database.begin() as work:
+        await work.rfps.delete("T1", first["rfp_id"])
+    second = await desk.made(desk.upload(BRIEF).id)
+    assert second["rfp_id"] != first["rfp_id"]
+    assert not second["existed_already"]
+    assert second["thread_is_about"] == second["rfp_id"] == await desk.about(desk.thread)
+
+
 async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
     data = await desk.made(desk.upload(b"Crane at postgres://shop:hunter2!@db/shop", "brief.txt").id)
     assert "hunter2" not in json.dumps(data)

@@ -44,6 +44,8 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
         "knowledge add",
         "knowledge list",
         "knowledge remove",
+        "records delete",
+        "records forget-person",
         "explain",
         "replay",
     ],

@@ -79,9 +79,11 @@ RECORD = Area(
         ),
         Promise(
             "record:rfp:deleted-is-gone",
-            "A deleted RFP is not there for any tool, and the answer says that it was deleted; a change that was made "
-            "before is still told to the call that made it.",
-            "`db/rfp_row.py`, `activities/record_books.py`.",
+            "A deleted RFP is not there for any tool, and the answer says that it was deleted; its file's text, its "
+            "state and what is remembered of turns about it are gone. A change that was made before is still told to "
+            "the call that made it.",
+            "`db/rfp_row.py`, `db/rfp_traces.py`, `activities/record_books.py`.",
+            ("Its journal and its events stay, and what else does for a while: docs/privacy.md says which.",),
         ),
         Promise(
             "record:file:whole",

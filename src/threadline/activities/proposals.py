@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from temporalio.client import Client
@@ -53,6 +54,9 @@ class PostgresProposals(Proposals):
             await approval_events.proposed(self._database, change.team, proposed)
             await self._start(change.team, proposed.action_id)
         return proposed
+
+    async def failed(self, team: str, action: ProposedAction, status: str, now: float) -> None:
+        await approval_events.made(self._database, team, action, status, datetime.fromtimestamp(now, UTC))
 
     def _deciders(self, risk: Risk, author: Author, others: Sequence[str]) -> tuple[str, ...]:
         """The approvers that are kept with an action: of a high risk without any who asked for it."""

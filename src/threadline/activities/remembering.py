@@ -16,6 +16,7 @@ from threadline.domain import rfps
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import ExecutionStatus, Role
 from threadline.domain.errors import ConversationNotFound
+from threadline.domain.memory import MemoryKind
 from threadline.domain.rfp_ids import scope_of
 from threadline.tools.registry import Registry
 
@@ -33,7 +34,8 @@ class Remembering:
     async def remember(self, thread: Thread, turn: int) -> int:
         """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
 
-        Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted.
+        Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
+        about an RFP that was deleted since, only how tools did.
 
         Raises:
             Permanent, Transient: as the database did.
@@ -46,6 +48,8 @@ class Remembering:
                 return 0
             end = await self._end(work, thread, turn)
             made = memory.memories(end) if end else []
+            if end and end.rfp_id and await work.rfps.was_deleted(thread.team, end.rfp_id):
+                made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
             for key, each in made:
                 await work.memories.remember(thread.team, each, key, self._clock())
         _log.info("turn_remembered", slack_thread=thread.key, turn=turn, memories=len(made))

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from uuid import uuid4
 
 from threadline.bootstrap.gateway import slack_client
@@ -12,11 +13,12 @@ from threadline.db.work import Work
 from threadline.domain.addressing import Thread
 from threadline.domain.appointments import Resource
 from threadline.domain.authorship import Author
+from threadline.domain.errors import Permanent
 from threadline.domain.estimates import Project, Role
 from threadline.domain.operations import Change, Operation
 from threadline.domain.records import Document
-from threadline.domain.rfps import Facts, NewRfp, Rfp, RfpNotFound
-from threadline.domain.team import TeamMember
+from threadline.domain.rfps import Facts, NewRfp, Rfp, RfpNotFound, Traces
+from threadline.domain.team import MemberNotFound, TeamMember
 from threadline.settings import DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
 
@@ -106,6 +108,43 @@ class RecordsDesk:
         async with self._database.begin() as work:
             return await work.team.listed(self._team, limit=_MOST)
 
+    async def traces(self, rfp_id: str) -> Traces:
+        """What is kept of an RFP. Raises `RfpNotFound`."""
+        async with self._database.begin() as work:
+            return await work.rfps.traces(self._team, rfp_id)
+
+    async def delete(self, rfp_id: str) -> bool:
+        """Whether there was such an RFP; it is not there any more, and its journal and events stay."""
+        async with self._database.begin() as work:
+            return await work.rfps.delete(self._team, rfp_id)
+
+    async def person(self, words: str) -> TeamMember:
+        """Who is called so, or has this Slack id.
+
+        Raises:
+            MemberNotFound: nobody has it; the message tells who is called nearly so.
+            Permanent: several are called so.
+        """
+        async with self._database.begin() as work:
+            try:
+                found = await work.team.named(self._team, words)
+            except MemberNotFound as missing:
+                near = _nearest(words, await work.team.listed(self._team, limit=_MOST))
+                hint = f"did you mean {' or '.join(near)}?" if near else "`threadline records list` lists them"
+                raise MemberNotFound(
+                    f"nobody of the team is called {words[:60]!r}, or is any more; {hint}"
+                ) from missing
+        if len(found) > 1:
+            raise Permanent(
+                f"{found[0].name} is the name of several: say {' or '.join(each.user_id for each in found)}."
+            )
+        return found[0]
+
+    async def forget_person(self, user_id: str) -> bool:
+        """Whether somebody of the team has this Slack id; nobody has any more."""
+        async with self._database.begin() as work:
+            return await work.team.forget(self._team, user_id)
+
     async def save(self, document: Document) -> None:
         """Raises `Permanent` when it is no document, or too long."""
         async with self._database.begin() as work:
@@ -118,6 +157,13 @@ class RecordsDesk:
     async def documents(self) -> list[Document]:
         async with self._database.begin() as work:
             return await work.knowledge.documents(self._team)
+
+
+def _nearest(words: str, members: Sequence[TeamMember]) -> list[str]:
+    """The names and ids that look most like these words, each with the id."""
+    called = {each.name.lower(): f"{each.name} ({each.user_id})" for each in members}
+    called |= {each.user_id.lower(): f"{each.name} ({each.user_id})" for each in members}
+    return list(dict.fromkeys(called[near] for near in get_close_matches(words.lower(), called)))
 
 
 async def _made_unless_there(work: Work, team: str, new: NewRequest) -> bool:

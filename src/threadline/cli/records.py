@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from threadline.cli import telling
+from threadline.cli import deleting, record_lines, telling
 from threadline.cli.knowledge import Team
 from threadline.cli.settings import adopt_running_stack
 from threadline.domain.appointments import WORKDAYS, Resource
 from threadline.domain.errors import Permanent
 from threadline.domain.estimates import Role
-from threadline.domain.rfps import Facts, Rfp, RfpStatus, status_of
+from threadline.domain.rfps import Facts, RfpStatus, status_of
 from threadline.domain.team import TeamMember
 
 app = typer.Typer(
@@ -62,6 +62,9 @@ biography = "Ten years of public tenders."
 skills = ["tenders", "contract law"]
 capacity = 16
 """
+
+app.command("delete")(deleting.delete)
+app.command("forget-person")(deleting.forget_person)
 
 
 class _Table(BaseModel):
@@ -173,9 +176,9 @@ def list_records(team: Team = "") -> None:
                     f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}"
                     for each in await desk.projects()
                 ),
-                *map(_resource_line, await desk.resources()),
-                *map(_rfp_line, await desk.rfps()),
-                *map(_member_line, await desk.members()),
+                *map(record_lines.resource, await desk.resources()),
+                *map(record_lines.rfp, await desk.rfps()),
+                *map(record_lines.member, await desk.members()),
             ]
         for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
             telling.line(line)
@@ -205,26 +208,6 @@ async def _lock(project: str, team: str, *, locked: bool) -> None:
 
 def _resource(given: _Resource) -> Resource:
     return Resource(given.name, given.time_zone, given.opens, given.closes, sorted(given.weekdays))
-
-
-def _resource_line(resource: Resource) -> str:
-    hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
-    return f"{resource.name}: {hours}, {', '.join(_DAYS[day - 1] for day in resource.weekdays)}"
-
-
-def _rfp_line(rfp: Rfp) -> str:
-    due = f"due {rfp.due_date}" if rfp.due_date else ""
-    told = (rfp.title, rfp.client, rfp.status.replace("_", " "), due, rfp.owner)
-    return f"{rfp.rfp_id}: {', '.join(filter(None, told))}"
-
-
-def _member_line(member: TeamMember) -> str:
-    skills = f"can {', '.join(member.skills)}" if member.skills else ""
-    told = (member.role, f"{member.capacity} hours a week", skills)
-    return f"{member.name} ({member.user_id}): {', '.join(filter(None, told))}"
-
-
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def _read(path: Path) -> _File:

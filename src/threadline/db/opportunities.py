@@ -34,6 +34,7 @@ class Opportunities:
         query = _of(team, rfp.rfp_id)
         if found := (await self._connection.execute(query)).one_or_none():
             return _state(found)
+        await rfp_row.rfp(self._connection, team, rfp.rfp_id, hold=True)
         new = insert(opportunity_states).values(team=team, rfp_id=rfp.rfp_id, document=rfps.in_document(rfp))
         await self._connection.execute(new.on_conflict_do_nothing())
         return _state((await self._connection.execute(query)).one())
@@ -57,15 +58,19 @@ class Opportunities:
 
         async def act() -> OpportunityState:
             await self.ensure_state_exists(change.team, rfp_id)
-            # As it is when whoever holds it has committed; held until the transaction ends.
-            newest = _of(change.team, rfp_id).with_for_update()
-            state = _state((await self._connection.execute(newest)).one())
+            state = await self._newest(change.team, rfp_id)
             if state.version != based_on:
                 raise StateMoved(rfp_id, based_on, state.version)
             await self._operations.spend(change, f"rfp:{rfp_id}")
             return await self._apply(change, state, given, author)
 
         return await self._operations.once(change, "opportunity_patch", rfp_id, _STATE, act)
+
+    async def _newest(self, team: str, rfp_id: str) -> OpportunityState:
+        """As it is when whoever holds it has committed; held until the transaction ends. Raises `RfpNotFound`."""
+        found = (await self._connection.execute(_of(team, rfp_id).with_for_update())).one_or_none()
+        # Whoever held it may have deleted the request.
+        return _state(found) if found else await self.ensure_state_exists(team, rfp_id)
 
     async def _apply(self, change: Change, state: OpportunityState, patch: object, author: Author) -> OpportunityState:
         document = opportunity.patched(state.document, patch)

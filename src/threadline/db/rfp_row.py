@@ -22,14 +22,19 @@ ORDER BY similarity(substr(rfp_id, 5), :sought) DESC, rfp_id LIMIT :limit
 """All ids begin alike, so that the beginning says nothing."""
 
 
-async def rfp(connection: AsyncConnection, team: str, rfp_id: str) -> Rfp:
+async def rfp(connection: AsyncConnection, team: str, rfp_id: str, *, hold: bool = False) -> Rfp:
     """The request of this id, whatever its letters' case.
+
+    Args:
+        hold: nobody is to delete it before the transaction ends.
 
     Raises:
         RfpNotFound: there is none, or it was deleted; the message names the nearest ids.
     """
     sought = plain(rfp_id)
     query: Select[Any] = select(*COLUMNS, rfps.c.deleted_at).where(rfps.c.team == team, rfps.c.rfp_id == sought)
+    if hold:
+        query = query.with_for_update(key_share=True)
     row = (await connection.execute(query)).one_or_none()
     if row is None or row.deleted_at:
         raise RfpNotFound(sought, await nearest(connection, team, sought), deleted=row is not None)

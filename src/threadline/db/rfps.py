@@ -4,11 +4,11 @@ import secrets
 from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db import rfp_row
+from threadline.db import rfp_row, rfp_traces
 from threadline.db.agent_pool import storable
 from threadline.db.operations import Operations
 from threadline.db.opportunities import Opportunities
@@ -16,7 +16,19 @@ from threadline.db.record_tables import rfps
 from threadline.db.word_search import any_word, words_shared
 from threadline.domain.authorship import Author
 from threadline.domain.operations import Change
-from threadline.domain.rfps import OPEN, Created, Facts, NewRfp, Rfp, RfpRefused, RfpStatus, checked, is_rfp_id
+from threadline.domain.rfps import (
+    OPEN,
+    Created,
+    Facts,
+    NewRfp,
+    Rfp,
+    RfpNotFound,
+    RfpRefused,
+    RfpStatus,
+    Traces,
+    checked,
+    is_rfp_id,
+)
 
 LONGEST_TEXT = 1_000_000
 """Characters of a file's text that are kept; of these the first 200,000 are searched."""
@@ -133,9 +145,24 @@ class Rfps:
         return [rfp_row.told(row) for row in await self._connection.execute(_RELATED, given)]
 
     async def delete(self, team: str, rfp_id: str) -> bool:
-        """Whether there was one; it is not found any more, and its journal and events stay."""
-        gone = update(rfps).where(*rfp_row.there(team), rfps.c.rfp_id == rfp_row.plain(rfp_id))
-        return (await self._connection.execute(gone.values(deleted_at=func.now()))).rowcount > 0
+        """Whether there was one; it is not found any more.
+
+        The text of its file, its state and what is remembered of turns about it go. Its journal and events stay, under
+        its id, its title and its client, and so do the bindings of threads, which are told that it was deleted.
+        """
+        return await rfp_traces.erase(self._connection, team, rfp_id)
+
+    async def traces(self, team: str, rfp_id: str) -> Traces:
+        """What is kept of it. Raises `RfpNotFound`."""
+        return await rfp_traces.traces(self._connection, team, rfp_id)
+
+    async def was_deleted(self, team: str, rfp_id: str) -> bool:
+        """Whether there was such a request, and is no more; one that is there is held until the transaction ends."""
+        try:
+            await rfp_row.rfp(self._connection, team, rfp_id, hold=True)
+        except RfpNotFound as missing:
+            return missing.deleted
+        return False
 
     async def _made(self, change: Change, new: NewRfp, author: Author, rfp_id: str) -> Created:
         source = new.source

@@ -44,6 +44,7 @@ class NewAction:
 class ProposedAction:
     """`decision` is None as long as it is open; then `decided_by`, empty where no person decided, and `decided_how`.
 
+    What came of an approved one is no part of it: the RFP's events say so, and the record of its call.
     `author` is who asked for it.
     """
 

@@ -83,11 +83,31 @@ class Bound:
     before: str | None
 
 
+@dataclass(frozen=True)
+class Traces:
+    """What is kept of a request.
+
+    `characters`: of its file's text; `version`: of its state, 0 without one; `memories`: what is remembered of turns
+    about it; `entries`, `events`: in its journal and its log. `threads`: those that are bound to it, as CHANNEL/TS,
+    the one that was bound last first; `jobs`: those that are not over; `actions`: those that nobody has decided.
+    """
+
+    rfp: Rfp
+    characters: int
+    version: int
+    memories: int
+    entries: int
+    events: int
+    threads: tuple[str, ...]
+    jobs: tuple[str, ...]
+    actions: tuple[str, ...]
+
+
 class RfpNotFound(Permanent):
-    """The team has no such request, or has it no more; `nearest` are the ids that look most like it."""
+    """The team has no request of the id `sought`, or has it no more; `nearest` are the ids that look most like it."""
 
     def __init__(self, sought: str, nearest: Sequence[str] = (), *, deleted: bool = False) -> None:
-        self.nearest, self.deleted = tuple(nearest), deleted
+        self.sought, self.nearest, self.deleted = sought, tuple(nearest), deleted
         said = f"{sought} was deleted" if deleted else f"there is no RFP {sought}"
         hint = f"did you mean {' or '.join(nearest)}?" if nearest else "list the RFPs to find its id"
         super().__init__(f"{said}; {hint}")

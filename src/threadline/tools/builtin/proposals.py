@@ -39,6 +39,14 @@ class Proposals(Protocol):
         """
         ...
 
+    async def failed(self, team: str, action: ProposedAction, status: str, now: float) -> None:
+        """One of low risk, which is on record as approved, did not succeed: keep that too. Safe to repeat.
+
+        Args:
+            status: `error`, or `unknown` where nobody knows whether it took effect.
+        """
+        ...
+
 
 PROPOSALS = Port[Proposals]("Proposals", "They are in the database: set DATABASE_URL.")
 
@@ -99,14 +107,18 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     proposals, others = context.ports[PROPOSALS], context.other_ids
     action = await proposals.propose(context.change, meant.action, risk, author, rfp_id, others)
     if action.risk is Risk.LOW:
-        return await _done(turn, call, made, action)
+        return await _done(turn, call, made, action, proposals)
     return _waiting(meant, action, given.reason)
 
 
-async def _done(turn: Turn, call: ToolCall, context: ToolContext, action: ProposedAction) -> ToolResult:
+async def _done(
+    turn: Turn, call: ToolCall, context: ToolContext, action: ProposedAction, proposals: Proposals
+) -> ToolResult:
     """What came of the call itself; its records are shown as those of any call."""
     result = await turn.perform(call, context)
     if result.error:
+        status = "unknown" if result.error.code is Code.OUTCOME_UNKNOWN else "error"
+        await proposals.failed(context.team, action, status, context.change.now)
         return replace(result, structured=(), notes=())
     told = {"action_id": action.action_id, "risk": action.risk.value, "done": result.data}
     said = sentence(result.display_text, "It is done.")
