@@ -220,6 +220,37 @@ async def test_a_question_that_is_too_long_is_cut_and_its_writer_is_told(desk: T
     assert (await plan(desk)).route.notes == (questions.cut_note(),)
 
 
+@pytest.mark.promise("operator:turn:cut")
+async def test_who_is_asked_back_about_a_question_that_is_too_long_is_told_that_it_was_cut(desk: Talking) -> None:
+    await desk.said("add to journal: " + "word " * 2_000)
+    await ended(desk, await desk.begin(), 1)
+    assert said(desk).startswith(f"{questions.cut_note()}\n\n")
+    assert (await plan(desk)).route.branch is Branch.C
+
+
+@pytest.mark.promise("operator:turn:cut", "operator:scope:first")
+async def test_an_id_behind_what_is_read_is_not_what_the_turn_is_about(desk: Talking) -> None:
+    await desk.said(f"link {CITY}")
+    await ended(desk, await desk.begin(), 1)
+    await desk.said("update status to won for " + "word " * 2_000 + HARBOUR)
+    assert (await desk.begin(2)).protocol == ProtocolState(scope=CITY)
+
+
+@pytest.mark.parametrize(
+    ("words", "remembers"),
+    [
+        ("Remember that Riga wants everything as PDF", True),
+        ("What do we remember of Riga?", False),
+        (f"What is new in {CITY}?", True),
+    ],
+)
+async def test_what_is_asked_to_be_remembered_is_and_what_the_operator_has_done(
+    desk: Talking, words: str, remembers: bool
+) -> None:
+    await desk.said(words)
+    assert (await desk.begin()).remembers is remembers
+
+
 @pytest.mark.promise("operator:turn:recorded")
 async def test_a_message_without_words_is_recorded_as_that(desk: Talking) -> None:
     await desk.said("")

@@ -2,15 +2,22 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from threadline.activities.faults import FaultInterceptor
+from threadline.contracts.conversation import TalkTurn, ThinkRequest
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import ToolChoice
 from threadline.domain.errors import Permanent, Transient
+
+THREAD = Thread("T1", "C1", "1.5")
 
 
 class Raising(ActivityInboundInterceptor):
@@ -21,13 +28,38 @@ class Raising(ActivityInboundInterceptor):
         raise self._error
 
 
+class Logging(ActivityInboundInterceptor):
+    """An activity that keeps what each of its lines in the log would have."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, Any] = {}
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        self.bound = structlog.contextvars.get_contextvars()
+
+
+@pytest.mark.parametrize(
+    ("asked", "correlation"),
+    [
+        (TalkTurn(THREAD, 3), "T1:C1:1.5:3"),
+        (ThinkRequest(THREAD, 4, 2, ToolChoice.AUTO), "T1:C1:1.5:4"),
+        (THREAD, None),
+    ],
+)
+async def test_each_line_about_a_turn_has_its_correlation_id_in_the_log(asked: object, correlation: str | None) -> None:
+    activity = Logging()
+    given: Any = SimpleNamespace(args=[asked])
+    await ActivityEnvironment().run(FaultInterceptor().intercept_activity(activity).execute_activity, given)
+    assert activity.bound.get("correlation_id") == correlation
+
+
 async def fault_of(
     activity: str, error: Exception, attempt: int = 1, faults: FaultInterceptor | None = None
 ) -> ApplicationError:
     """As the workflow gets it."""
     env = ActivityEnvironment()
     env.info = replace(env.info, activity_type=activity, attempt=attempt)
-    given: Any = None
+    given: Any = SimpleNamespace(args=[None])
     with pytest.raises(ApplicationError) as raised:
         await env.run((faults or FaultInterceptor()).intercept_activity(Raising(error)).execute_activity, given)
     return raised.value

@@ -1,5 +1,6 @@
 """The end of an operator's turn on Postgres: one message, in whose words it is, and what is written down before it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from threadline.activities import sentences
 from threadline.contracts.conversation import SettleRequest, ThinkRequest
 from threadline.devstack.slack_sandbox.identity import TEAM
 from threadline.domain import questions
+from threadline.domain.authorship import Author
 from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall, ToolChoice
-from threadline.domain.journal import EntryKind
+from threadline.domain.journal import EntryKind, NewEntry
+from threadline.domain.operations import Change, Operation
 from threadline.domain.protocol import ProtocolState
 from threadline.domain.routing import Agent
 
@@ -19,6 +22,7 @@ __all__ = ["make_talk", "talk"]
 
 CITY = "rfp_abc123"
 STATUS_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
+FAILED_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True, attempted=(CITY,), only_reads=False)
 
 
 @pytest.fixture
@@ -46,7 +50,9 @@ async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
 
 
 @pytest.mark.promise("operator:protocol:written-down")
-@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS])
+@pytest.mark.parametrize(
+    "kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED]
+)
 async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_posted(
     desk: Talking, kind: OutcomeKind
 ) -> None:
@@ -55,11 +61,49 @@ async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_
 
 
 @pytest.mark.promise("operator:protocol:written-down")
-async def test_what_has_failed_is_said_and_written_down_where_nothing_was_changed(desk: Talking) -> None:
-    failed = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True, attempted=(CITY,), only_reads=False)
-    said = await settled(desk, OutcomeKind.SUMMARISED, protocol=failed, failures="No change has succeeded.")
+async def test_the_plain_text_of_a_status_turn_is_in_the_journal_once_when_it_is_posted(desk: Talking) -> None:
+    async with desk.database.begin() as work:
+        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
+    assert await settled(desk, OutcomeKind.ANSWERED, "", answered_at=1, protocol=STATUS_TURN) == "It is new."
+    assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
+
+
+@pytest.mark.promise("operator:protocol:written-down")
+@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.PROPOSED])
+async def test_what_has_failed_is_said_and_written_down_where_nothing_was_changed(
+    desk: Talking, kind: OutcomeKind
+) -> None:
+    said = await settled(desk, kind, protocol=FAILED_TURN, failures="No change has succeeded.")
     assert said == "No change has succeeded.\n\nIt is new."
     assert await journal(desk) == [(EntryKind.FAILED, said, f"{desk.thread.key}:1")]
+
+
+@pytest.mark.promise("operator:protocol:written-down", "operator:protocol:lost-calls")
+@pytest.mark.parametrize(("state", "kind"), [(STATUS_TURN, EntryKind.SAID), (FAILED_TURN, EntryKind.FAILED)])
+@pytest.mark.parametrize("entered", [False, True])
+async def test_the_words_of_a_speaking_call_that_broke_off_are_held_to_the_rules_behind_it(
+    desk: Talking, state: ProtocolState, kind: EntryKind, entered: bool
+) -> None:
+    """Nobody knows how far it came: it may have made its entry, and never met the rules."""
+    await _reply(desk, ToolCall("call_1", "slack_post_summary", '{"text": "It is won now."}'))
+    if entered and kind is EntryKind.SAID:
+        change = Change(Operation(desk.thread, 1, 1, "call_1"), 1.0)
+        author = Author("U1", f"{desk.thread.key}:1")
+        async with desk.database.begin() as work:
+            await work.journal.append(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
+    lost = replace(state, did_post=True)
+    failures = "" if state is STATUS_TURN else "No change has succeeded."
+    spoken: dict[str, Any] = {"answered_at": 1, "spoken_by": "call_1"}
+    said = await settled(desk, OutcomeKind.SPOKEN, "", protocol=lost, failures=failures, **spoken)
+    assert said == f"{failures}\n\nIt is won now.".strip()
+    assert await journal(desk) == [(kind, said, f"{desk.thread.key}:1")]
+
+
+@pytest.mark.promise("talk:answer:silent")
+async def test_a_turn_about_an_rfp_in_which_nothing_is_said_leaves_nothing_in_the_journal(desk: Talking) -> None:
+    request = SettleRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
+    marks = await desk.run(desk.thinking.settle_turn, request)
+    assert (marks.turn, await journal(desk)) == (1, [])
 
 
 @pytest.mark.promise("operator:protocol:written-down")
@@ -124,7 +168,8 @@ async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talki
         "steps": 2,
         "correlation_id": f"{desk.thread.key}:1",
     }
-    assert "branch D, operator, rfp_abc123 (from the message)" in marks.last
+    assert plan.result["did_post"] is True
+    assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in marks.last
     assert KEY not in str(plan.result)
 
 

@@ -182,9 +182,12 @@ def test_a_turn_without_a_scope_loads_only_so_many() -> None:
         (having(LOADED, (Kind.PATCH, A, None)), Final(FinalText.WITH_FAILURES, (A,))),
         (having(SCOPED, (Kind.PATCH, B, False)), Final(FinalText.WITH_FAILURES, (A,))),
         (having(LOADED, (Kind.PATCH, A, False), (Kind.JOURNAL, A, True)), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, (Kind.SPEAK, "", True)), Final(FinalText.NOTHING)),
-        (having(LOADED, (Kind.SPEAK, "", None)), Final(FinalText.NOTHING)),
-        (having(LOADED, (Kind.PROPOSE, "", True)), Final(FinalText.NOTHING)),
+        (having(LOADED, (Kind.SPEAK, "", True)), Final(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, (Kind.PATCH, A, False), (Kind.SPEAK, "", None)), Final(FinalText.WITH_FAILURES, (A,))),
+        (having(LOADED, (Kind.PATCH, A, True), (Kind.SPEAK, "", True)), Final(FinalText.AS_IT_IS)),
+        (having(LOADED, (Kind.PROPOSE, "", True)), Final(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, (Kind.PATCH, A, False), (Kind.PROPOSE, "", True)), Final(FinalText.WITH_FAILURES, (A,))),
+        (having(FREE, (Kind.PROPOSE, "", True)), Final(FinalText.AS_IT_IS)),
     ],
 )
 def test_what_becomes_of_the_words_that_end_a_turn(state: ProtocolState, final: Final) -> None:

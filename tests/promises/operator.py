@@ -84,7 +84,8 @@ OPERATOR = Area(
         Promise(
             "operator:protocol:written-down",
             "What a turn about an RFP says is in its journal when it is posted, unless the turn has written there by "
-            "itself; where no change has succeeded, what failed is said and written down with it.",
+            "itself; where no change has succeeded, what failed is said and written down with it. That holds for plain "
+            "text, for a proposal, and for a speaking call that broke off.",
             "one transaction with the turn's end (`activities/settling.py`).",
             ("Where the RFP was deleted meanwhile there is no journal: the words are posted, and the log says so.",),
         ),

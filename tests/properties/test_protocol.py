@@ -135,10 +135,9 @@ def _any_model_is_held_to_the_protocol(
 def _ends_with_one_message(watch: Watch, turn: Turn) -> None:
     final = before_final_text(turn.state)
     SEEN[final.text] += 1
-    if watch.over:
-        assert final.text is FinalText.NOTHING
-    assert watch.messages + (final.text is not FinalText.NOTHING) <= 1
-    if not watch.scope or final.text is FinalText.NOTHING:
+    assert watch.over <= turn.state.over
+    assert watch.messages + (not turn.state.over) <= 1
+    if not watch.scope:
         return
     assert (final.text is FinalText.AS_IT_IS) <= watch.written, "words before anything was written"
     if final.text is not FinalText.AS_IT_IS:

@@ -1,13 +1,14 @@
 """A turn of the operator in its workflow: prepared before it thinks, over when it has spoken, remembered afterwards."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.workflows.desk import Tool, calls
+from tests.workflows.desk import SILENT, Tool, calls
 from tests.workflows.environment import real_time
-from tests.workflows.talking import talking
+from tests.workflows.talking import BEN, talking
 from threadline.contracts.conversation import ActRequest
 from threadline.contracts.operator import Begun
 from threadline.domain.conversation import ConversationLimits, ConversationMarks
@@ -20,7 +21,7 @@ LOAD, PATCH, POST = "opportunity.load:1", "opportunity.patch:1", "slack.post.sum
 
 def operator(scope: str = "rfp_abc123", **given: object) -> Begun:
     way = Begun(ConversationMarks(), Agent.OPERATOR, ProtocolState(scope=scope), about=f"branch D, {scope}")
-    return Begun(**(vars(way) | {"max_turns": 8, "correlation_id": "T1:C1:1:1"} | given))
+    return Begun(**(vars(way) | {"max_turns": 8, "correlation_id": "T1:C1:1:1", "remembers": True} | given))
 
 
 @pytest.mark.promise("operator:turn:order")
@@ -71,6 +72,17 @@ async def test_a_turn_that_ends_by_rule_asks_no_model() -> None:
         assert (talk.desk.asked, talk.desk.around) == ([], ["remember 1"])
 
 
+@pytest.mark.promise("operator:turn:order")
+@pytest.mark.parametrize("remembers", [True, False])
+async def test_what_somebody_asks_the_conversational_agent_to_remember_is_remembered(remembers: bool) -> None:
+    async with talking(ModelReply("Noted.")) as talk:
+        talk.desk.ways[1] = Begun(ConversationMarks(), remembers=remembers)
+        await talk.say("remember that Riga wants everything as PDF")
+        await talk.until_said(1)
+        await talk.until_known("Idle since ")
+        assert talk.desk.around == ["remember 1"] * remembers
+
+
 @pytest.mark.promise("operator:turn:falls-through")
 @pytest.mark.parametrize("falls", [True, False])
 async def test_where_the_conversational_agent_fails_the_operator_goes_on_if_nobody_knew_the_way(falls: bool) -> None:
@@ -106,6 +118,23 @@ async def test_a_word_to_stop_breaks_the_preparation_off() -> None:
         await talk.until_said(1)
     assert talk.desk.settled[1].kind is OutcomeKind.STOPPED
     assert not talk.desk.asked
+
+
+@pytest.mark.promise("operator:turn:order")
+async def test_who_was_routed_to_the_operator_is_answered_also_when_somebody_else_writes_meanwhile() -> None:
+    """By the first look the words were for the bot; what a second person adds has them look like talk among people."""
+    async with talking(SILENT, ModelReply("It is new.")) as talk:
+        talk.desk.ways[1] = operator()
+
+        async def another() -> None:
+            for row in talk.desk.rows.values():
+                row.message = replace(row.message, addressed=False)
+            await talk.say("I look into it.", BEN, addressed=False)
+            await talk.until_stored(2)
+
+        talk.desk.hooks["prepare_turn"] = [another]
+        await talk.say("Hm, so what about it?")
+        assert await talk.until_said(1) == "It is new."
 
 
 @pytest.mark.promise("operator:protocol:lost-calls")

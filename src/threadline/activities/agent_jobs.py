@@ -78,7 +78,9 @@ class LiveAgentJobActivities(AgentJobActivities):
             job = await work.agent_jobs.begin(ref.team, ref.job_id, ref.run_key, self._clock())
         if job.is_over:
             return JobRun(ref)
-        _log.info("job_begun", job=job.job_id, type=job.job_type, run=job.runs, correlation=job.author.correlation_id)
+        _log.info(
+            "job_begun", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
+        )
         return JobRun(ref, job.runs, job.error)
 
     @activity.defn

@@ -113,8 +113,9 @@ class Beginning:
         if done.linked or not said.addressed or rfp_ids(f"{words}\n{pending}"):
             trouble = ""  # the thread's RFP is nothing to this turn
         route = await self._checked(work, thread, routing.routed(request), [*done.notes, trouble], done.bound)
-        cut = route.branch is Branch.D and said.too_long
-        return replace(route, notes=(*route.notes, questions.cut_note())) if cut else route
+        cut = route.branch in (Branch.C, Branch.D) and said.too_long
+        notes = (*route.notes, questions.cut_note()) if cut else route.notes
+        return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
 
     async def _checked(self, work: Work, thread: Thread, route: Route, notes: Sequence[str], bound: str) -> Route:
         """The way with what is to be said about it; an RFP that does not exist ends the turn."""
@@ -179,6 +180,7 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         addressing.turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
         behind=route.behind,
+        remembers=operator or route.remembers,
     )
 
 

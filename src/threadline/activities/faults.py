@@ -10,6 +10,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from threadline.contracts.options import NEVER_GIVE_UP, UNEXPECTED, keeps_failing
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
 from threadline.domain.errors import ClaimLost, Permanent, Transient
 from threadline.domain.redaction import redact
 
@@ -36,6 +38,14 @@ class FaultInterceptor(Interceptor):
         return _Faults(next, self._failed)
 
 
+def _turn_of(asked: ExecuteActivityInput) -> dict[str, str]:
+    """What ties the log's lines about one turn together; nothing where an activity is about none."""
+    request = asked.args[0] if asked.args else None
+    thread, turn = getattr(request, "thread", None), getattr(request, "turn", None)
+    known = isinstance(thread, Thread) and isinstance(turn, int)
+    return {"correlation_id": addressing.turn_id(thread, turn)} if known else {}
+
+
 class _Faults(ActivityInboundInterceptor):
     def __init__(self, next: ActivityInboundInterceptor, failed: Callable[[str], Awaitable[None]] | None) -> None:  # noqa: A002 - Temporal's name
         super().__init__(next)
@@ -44,7 +54,7 @@ class _Faults(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         info = activity.info()
         with structlog.contextvars.bound_contextvars(
-            activity=info.activity_type, workflow=info.workflow_id, attempt=info.attempt
+            activity=info.activity_type, workflow=info.workflow_id, attempt=info.attempt, **_turn_of(input)
         ):
             try:
                 return await super().execute_activity(input)

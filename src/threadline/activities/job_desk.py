@@ -93,7 +93,7 @@ class PostgresJobs(JobDesk):
             async with self._database.begin() as work:
                 await work.agent_jobs.drop(change.team, job.job_id, change.now)
             raise JobRefused(f"{job.job_id} could not be started, and is cancelled: {refused}") from refused
-        _log.info("job_scheduled", job=job.job_id, type=job.job_type, correlation=author.correlation_id)
+        _log.info("job_scheduled", job=job.job_id, type=job.job_type, correlation_id=author.correlation_id)
         return job
 
     async def _scheduled(self, change: Change) -> AgentJob | None:

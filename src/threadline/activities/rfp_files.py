@@ -76,7 +76,11 @@ class SlackRfpFiles(RfpFiles):
         async with self._database.begin() as work:
             filed = await _kept(work, change, author, upload, loaded)
         structlog.get_logger().info(
-            "rfp_file_kept", rfp=filed.rfp.rfp_id, file=upload.file_id, new=filed.new, correlation=author.correlation_id
+            "rfp_file_kept",
+            rfp=filed.rfp.rfp_id,
+            file=upload.file_id,
+            new=filed.new,
+            correlation_id=author.correlation_id,
         )
         return filed
 

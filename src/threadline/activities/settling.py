@@ -17,7 +17,7 @@ from threadline.domain.addressing import Thread
 from threadline.domain.authorship import Author
 from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import OutcomeKind, Role
-from threadline.domain.journal import LONGEST_ENTRY, EntryKind, NewEntry
+from threadline.domain.journal import LONGEST_ENTRY, EntryKind, EntryRefused, NewEntry
 from threadline.domain.operations import Change, Operation
 from threadline.domain.protocol import FinalText
 from threadline.domain.rfps import RfpNotFound
@@ -58,10 +58,12 @@ class Settling:
             if plan is None:
                 return marks, answer if own else ""
             spent = await work.turn_plans.spent(thread, turn)
-            result = _result(request, plan, spent)
+            result = _result(request, plan, spent, answer)
             await work.turn_plans.finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
-        return ConversationMarks(**(vars(marks) | {"last": _in_words(turn, plan, spent)})), answer if own else ""
+        return ConversationMarks(
+            **(vars(marks) | {"last": _in_words(turn, request.kind, plan, spent)})
+        ), answer if own else ""
 
 
 async def _answer(work: Work, request: SettleRequest, plan: Plan | None) -> tuple[str, bool]:
@@ -81,8 +83,12 @@ async def _answer(work: Work, request: SettleRequest, plan: Plan | None) -> tupl
 
 async def _written_down(work: Work, request: SettleRequest, user: str, answer: str) -> str:
     """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
-    has failed is told with them. Where the RFP is gone there is no journal, and the log says so."""
-    if request.protocol is None or request.spoken_by or request.kind in (*_BY_RULE, OutcomeKind.PROPOSED):
+    has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
+
+    The words of a speaking call are in the journal already, under its own operation; of a call that broke off nobody
+    knows, and the same operation is once."""
+    by_rule = request.kind in _BY_RULE and not request.spoken_by
+    if request.protocol is None or by_rule or not answer:
         return answer
     final = protocol.before_final_text(request.protocol)
     if request.kind is OutcomeKind.STOPPED and request.protocol.only_reads:
@@ -92,12 +98,14 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
     kind = EntryKind.FAILED if final.text is FinalText.WITH_FAILURES else EntryKind.SAID
     for rfp_id in final.journal_in:
         operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
+        if request.spoken_by and rfp_id == request.protocol.scope:
+            operation = Operation(request.thread, request.turn, request.answered_at, request.spoken_by)
         author = Author(user, addressing.turn_id(request.thread, request.turn))
         try:
             entry = NewEntry(answer[:LONGEST_ENTRY], kind)
             async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
                 await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
-        except RfpNotFound as error:
+        except (RfpNotFound, EntryRefused) as error:
             _log.warning("words_without_journal", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
 
@@ -131,10 +139,10 @@ def _question(request: SettleRequest, answer: str) -> str:
     return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
-def _result(request: SettleRequest, plan: Plan, spent: Spent) -> Mapping[str, Any]:
+def _result(request: SettleRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
     return {
         "kind": request.kind.value,
-        "did_post": bool(request.protocol and request.protocol.did_post),
+        "did_post": bool(answer),
         "agent": plan.route.agent.value,
         "branch": plan.route.branch.value,
         "scope": plan.route.scope.rfp_id,
@@ -148,7 +156,7 @@ def _result(request: SettleRequest, plan: Plan, spent: Spent) -> Mapping[str, An
     }
 
 
-def _in_words(turn: int, plan: Plan, spent: Spent) -> str:
-    """For Temporal's UI."""
+def _in_words(turn: int, kind: OutcomeKind, plan: Plan, spent: Spent) -> str:
+    """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
-    return f"turn {turn}: {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+    return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from threadline.agents.operator import asking
 from threadline.db.conversation_reading import Stays, TakenUp
 from threadline.db.transcripts import DELETED
 from threadline.domain import addressing, questions
@@ -18,6 +19,8 @@ class Part:
     author_id: str
     words: str = ""
     command: ThreadCommand | None = None
+    cut: bool = False
+    """There was more of it, which nothing goes by."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,18 @@ class Said:
     user_id: str
     addressed: bool
     by_job: bool = False
-    too_long: bool = False
 
     @property
     def words(self) -> str:
         return _joined(self.parts)
+
+    @property
+    def too_long(self) -> bool:
+        return any(each.cut for each in self.parts)
+
+    @property
+    def to_remember(self) -> bool:
+        return any(asking.to_remember(each.words) for each in self.parts)
 
     @property
     def answer(self) -> str:
@@ -56,8 +66,7 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
     askers = {each.author_id for each in talk if each.addressed} or {user}
     counting = [each for each in talk if each.text != DELETED and (not addressed or _counts(each, askers))]
     parts = tuple(_part(each, obeyed=addressed and not by_job) for each in counting)
-    too_long = any(len(questions.normalised(each.words)) > questions.LONGEST for each in parts)
-    return Said(parts, user, addressed, by_job, too_long)
+    return Said(parts, user, addressed, by_job)
 
 
 def staying(route: Route) -> Stays:
@@ -80,7 +89,9 @@ def _counts(taken: TakenUp, askers: set[str]) -> bool:
 def _part(taken: TakenUp, *, obeyed: bool) -> Part:
     command = _command(taken) if obeyed else None
     words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
-    return Part(taken.author_id, words, command)
+    whole = questions.normalised(words)
+    kept = questions.cut(whole)
+    return Part(taken.author_id, kept, command, cut=kept != whole)
 
 
 def _command(taken: TakenUp) -> ThreadCommand | None:

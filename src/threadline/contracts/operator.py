@@ -31,6 +31,8 @@ class Begun:
     """Model calls that may ask for tools; 0: as every conversation."""
     behind: int = 0
     """Steps that another agent took before this one went on."""
+    remembers: bool = False
+    """Something of the turn is to be remembered: `remember_turn` is asked behind its answer."""
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,6 @@ class FinalText(StrEnum):
     """Written into the journal in the same step, and posted behind that."""
     WITH_FAILURES = "with_failures"
     """No change has succeeded: what failed is said before the words, and the journal gets both."""
-    NOTHING = "nothing"
-    """The turn has had its message."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +180,8 @@ class Final:
 
 
 def before_final_text(state: ProtocolState) -> Final:
-    """What is to be done with a turn's last words, be they the model's or a forced summary."""
-    if state.over:
-        return Final(FinalText.NOTHING)
+    """What is to be done with a turn's last words, be they the model's, a speaking tool's, those about a proposal, or a
+    forced summary. Of a call that spoke in order nothing is left to do; one that was lost may have skipped the rules."""
     about = (state.scope,) if state.scope else state.attempted
     if state.written or not about:
         return Final(FinalText.AS_IT_IS)

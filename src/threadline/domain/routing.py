@@ -39,6 +39,8 @@ class Route:
     missing: str = ""
     behind: int = 0
     """Steps that the conversational agent took before the operator went on."""
+    remembers: bool = False
+    """Somebody asks to have something remembered."""
 
     @property
     def about(self) -> str:

@@ -97,7 +97,7 @@ class Turn:
             await self._told  # that the model is away is said before what came after that
         if outcome.kind is not OutcomeKind.SILENT:
             await self._conversation.say(self._number)
-        if self._way.agent is Agent.OPERATOR:
+        if self._way.remembers:
             self._conversation.does(f"remembering turn {self._number}")
             await self._way.remember()
         self._conversation.does("")
@@ -123,6 +123,7 @@ class Turn:
         begun = await self._way.find()
         if begun:
             self._conversation.merge(begun.marks)
+            self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
             self._step = begun.behind
         return begun
 

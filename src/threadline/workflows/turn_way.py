@@ -34,6 +34,10 @@ class Way:
     def agent(self) -> Agent:
         return self.begun.agent if self.begun else Agent.COPILOT
 
+    @property
+    def remembers(self) -> bool:
+        return bool(self.begun and self.begun.remembers)
+
     async def find(self) -> Begun | None:
         """Find it; None in a run that began before turns had ways."""
         if not patches.WAYS.passed():

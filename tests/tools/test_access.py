@@ -1,0 +1,43 @@
+"""Which tools an agent has: the conversational one reads and does what belongs to no RFP; the operator has all."""
+
+import pytest
+
+from threadline.domain.routing import Agent
+from threadline.tools.access import allowed
+from threadline.tools.builtin import TOOLS
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry
+
+OWN = {
+    "opportunity.patch",
+    "journal.append",
+    "event.append",
+    "slack.post.summary",
+    "slack.ask.clarifying.question",
+    "propose.action",
+}
+"""What is held to the protocol, and so only in turns that have one."""
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return Registry(TOOLS)
+
+
+@pytest.fixture(scope="module")
+def ports(registry: Registry) -> Ports:
+    """Everything is configured."""
+    return Ports({port: object() for each in registry.all() for port in each.needs})
+
+
+def test_the_conversational_agent_has_no_tool_that_the_protocol_is_about(registry: Registry, ports: Ports) -> None:
+    everything = {each.name for each in registry.all()}
+    assert allowed(registry, ports, Agent.OPERATOR, read_only=False).names == everything
+    assert allowed(registry, ports, Agent.COPILOT, read_only=False).names == everything - OWN
+    assert everything >= OWN | {"opportunity.load", "schedule.job", "rfp.create.from.slack.file"}
+
+
+def test_in_a_read_only_thread_the_operator_still_writes_down_what_it_says(registry: Registry, ports: Ports) -> None:
+    reads = {each.name for each in registry.all() if not each.mutating}
+    assert allowed(registry, ports, Agent.OPERATOR, read_only=True).names == reads | OWN
+    assert allowed(registry, ports, Agent.COPILOT, read_only=True).names == reads
