@@ -73,7 +73,8 @@ OPERATOR = Area(
         Promise(
             "operator:protocol:lost-calls",
             "A change or a proposal of which nobody knows whether it was made counts as tried: the turn does not speak "
-            "as if nobody had, and proposes nothing again.",
+            "as if nobody had, and proposes nothing again. The words of a speaking call that broke off are held to the "
+            "rules once more before they are posted.",
             "`Way.lost` in `workflows/turn_way.py`, `domain/protocol.py`.",
         ),
         Promise(

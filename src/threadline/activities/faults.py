@@ -42,8 +42,9 @@ def _turn_of(asked: ExecuteActivityInput) -> dict[str, str]:
     """What ties the log's lines about one turn together; nothing where an activity is about none."""
     request = asked.args[0] if asked.args else None
     thread, turn = getattr(request, "thread", None), getattr(request, "turn", None)
-    known = isinstance(thread, Thread) and isinstance(turn, int)
-    return {"correlation_id": addressing.turn_id(thread, turn)} if known else {}
+    if isinstance(thread, Thread) and isinstance(turn, int):
+        return {"correlation_id": addressing.turn_id(thread, turn)}
+    return {}
 
 
 class _Faults(ActivityInboundInterceptor):

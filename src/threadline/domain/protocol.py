@@ -180,8 +180,8 @@ class Final:
 
 
 def before_final_text(state: ProtocolState) -> Final:
-    """What is to be done with a turn's last words, be they the model's, a speaking tool's, those about a proposal, or a
-    forced summary. Of a call that spoke in order nothing is left to do; one that was lost may have skipped the rules."""
+    """What is to be done with a turn's last words: the model's, a speaking tool's, those about a proposal, a forced
+    summary. A speaking call that was lost may have met no rule, so its words are held to them here."""
     about = (state.scope,) if state.scope else state.attempted
     if state.written or not about:
         return Final(FinalText.AS_IT_IS)
