@@ -241,10 +241,9 @@ async def test_an_id_behind_what_is_read_is_not_what_the_turn_is_about(desk: Tal
     [
         ("Remember that Riga wants everything as PDF", True),
         ("What do we remember of Riga?", False),
-        (f"What is new in {CITY}?", True),
     ],
 )
-async def test_what_is_asked_to_be_remembered_is_and_what_the_operator_has_done(
+async def test_what_somebody_asks_to_have_remembered_is_known_from_the_beginning(
     desk: Talking, words: str, remembers: bool
 ) -> None:
     await desk.said(words)

@@ -21,7 +21,7 @@ LOAD, PATCH, POST = "opportunity.load:1", "opportunity.patch:1", "slack.post.sum
 
 def operator(scope: str = "rfp_abc123", **given: object) -> Begun:
     way = Begun(ConversationMarks(), Agent.OPERATOR, ProtocolState(scope=scope), about=f"branch D, {scope}")
-    return Begun(**(vars(way) | {"max_turns": 8, "correlation_id": "T1:C1:1:1", "remembers": True} | given))
+    return Begun(**(vars(way) | {"max_turns": 8, "correlation_id": "T1:C1:1:1"} | given))
 
 
 @pytest.mark.promise("operator:turn:order")

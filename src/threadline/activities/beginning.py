@@ -180,7 +180,7 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         addressing.turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
         behind=route.behind,
-        remembers=operator or route.remembers,
+        remembers=route.remembers,
     )
 
 

@@ -32,7 +32,7 @@ class Begun:
     behind: int = 0
     """Steps that another agent took before this one went on."""
     remembers: bool = False
-    """Something of the turn is to be remembered: `remember_turn` is asked behind its answer."""
+    """Somebody asks to have something remembered."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ class Way:
 
     @property
     def remembers(self) -> bool:
-        return bool(self.begun and self.begun.remembers)
+        """Whether something of the turn is to be kept: what the operator has shown, and what somebody asks for."""
+        return self.agent is Agent.OPERATOR or bool(self.begun and self.begun.remembers)
 
     async def find(self) -> Begun | None:
         """Find it; None in a run that began before turns had ways."""
