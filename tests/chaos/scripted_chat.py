@@ -94,13 +94,14 @@ def words_of(text: str) -> list[str]:
 
 
 def _operated(prompt: Prompt, said: Sequence[str]) -> Iterator[ToolCall]:
-    """Load, write down what is to be noted, and speak, in one reply: a turn without a note is about its status."""
+    """Load, change and write down what is to be noted, and speak, in one reply; without a note only load and speak."""
     made = " ".join(call.arguments for message in prompt.messages for call in message.calls)
     notes = [_NOTE.search(each) for each in said if not each.startswith("[Corrected]")]
     fresh = [note for note in notes if note and f'"{note[1]}"' not in made]
     if scope := _SCOPE.search(prompt.instructions):
         yield _call("opportunity_load", rfp_id=scope[1])
     for word, rfp_id in dict.fromkeys((each[1], each[2]) for each in fresh):
+        yield _call("opportunity_patch", rfp_id=rfp_id, patch=json.dumps({"noted": {word: True}}), version=None)
         yield _call("journal_append", rfp_id=rfp_id, text=word, kind="note")
     yield _call(SPEAK, text=f"I have read {', '.join(words_of(' '.join(said))) or 'nothing'}.", rfp_id=None)
 

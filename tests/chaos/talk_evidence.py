@@ -41,7 +41,9 @@ WHERE c.id = ANY(:talks) ORDER BY c.id, t.turn
 """)  # noqa: S608 - as above
 _CALLS = text(f"""
 SELECT {_KEY} AS bug_id, turn, step, tool_name, status, CASE tool_name
-       WHEN 'journal.append' THEN parameters->>'text' ELSE parameters->'items'->0->>'title' END AS title
+       WHEN 'journal.append' THEN parameters->>'text'
+       WHEN 'opportunity.patch' THEN 'change ' || substring(parameters->>'patch' FROM 't[0-9]+[mr][0-9]*')
+       ELSE parameters->'items'->0->>'title' END AS title
 FROM agent_tool_executions c WHERE {_PLACE} = ANY(:places)
 """)  # noqa: S608 - as above
 _ITEMS = text("""
@@ -49,7 +51,15 @@ SELECT i.title, count(*) AS times FROM estimate_items i JOIN estimate_projects p
 WHERE p.name = :project GROUP BY i.title
 UNION ALL
 SELECT text, count(*) FROM journal_entries WHERE rfp_id = :rfp AND kind = 'note' GROUP BY text
+UNION ALL
+SELECT 'change ' || word, 1 FROM opportunity_states, jsonb_object_keys(document->'noted') word WHERE rfp_id = :rfp
 """)
+_CHANGES = text("""
+SELECT coalesce(max(version), 1) - 1 - (SELECT count(*) FROM opportunity_states, jsonb_object_keys(document->'noted')
+                                        WHERE rfp_id = :rfp)
+FROM opportunity_states WHERE rfp_id = :rfp
+""")
+"""Versions of the RFP's state that have added nothing to it."""
 _CLAIMED = text("SELECT key FROM slack_posts WHERE ts IS NULL AND key LIKE 'talk:%'")
 _UNFINISHED = text(f"""
 SELECT count(*) FROM conversations c WHERE {_PLACE} = ANY(:places) AND (
@@ -75,6 +85,8 @@ class TalkEvidence:
     turns: list[Any] = field(default_factory=list)
     calls: list[Any] = field(default_factory=list)
     items: dict[str, int] = field(default_factory=dict)
+    doubled: int = 0
+    """Changes of the RFP's state that were made more than once, or written over."""
     claimed: list[str] = field(default_factory=list)
     unheard: set[str] = field(default_factory=set)
     """Ids of what Slack gave up delivering, or a terminated run was told."""
@@ -125,6 +137,7 @@ async def gather(stage: Stage, talkers: Talkers, since: datetime, trouble: Troub
         evidence.calls = list(await work.connection.execute(_CALLS, places))
         items = await work.connection.execute(_ITEMS, {"project": talkers.project, "rfp": talkers.rfp})
         evidence.items = {row.title: row.times for row in items}
+        evidence.doubled = int(await work.connection.scalar(_CHANGES, {"rfp": talkers.rfp}) or 0)
         evidence.claimed = list((await work.connection.execute(_CLAIMED)).scalars())
     evidence.unheard = histories.given_up(stage, talkers.written)
     cut = [run for run in trouble.terminated if _is_talk(run)]

@@ -182,7 +182,7 @@ def _talk_of(key: str) -> str:
 
 
 def _effects(evidence: TalkEvidence) -> Iterator[Fault]:
-    """A work item for each call that says so, none twice, and none that nobody called for."""
+    """A work item, entry or change for each call that says so, none twice, and none that nobody called for."""
     called = defaultdict(list)
     for call in evidence.calls:
         if call.title:
@@ -201,11 +201,11 @@ def _effects(evidence: TalkEvidence) -> Iterator[Fault]:
 
 
 def _written_down(evidence: TalkEvidence) -> Iterator[Fault]:
-    """What an operator's turn about an RFP has said is in its journal, with all that it was about."""
+    """What an operator's turn about an RFP has said is in its journal, and each change was made once in its state."""
+    if evidence.doubled:
+        yield Fault("", f"the state of the RFP has {evidence.doubled} versions that have added nothing")
     for turn in evidence.turns:
-        operated = (
-            turn.agent == "operator" and turn.rfp_id and turn.kind in ("answered", "spoken", "summarised", "failed")
-        )
+        operated = turn.agent == "operator" and turn.rfp_id and turn.kind in _SAYING
         if operated and not turn.entries:
             yield Fault(turn.bug_id, f"turn {turn.turn} has said “{turn.answer}”, and its journal has nothing of it")
 

@@ -225,6 +225,16 @@ def test_the_oracle_sees_what_an_operator_has_said_and_not_written_down() -> Non
     assert "its answer is not about it" in _seen(turns=[_turn(**spoken, entries=1, answer="I have read t00r.")])
 
 
+def test_the_oracle_sees_a_change_of_the_state_that_was_lost_or_made_twice() -> None:
+    change = SimpleNamespace(
+        bug_id=TALK, turn=1, step=1, tool_name="opportunity.patch", status="ok", title="change t00r"
+    )
+    calls, items = [*_whole().calls, change], _whole().items
+    assert _seen(calls=calls, items=items | {"change t00r": 1}) == ""
+    assert "was added, and is there 0 times" in _seen(calls=calls)
+    assert "versions that have added nothing" in _seen(doubled=1)
+
+
 def test_a_link_has_its_answer_by_rule() -> None:
     whole = _whole().written
     written = {**whole, _id(ROOT): replace(whole[_id(ROOT)], text="link rfp_chaos1")}
@@ -237,7 +247,7 @@ def test_the_model_loads_writes_down_and_speaks_in_one_reply_and_once() -> None:
     noted = Message(Role.USER, "Please note t00r of rfp_chaos1.")
     prompt = Prompt("rfp_id_scope: rfp_chaos1", (noted,), tools)
     calls = reply_to(prompt).calls
-    assert [call.name for call in calls] == ["opportunity_load", "journal_append", SPEAK]
+    assert [call.name for call in calls] == ["opportunity_load", "opportunity_patch", "journal_append", SPEAK]
     assert "t00r" in calls[-1].arguments
     refused = replace(prompt, messages=(noted, Message(Role.ASSISTANT, "", calls), Message(Role.TOOL, "refused")))
     assert reply_to(refused) == ModelReply("I have read t00r.")
