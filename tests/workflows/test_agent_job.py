@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
@@ -12,6 +12,7 @@ from temporalio.exceptions import CancelledError
 
 from tests.workflows.jobbing import AUTHOR, DIGEST, Jobbing, at, jobbing, patch, wanted
 from threadline.db.engine import Database
+from threadline.db.work import Work
 from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL, SUMMARIES, TEAM
 from threadline.domain.actors import Actor
 from threadline.domain.agent_jobs import JobRefused, JobStanding, JobStatus
@@ -181,6 +182,31 @@ async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_be
     assert (len(talk.said()), len(talk.model.rows)) == (1, 1)
     ended = await talk.job()
     assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
+
+
+@pytest.mark.promise("job:cancel:ended")
+async def test_a_run_that_is_cancelled_when_it_was_counted_and_nothing_else_does_not_run(talk: Jobbing) -> None:
+    """The worker is lost between the two, and with it that it was counted."""
+    activities = talk.jobs.activities
+    database = activities._database
+
+    class Lossy:
+        @contextlib.asynccontextmanager
+        async def begin(self) -> AsyncIterator[Work]:
+            async with database.begin() as work:
+                yield work
+            if (await talk.job()).status is JobStatus.RUNNING:
+                activities._database = database
+                await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
+                raise Transient("The worker is lost.")
+
+    activities._database = cast(Database, Lossy())
+    job = await talk.schedule(after_minutes=60)
+    with contextlib.suppress(WorkflowFailureError):
+        assert "cancelled" in await talk.result(job)
+    ended = await talk.job()
+    assert (ended.status, ended.runs, ended.at_work) == (JobStatus.CANCELLED, 0, False)
+    assert talk.said() == []
 
 
 @pytest.mark.promise("job:cancel:ended")

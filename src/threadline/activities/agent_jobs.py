@@ -76,6 +76,9 @@ class LiveAgentJobActivities(AgentJobActivities):
             if await _known(work, ref) is None:
                 return JobRun(ref)
             job = await work.agent_jobs.begin(ref.team, ref.job_id, ref.run_key, self._clock())
+            if job.status is JobStatus.CANCELLED and activity.info().attempt > 1:
+                # An earlier try may have counted it, whose answer was lost: so nothing was done yet.
+                job = await work.agent_jobs.unbegin(ref.team, ref.job_id, ref.run_key, self._clock())
         if job.is_over:
             return JobRun(ref)
         _log.info("job_begun", job=job.job_id, type=job.job_type, run=job.runs, correlation=job.author.correlation_id)
