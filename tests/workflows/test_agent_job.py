@@ -1,6 +1,7 @@
 """A job's life: it waits for its time, runs once, and what came of it is on record; the clock skips what it waits."""
 
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -13,10 +14,12 @@ from temporalio.exceptions import CancelledError
 from tests.workflows.jobbing import AUTHOR, DIGEST, Jobbing, at, jobbing, patch, wanted
 from threadline.db.engine import Database
 from threadline.db.work import Work
-from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL, SUMMARIES, TEAM
+from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
 from threadline.domain.actors import Actor
+from threadline.domain.addressing import Thread
 from threadline.domain.agent_jobs import JobRefused, JobStanding, JobStatus
 from threadline.domain.errors import Transient
+from threadline.domain.operations import Change, Operation
 from threadline.domain.rfps import RfpStatus
 
 
@@ -222,6 +225,35 @@ async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     assert await talk.jobs.desk.cancel(talk.change("y"), job.job_id, DEVELOPER) == gone
     assert await talk.jobs.desk.mend() == 0
     await talk.environment.sleep(timedelta(hours=2))
+    assert talk.said() == []
+
+
+@pytest.mark.promise("job:cancel:by-whom")
+async def test_who_has_asked_for_a_job_is_told_once_who_else_has_cancelled_it(talk: Jobbing) -> None:
+    async with talk.database.begin() as work:
+        await work.actors.save(TEAM, Actor(REPORTER, "", "Rita *R*", "", 0.0))
+    job = await talk.schedule(after_minutes=60)
+    elsewhere = Change(Operation(Thread(TEAM, GENERAL, "1700000000.000100"), 1, 1, "x"), time.time())
+    for _ in range(2):  # the answer was lost
+        await talk.jobs.desk.cancel(elsewhere, job.job_id, REPORTER)
+    await talk.jobs.desk.cancel(replace(elsewhere, operation=replace(elsewhere.operation, turn=2)), "JOB-1", BOT_USER)
+    (told,) = talk.said()
+    assert f"<@{DEVELOPER}>" in told
+    assert "Rita R has cancelled" in told
+    assert "JOB-1" in told
+    (post,) = [each for each in talk.slack.workspace.channel(GENERAL).messages.values() if each.bot_id]
+    assert post.thread_ts == talk.thread.ts
+
+
+@pytest.mark.promise("job:cancel:by-whom")
+@pytest.mark.parametrize("who", [DEVELOPER, REPORTER])
+async def test_nobody_is_told_who_has_cancelled_it_themselves_or_reads_it_in_the_thread(
+    talk: Jobbing, who: str
+) -> None:
+    job = await talk.schedule(after_minutes=60)
+    thread = talk.thread if who == REPORTER else Thread(TEAM, GENERAL, "1700000000.000100")
+    await talk.jobs.desk.cancel(Change(Operation(thread, 1, 1, "x"), time.time()), job.job_id, who)
+    assert (await talk.job()).status is JobStatus.CANCELLED
     assert talk.said() == []
 
 

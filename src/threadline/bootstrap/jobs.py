@@ -72,7 +72,7 @@ def live_jobs(
     channels = Channels(slack)
     runner = TemporalJobs(client)
     return Jobs(
-        PostgresJobs(database, runner, channels, approvers),
+        PostgresJobs(database, runner, channels, approvers, posts),
         LiveAgentJobActivities(database, posts, channels, ask, runner),
     )
 
