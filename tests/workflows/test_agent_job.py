@@ -7,20 +7,33 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, cast
 
+import aiohttp
 import pytest
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.workflows.jobbing import AUTHOR, DIGEST, Jobbing, at, jobbing, patch, wanted
+from threadline.bootstrap.gateway import CaseThreads
 from threadline.db.engine import Database
 from threadline.db.work import Work
-from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
+from threadline.devstack.slack_sandbox.identity import (
+    BOT_TOKEN,
+    BOT_USER,
+    DEVELOPER,
+    GENERAL,
+    REPORTER,
+    SUMMARIES,
+    TEAM,
+)
 from threadline.domain.actors import Actor
 from threadline.domain.addressing import Thread
 from threadline.domain.agent_jobs import JobRefused, JobStanding, JobStatus
 from threadline.domain.errors import Transient
 from threadline.domain.operations import Change, Operation
 from threadline.domain.rfps import RfpStatus
+from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.doorkeeper import Doorkeeper
+from threadline.slack.client import Slack, make_client
 
 
 @pytest.fixture
@@ -166,18 +179,36 @@ async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None
     assert (await talk.job()).status is JobStatus.FAILED
 
 
+@pytest.mark.promise("job:run:for-who-is-there")
+async def test_of_somebody_who_has_become_a_guest_nothing_is_announced(talk: Jobbing) -> None:
+    job = await talk.schedule("follow_up", question="How far is it?", after_minutes=600)
+    users = talk.slack.workspace.users
+    users[DEVELOPER] = replace(users[DEVELOPER], is_restricted=True)
+    async with aiohttp.ClientSession() as session:
+        door = Doorkeeper(Slack(make_client(BOT_TOKEN, talk.slack.api_url, session)))
+        dispatcher = Dispatcher(talk.environment.client, CaseThreads(talk.database), door)
+        talk.jobs.activities._work._asking = dispatcher
+        assert "is a guest" in await talk.result(job)
+    (said,) = talk.said()
+    assert "could not be done" in said
+    assert not talk.model.rows
+
+
 @pytest.mark.promise("job:cancel:ended")
 async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_begun(talk: Jobbing) -> None:
     """It has posted that it asks; so it does ask."""
     work = talk.jobs.activities._work
-    ask = work._ask
+    asking = work._asking
 
-    async def cancelled_first(*given: Any) -> None:
-        work._ask = ask
-        await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
-        raise Transient("Temporal is away.")
+    class CancelledFirst:
+        may_ask = asking.may_ask
 
-    work._ask = cancelled_first
+        async def ask(self, *given: Any) -> None:
+            work._asking = asking
+            await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
+            raise Transient("Temporal is away.")
+
+    work._asking = CancelledFirst()
     job = await talk.schedule("follow_up", question="How far is it?", after_minutes=0)
     with contextlib.suppress(WorkflowFailureError):
         await talk.result(job)

@@ -9,7 +9,7 @@ from temporalio import activity
 
 from threadline.activities import job_sentences as sentences
 from threadline.activities.job_desk import JobRunner
-from threadline.activities.job_work import Admission, Ask, JobWork, Task
+from threadline.activities.job_work import Admission, Asking, JobWork, Task
 from threadline.contracts.agent_jobs import AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
 from threadline.db.engine import Database
 from threadline.db.work import Work
@@ -34,13 +34,13 @@ class LiveAgentJobActivities(AgentJobActivities):
         database: Database,
         posts: Posts,
         channels: Admission,
-        ask: Ask,
+        asking: Asking,
         runner: JobRunner,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._runner = runner
-        self._work = JobWork(database, posts, channels, ask, clock)
+        self._work = JobWork(database, posts, channels, asking, clock)
         self._clock = clock
 
     @activity.defn
