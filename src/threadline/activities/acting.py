@@ -57,7 +57,10 @@ class Acting:
         allowed = self._mind.allowed(brief, agent)
         run = pipeline(self._mind.registry, allowed, self._guards, rules)
         turn = proposing.turn(self._mind.registry, allowed, self._guards, rules)
-        where = await self._context(request, brief, others, attempt)
+        where = self._context(request, brief, others, attempt)
+        if _reads_thread(call):
+            async with self._database.begin() as work:
+                where = replace(where, deletions=await work.conversations.deletions(request.thread))
         result = await run(call, replace(where, ports=where.ports.having(proposing.TURN, turn)))
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
@@ -99,11 +102,8 @@ class Acting:
             brief = replace(brief, user_id=user, actor=name, request_id=request_id)
         return reply, brief, {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
 
-    async def _context(self, request: ActRequest, brief: Briefing, others: dict[str, str], attempt: int) -> ToolContext:
-        thread, deletions = request.thread, 0
-        if _reads_thread(request.call):
-            async with self._database.begin() as work:
-                deletions = await work.conversations.deletions(thread)
+    def _context(self, request: ActRequest, brief: Briefing, others: dict[str, str], attempt: int) -> ToolContext:
+        thread = request.thread
         return ToolContext(
             team=thread.team,
             channel=thread.channel,
@@ -120,7 +120,6 @@ class Acting:
             others=tuple(others.values()),
             other_ids=tuple(others),
             retries_left=max(0, self._attempts - attempt),
-            deletions=deletions,
         )
 
 
