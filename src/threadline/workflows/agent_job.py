@@ -63,7 +63,6 @@ class AgentJobWorkflow:
     async def _run(self) -> str:
         run = await call(AgentJobActivities.begin_job, self._ref, summary="begins")
         if not run.number:
-            self._show(_OVER)
             return _OVER
         self._show(f"Run {run.number} is under way.")
         end = await self._do(run)
