@@ -11,11 +11,12 @@ from sqlalchemy import text
 
 from tests.tools import papers
 from tests.tools.doubles import Clock, context
+from threadline.activities.having_a_say import HavingASay
 from threadline.activities.rfp_files import SlackRfpFiles
 from threadline.activities.tool_ports import PostgresExecutionLog
 from threadline.db.engine import Database
 from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, GENERAL, REPORTER
+from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
 from threadline.devstack.slack_sandbox.records import File
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import ToolCall
@@ -41,13 +42,14 @@ class Caller:
     def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
         self.database = database
         slack = Slack(make_client(BOT_TOKEN, api_url, session))
-        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack)))
+        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack), HavingASay(slack)))
         registry = Registry(files.TOOLS)
         guards = Guards(log=PostgresExecutionLog(database))
         self._run = pipeline(registry, allowed(registry, self._ports, read_only=False), guards)
 
     async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
         where = context(
+            team=thread.team,
             channel=thread.channel,
             thread_ts=thread.ts,
             user_id=REPORTER,
@@ -69,13 +71,18 @@ class Desk(Caller):
         self.thread = self.new_thread()
 
     def new_thread(self, channel: str = GENERAL) -> Thread:
-        return Thread("T1", channel, self.sandbox.workspace.post(channel, REPORTER, "hello").ts)
+        return Thread(TEAM, channel, self.sandbox.workspace.post(channel, REPORTER, "hello").ts)
 
-    def upload(self, content: bytes, name: str = "brief.pdf", thread: Thread | None = None) -> File:
-        at = thread or self.thread
-        file = self.sandbox.workspace.add_file(name, REPORTER, content)
-        self.sandbox.workspace.post(at.channel, REPORTER, "see", thread_ts=at.ts, files=[file.id])
+    def upload(
+        self, content: bytes, name: str = "brief.pdf", thread: Thread | None = None, user: str = REPORTER
+    ) -> File:
+        file = self.sandbox.workspace.add_file(name, user, content)
+        self.share(file, user, thread)
         return file
+
+    def share(self, file: File, user: str, thread: Thread | None = None) -> None:
+        at = thread or self.thread
+        self.sandbox.workspace.post(at.channel, user, "see", thread_ts=at.ts, files=[file.id])
 
     async def ask(
         self, file_id: str, thread: Thread | None = None, call_id: str = "", retries_left: int = 0, **given: Any
@@ -124,4 +131,4 @@ async def work(database_url: str, api_url: str, channel: str, thread_ts: str, fi
     """One call, in a process of its own."""
     async with aiohttp.ClientSession() as session:
         caller = Caller(Database(database_url), api_url, session)
-        await caller.call(Thread("T1", channel, thread_ts), "c", 2, file_id=file_id)
+        await caller.call(Thread(TEAM, channel, thread_ts), "c", 2, file_id=file_id)

@@ -1,5 +1,7 @@
 """The beginning of a turn on Postgres: what is said about the thread, and which way a request takes."""
 
+import json
+
 import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
@@ -10,7 +12,7 @@ from threadline.db.turn_plans import Plan
 from threadline.devstack.slack_sandbox.identity import DEVELOPER, TEAM
 from threadline.domain import questions
 from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Outcome, OutcomeKind
+from threadline.domain.dialogue import Message, Outcome, OutcomeKind, Role, ToolCall
 from threadline.domain.protocol import ProtocolState
 from threadline.domain.rfp_ids import Origin
 from threadline.domain.routing import Agent
@@ -165,6 +167,28 @@ async def test_the_answer_goes_on_with_the_request_that_wanted_an_rfp(desk: Talk
     route = (await plan(desk, 2)).route
     assert (begun.agent, begun.ends, route.resumes, route.branch) == (Agent.OPERATOR, None, 1, Branch.D)
     assert begun.protocol == ProtocolState(scope=CITY)
+
+
+@pytest.mark.promise("operator:pending:resumed")
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [("Is it for one that we have, or is it a new RFP?", "a new rfp"), ("Search for it, or wait?", "search for it")],
+)
+async def test_a_short_answer_that_the_question_asked_for_goes_on_with_the_request(
+    desk: Talking, question: str, answer: str
+) -> None:
+    await desk.said(f"add to journal of {CITY}: they called")
+    await desk.begin()
+    call = ToolCall("call_1", "slack_ask_clarifying_question", json.dumps({"question": question}))
+    async with desk.database.begin() as work:
+        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
+    spoken = SettleRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
+    await desk.run(desk.thinking.settle_turn, spoken)
+    await desk.post()
+    assert said(desk) == question
+    await desk.said(answer)
+    begun = await desk.begin(2)
+    assert (begun.agent, (await plan(desk, 2)).route.resumes) == (Agent.OPERATOR, 1)
 
 
 @pytest.mark.promise("operator:pending:resumed")

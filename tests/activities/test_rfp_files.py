@@ -9,7 +9,8 @@ import pytest
 from tests.activities.filing import BRIEF, MIB, Desk, desk
 from tests.tools import papers
 from threadline.activities.rfp_files import AGAIN, CREATED
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, REPORTER, REPORTS
+from threadline.devstack.slack_sandbox.identity import DEVELOPER, REPORTER, REPORTS, TEAM
+from threadline.devstack.slack_sandbox.records import User
 from threadline.domain.addressing import Thread
 from threadline.tools.results import Code
 
@@ -36,9 +37,9 @@ async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(des
     assert f"brief.pdf has become {rfp_id} (A crane for the harbour): 2 pages, 40 characters" in result.display_text
     assert await desk.about(desk.thread) == rfp_id
     async with desk.database.begin() as work:
-        state = await work.opportunities.ensure_state_exists("T1", rfp_id)
-        [event] = await work.events.of("T1", rfp_id)
-        assert await work.rfps.text_of("T1", rfp_id) == "A crane for the harbour\n\nDue on 31 March"
+        state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
+        [event] = await work.events.of(TEAM, rfp_id)
+        assert await work.rfps.text_of(TEAM, rfp_id) == "A crane for the harbour\n\nDue on 31 March"
     assert (state.version, state.document["client"]) == (1, "Harbour Ltd")
     assert (event.event_type, event.author.correlation_id, event.author.user_id) == (CREATED, "turn-1", REPORTER)
     assert event.payload["sha256"] == hashlib.sha256(BRIEF).hexdigest()
@@ -61,7 +62,7 @@ async def test_the_same_file_twice_is_the_same_request_and_says_so(desk: Desk) -
     assert "copy.pdf was uploaded before" in result.display_text
     assert await desk.about(elsewhere) == first["rfp_id"]
     async with desk.database.begin() as work:
-        told = await work.events.of("T1", first["rfp_id"])
+        told = await work.events.of(TEAM, first["rfp_id"])
     assert [each.event_type for each in told] == [AGAIN, CREATED]
     assert (await desk.kept())["rfps"] == 1
 
@@ -88,7 +89,7 @@ async def test_a_thread_stays_about_what_it_is_about_unless_that_is_gone(desk: D
     assert result.data["thread_is_about"] == first["rfp_id"]
     assert f"stays about {first['rfp_id']}; “link {result.data['rfp_id']}” changes that" in result.display_text
     async with desk.database.begin() as work:
-        await work.rfps.delete("T1", first["rfp_id"])
+        await work.rfps.delete(TEAM, first["rfp_id"])
     third = await desk.made(desk.upload(b"A third harbour", "third.md").id)
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
 
@@ -108,7 +109,7 @@ async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
     data = await desk.made(desk.upload(b"Crane at postgres://shop:hunter2!@db/shop", "brief.txt").id)
     assert "hunter2" not in json.dumps(data)
     async with desk.database.begin() as work:
-        assert "hunter2" not in await work.rfps.text_of("T1", data["rfp_id"])
+        assert "hunter2" not in await work.rfps.text_of(TEAM, data["rfp_id"])
 
 
 @pytest.mark.promise("record:upload:read-apart")
@@ -156,7 +157,7 @@ async def test_a_file_that_is_larger_than_it_says_is_left_at_the_limit(desk: Des
 
 @pytest.mark.promise("record:upload:of-the-channel")
 async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk) -> None:
-    private = Thread("T1", desk.sandbox.workspace.open_im(DEVELOPER).id, "")
+    private = Thread(TEAM, desk.sandbox.workspace.open_im(DEVELOPER).id, "")
     for hidden in (
         desk.upload(BRIEF, "salaries.pdf", desk.new_thread(REPORTS)),
         desk.upload(BRIEF, "salaries.pdf", private),
@@ -199,3 +200,33 @@ async def test_an_id_that_is_none_is_refused(desk: Desk, file_id: str) -> None:
 
 async def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
     assert "was deleted, or lies in a channel without the bot" in await desk.refused("F0GONE")
+
+
+@pytest.mark.promise("privacy:external-people:refused")
+@pytest.mark.parametrize(
+    "who",
+    [
+        User("U0GUEST", "gus", "Gus", is_restricted=True),
+        User("U0STRANGER", "sam", "Sam", is_stranger=True),
+        User("U0ELSEWHERE", "ella", "Ella", team="T0ELSEWHERE"),
+    ],
+)
+async def test_a_file_of_somebody_external_counts_once_a_colleague_has_shared_it(desk: Desk, who: User) -> None:
+    desk.sandbox.workspace.add_user(who)
+    file = desk.upload(BRIEF, user=who.id)
+    told = await desk.refused(file.id)
+    assert "somebody of another company, or by a guest" in told
+    desk.share(file, DEVELOPER)
+    assert (await desk.made(file.id))["title"] == "A crane for the harbour"
+
+
+@pytest.mark.promise("privacy:external-people:never-guessed")
+async def test_while_slack_does_not_say_whose_a_file_is_nothing_is_made_of_it(desk: Desk) -> None:
+    file = desk.upload(BRIEF)
+    desk.sandbox.faults.fail_before("users.info")
+    before = await desk.kept()
+    failed = await desk.ask(file.id)
+    assert failed.error
+    assert failed.error.code is Code.SERVICE_UNAVAILABLE
+    assert await desk.kept() == before
+    await desk.made(file.id)

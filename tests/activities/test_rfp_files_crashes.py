@@ -15,6 +15,7 @@ from tests.db.recording import AUTHOR, until_waited_for
 from tests.db.tooling import change
 from threadline.activities.tool_ports import PostgresExecutionLog
 from threadline.db.engine import Database
+from threadline.devstack.slack_sandbox.identity import TEAM
 from threadline.domain.errors import Transient
 from threadline.domain.rfps import Facts, NewRfp, SourceFile
 from threadline.tools.results import Code
@@ -106,6 +107,6 @@ async def _held(database: Database) -> AsyncIterator[Any]:
     """Somebody else is about to make a request from the same file, and in the end does not."""
     digest = hashlib.sha256(BRIEF).hexdigest()
     async with database.begin() as work, work.connection.begin_nested() as undone:
-        await work.rfps.create(change("other"), NewRfp(Facts("x"), SourceFile("x", digest, "x")), AUTHOR)
+        await work.rfps.create(change("other", team=TEAM), NewRfp(Facts("x"), SourceFile("x", digest, "x")), AUTHOR)
         yield work
         await undone.rollback()

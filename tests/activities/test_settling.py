@@ -9,8 +9,8 @@ from tests.activities.talking import KEY, Talking, make_talk, talk
 from tests.db.recording import create
 from threadline.activities import sentences
 from threadline.contracts.conversation import SettleRequest, ThinkRequest
-from threadline.devstack.slack_sandbox.identity import TEAM
-from threadline.domain import questions
+from threadline.devstack.slack_sandbox.identity import REPORTER, TEAM
+from threadline.domain import answers, messages, questions
 from threadline.domain.authorship import Author
 from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall, ToolChoice
 from threadline.domain.journal import EntryKind, NewEntry
@@ -220,3 +220,32 @@ async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done
     thought = await desk.run(desk.thinking.think, request)
     assert thought.reply.text == sentences.DELETED
     assert not desk.model.log
+
+
+@pytest.mark.promise("talk:stop:after-the-step")
+async def test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_by_then(talk: Talking) -> None:
+    await talk.said("add to journal: they called")
+    begun = await talk.begin()
+    assert begun.ends is OutcomeKind.ASKED
+    await talk.said(talk.message("stop", kind=messages.STOP))
+    assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
+    async with talk.database.begin() as work:
+        marks = await work.conversations.marks(talk.thread)
+        assert (marks.question, marks.turn_due) == ("", False)
+        assert await work.turn_plans.awaiting(talk.thread, REPORTER) == 0
+        remembered = [each.message.content for each in (await work.transcripts.read(talk.thread)).messages]
+    assert answers.stopped(()) in " ".join(remembered)
+
+
+@pytest.mark.promise("talk:stop:after-the-step")
+async def test_what_was_done_by_rule_is_told_to_who_says_to_stop_behind_it(desk: Talking) -> None:
+    await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
+    await desk.said(f"link {CITY}")
+    begun = await desk.begin(2)
+    assert begun.ends is OutcomeKind.TOLD
+    await desk.said(desk.message("stop", kind=messages.STOP))
+    request = SettleRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
+    marks = await desk.run(desk.thinking.settle_turn, request)
+    await desk.post(2)
+    assert "from now on" in desk.posted()[-1].text
+    assert not marks.turn_due

@@ -196,6 +196,24 @@ async def test_a_job_is_kept_from_when_it_was_cancelled_on(database: Database) -
         assert await work.agent_jobs.prune(NOW + 1_002) == 2
 
 
+async def test_a_run_that_was_counted_and_not_begun_counts_no_more(database: Database) -> None:
+    once, cron = await schedule(database, "s1"), await schedule(database, "s2", WEEKLY)
+    async with database.begin() as work:
+        await work.agent_jobs.begin("T1", cron.job_id, "run-1", NOW)
+        await work.agent_jobs.settle("T1", cron.job_id, "run-1", NOW + 1)
+        for job in (once, cron):
+            await work.agent_jobs.begin("T1", job.job_id, "run-2", NOW + 2)
+            assert (await work.agent_jobs.unbegin("T1", job.job_id, "run-2", NOW + 4)).at_work, "nobody cancelled it"
+            await work.agent_jobs.drop("T1", job.job_id, NOW + 3)
+            await work.agent_jobs.unbegin("T1", job.job_id, "run-1", NOW + 4)
+            assert (await work.agent_jobs.get("T1", job.job_id)).at_work, "another run"
+            for _ in range(2):
+                left = await work.agent_jobs.unbegin("T1", job.job_id, "run-2", NOW + 4)
+            runs = 1 if job == cron else 0
+            assert (left.status, left.runs, left.at_work) == (JobStatus.CANCELLED, runs, False)
+            assert (left.started_at is None) == (runs == 0)
+
+
 async def test_lists_read_by_an_index(database: Database) -> None:
     many = """
     INSERT INTO agent_jobs (team, job_type, arguments, run_at, cron, time_zone, status, rfp_id, channel, thread_ts,

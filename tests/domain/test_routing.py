@@ -25,6 +25,45 @@ def test_a_question_a_search_and_a_change_of_a_named_rfp_are_requests(request_: 
     assert routing.carries_request(request_)
 
 
+@pytest.mark.promise("operator:pending:resumed")
+@pytest.mark.parametrize(
+    "answer",
+    ["new rfp", "A new RFP, please.", "it's new", "no, it's brand new", "a *brand-new* one", "new rfp from Riga"],
+)
+def test_who_says_that_it_is_new_answers(answer: str) -> None:
+    assert not routing.carries_request(answer)
+
+
+@pytest.mark.promise("operator:pending:resumed")
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("Do you mean the job list or the list of RFPs?", "the job list"),
+        ("Shall I search for it, or wait until you know the id?", "search for it"),
+        ("Is it a client's RFP, or our agent jobs?", "agent jobs, please"),
+    ],
+)
+def test_a_few_words_that_the_question_offers_are_an_answer_and_a_request_to_any_other(asked: str, answer: str) -> None:
+    assert not routing.carries_request(answer, asked)
+    assert routing.carries_request(answer, "Which client is this about?")
+
+
+@pytest.mark.promise("operator:pending:resumed")
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "create a new rfp",
+        "new rfp: create it",
+        "the new rfp?",
+        "upload this",
+        "we have a brand new one from Riga, and it is due on Friday",
+        "search for new tenders",
+    ],
+)
+def test_who_asks_for_something_new_has_a_request(request_: str) -> None:
+    assert routing.carries_request(request_, "Which RFP is this about? Include an id like `rfp_...`")
+
+
 def test_what_a_job_asks_is_known_by_its_id() -> None:
     assert addressing.is_job_question(addressing.job_question_id("T1", "JOB-1", 2))
     assert not addressing.is_job_question(addressing.message_id("T1", "C1", "1700000000.000000"))

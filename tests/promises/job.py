@@ -41,9 +41,12 @@ JOB = Area(
         Promise(
             "job:cancel:by-whom",
             "A job is cancelled for who asked for it, for an approver, or in a channel where it was asked for or "
-            "posts; for others it is refused.",
+            "posts; for others it is refused. Who has asked for it is told in its thread who else has cancelled it.",
             "`activities/job_desk.py`.",
-            ("Whoever may cancel workflows in Temporal's UI may cancel any job.",),
+            (
+                "Whoever may cancel workflows in Temporal's UI may cancel any job, and of that nobody is told.",
+                "Where Slack does not take the word at that moment, it stays unsaid.",
+            ),
         ),
         Promise(
             "job:told:of-its-channel",

@@ -113,8 +113,10 @@ PRIVACY = Area(
         ),
         Promise(
             "privacy:external-people:refused",
-            "Guests, strangers and people of other companies reach no case, and are counted.",
-            "a look-up of who somebody is, remembered for an hour (`gateway/doorkeeper.py`).",
+            "Guests, strangers and people of other companies reach no case, and are counted. A file of theirs becomes "
+            "no RFP until somebody of the workspace has shared it in the thread.",
+            "a look-up of who somebody is, remembered for an hour (`gateway/doorkeeper.py`), and for files "
+            "`activities/having_a_say.py`.",
             ("Somebody who becomes a guest counts for up to an hour more.",),
         ),
         Promise(
@@ -124,7 +126,7 @@ PRIVACY = Area(
         ),
         Promise(
             "privacy:external-people:never-guessed",
-            "While Slack does not say who somebody is, nothing is acknowledged.",
+            "While Slack does not say who somebody is, nothing is acknowledged, and nothing is made of a file.",
             "a refusal, after which Slack delivers again; what it gives up on the catch-up finds.",
         ),
         Promise(

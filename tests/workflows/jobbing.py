@@ -144,7 +144,7 @@ async def jobbing(
         client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
         posts = Posts(client, PostLedger(database, Claim))
         dispatcher = Dispatcher(environment.client, CaseThreads(database))
-        jobs = live_jobs(environment.client, database, client, posts, dispatcher.ask)
+        jobs = live_jobs(environment.client, database, client, posts, dispatcher)
         root = slack.workspace.post(GENERAL, DEVELOPER, "Let us talk about our RFPs")
         thread = Thread(TEAM, GENERAL, root.ts)
         yield Jobbing(environment, database, slack, jobs, Desk([], {}, ConversationLimits()), thread)

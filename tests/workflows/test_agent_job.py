@@ -1,22 +1,39 @@
 """A job's life: it waits for its time, runs once, and what came of it is on record; the clock skips what it waits."""
 
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+import aiohttp
 import pytest
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.workflows.jobbing import AUTHOR, DIGEST, Jobbing, at, jobbing, patch, wanted
+from threadline.bootstrap.gateway import CaseThreads
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL, SUMMARIES, TEAM
+from threadline.db.work import Work
+from threadline.devstack.slack_sandbox.identity import (
+    BOT_TOKEN,
+    BOT_USER,
+    DEVELOPER,
+    GENERAL,
+    REPORTER,
+    SUMMARIES,
+    TEAM,
+)
 from threadline.domain.actors import Actor
+from threadline.domain.addressing import Thread
 from threadline.domain.agent_jobs import JobRefused, JobStanding, JobStatus
 from threadline.domain.errors import Transient
+from threadline.domain.operations import Change, Operation
 from threadline.domain.rfps import RfpStatus
+from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.doorkeeper import Doorkeeper
+from threadline.slack.client import Slack, make_client
 
 
 @pytest.fixture
@@ -162,18 +179,36 @@ async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None
     assert (await talk.job()).status is JobStatus.FAILED
 
 
+@pytest.mark.promise("job:run:for-who-is-there")
+async def test_of_somebody_who_has_become_a_guest_nothing_is_announced(talk: Jobbing) -> None:
+    job = await talk.schedule("follow_up", question="How far is it?", after_minutes=600)
+    users = talk.slack.workspace.users
+    users[DEVELOPER] = replace(users[DEVELOPER], is_restricted=True)
+    async with aiohttp.ClientSession() as session:
+        door = Doorkeeper(Slack(make_client(BOT_TOKEN, talk.slack.api_url, session)))
+        dispatcher = Dispatcher(talk.environment.client, CaseThreads(talk.database), door)
+        talk.jobs.activities._work._asking = dispatcher
+        assert "is a guest" in await talk.result(job)
+    (said,) = talk.said()
+    assert "could not be done" in said
+    assert not talk.model.rows
+
+
 @pytest.mark.promise("job:cancel:ended")
 async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_begun(talk: Jobbing) -> None:
     """It has posted that it asks; so it does ask."""
     work = talk.jobs.activities._work
-    ask = work._ask
+    asking = work._asking
 
-    async def cancelled_first(*given: Any) -> None:
-        work._ask = ask
-        await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
-        raise Transient("Temporal is away.")
+    class CancelledFirst:
+        may_ask = asking.may_ask
 
-    work._ask = cancelled_first
+        async def ask(self, *given: Any) -> None:
+            work._asking = asking
+            await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
+            raise Transient("Temporal is away.")
+
+    work._asking = CancelledFirst()
     job = await talk.schedule("follow_up", question="How far is it?", after_minutes=0)
     with contextlib.suppress(WorkflowFailureError):
         await talk.result(job)
@@ -181,6 +216,31 @@ async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_be
     assert (len(talk.said()), len(talk.model.rows)) == (1, 1)
     ended = await talk.job()
     assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
+
+
+@pytest.mark.promise("job:cancel:ended")
+async def test_a_run_that_is_cancelled_when_it_was_counted_and_nothing_else_does_not_run(talk: Jobbing) -> None:
+    """The worker is lost between the two, and with it that it was counted."""
+    activities = talk.jobs.activities
+    database = activities._database
+
+    class Lossy:
+        @contextlib.asynccontextmanager
+        async def begin(self) -> AsyncIterator[Work]:
+            async with database.begin() as work:
+                yield work
+            if (await talk.job()).status is JobStatus.RUNNING:
+                activities._database = database
+                await talk.jobs.desk.cancel(talk.change("x"), "JOB-1", DEVELOPER)
+                raise Transient("The worker is lost.")
+
+    activities._database = cast(Database, Lossy())
+    job = await talk.schedule(after_minutes=60)
+    with contextlib.suppress(WorkflowFailureError):
+        assert "cancelled" in await talk.result(job)
+    ended = await talk.job()
+    assert (ended.status, ended.runs, ended.at_work) == (JobStatus.CANCELLED, 0, False)
+    assert talk.said() == []
 
 
 @pytest.mark.promise("job:cancel:ended")
@@ -196,6 +256,35 @@ async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     assert await talk.jobs.desk.cancel(talk.change("y"), job.job_id, DEVELOPER) == gone
     assert await talk.jobs.desk.mend() == 0
     await talk.environment.sleep(timedelta(hours=2))
+    assert talk.said() == []
+
+
+@pytest.mark.promise("job:cancel:by-whom")
+async def test_who_has_asked_for_a_job_is_told_once_who_else_has_cancelled_it(talk: Jobbing) -> None:
+    async with talk.database.begin() as work:
+        await work.actors.save(TEAM, Actor(REPORTER, "", "Rita *R*", "", 0.0))
+    job = await talk.schedule(after_minutes=60)
+    elsewhere = Change(Operation(Thread(TEAM, GENERAL, "1700000000.000100"), 1, 1, "x"), time.time())
+    for _ in range(2):  # the answer was lost
+        await talk.jobs.desk.cancel(elsewhere, job.job_id, REPORTER)
+    await talk.jobs.desk.cancel(replace(elsewhere, operation=replace(elsewhere.operation, turn=2)), "JOB-1", BOT_USER)
+    (told,) = talk.said()
+    assert f"<@{DEVELOPER}>" in told
+    assert "Rita R has cancelled" in told
+    assert "JOB-1" in told
+    (post,) = [each for each in talk.slack.workspace.channel(GENERAL).messages.values() if each.bot_id]
+    assert post.thread_ts == talk.thread.ts
+
+
+@pytest.mark.promise("job:cancel:by-whom")
+@pytest.mark.parametrize("who", [DEVELOPER, REPORTER])
+async def test_nobody_is_told_who_has_cancelled_it_themselves_or_reads_it_in_the_thread(
+    talk: Jobbing, who: str
+) -> None:
+    job = await talk.schedule(after_minutes=60)
+    thread = talk.thread if who == REPORTER else Thread(TEAM, GENERAL, "1700000000.000100")
+    await talk.jobs.desk.cancel(Change(Operation(thread, 1, 1, "x"), time.time()), job.job_id, who)
+    assert (await talk.job()).status is JobStatus.CANCELLED
     assert talk.said() == []
 
 

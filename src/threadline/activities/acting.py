@@ -10,13 +10,14 @@ from threadline.activities.thinking import Mind
 from threadline.agents.copilot import briefing, context
 from threadline.agents.copilot.briefing import Briefing
 from threadline.contracts.conversation import ActRequest
+from threadline.db import threads_read
 from threadline.db.conversation_reading import Asker
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.authorship import Author
-from threadline.domain.dialogue import Execution, Message
+from threadline.domain.dialogue import Execution, Message, ToolCall
 from threadline.domain.errors import Permanent
 from threadline.domain.journal import LONGEST_ENTRY, EntryKind, NewEntry
 from threadline.domain.operations import Change
@@ -57,13 +58,19 @@ class Acting:
         run = pipeline(self._mind.registry, allowed, self._guards, rules)
         turn = proposing.turn(self._mind.registry, allowed, self._guards, rules)
         where = self._context(request, brief, others, attempt)
+        if _reads_thread(call):
+            async with self._database.begin() as work:
+                where = replace(where, deletions=await work.conversations.deletions(request.thread))
         result = await run(call, replace(where, ports=where.ports.having(proposing.TURN, turn)))
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
         async with self._database.begin() as work:
             entry = (key, context.result(call.id, shown))
+            gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != where.deletions
             new = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
+            if gone:
+                await work.conversations.forget_read(request.thread)
         if new and result.error and result.error.code.category is Category.INTERNAL:
             await self._alerts.failed(call.name)
         told = telling.execution(call, result, self._mind.registry)
@@ -114,6 +121,11 @@ class Acting:
             other_ids=tuple(others),
             retries_left=max(0, self._attempts - attempt),
         )
+
+
+def _reads_thread(call: ToolCall) -> bool:
+    """What it reads may be deleted in Slack while it does."""
+    return call.name in threads_read.TOOLS
 
 
 async def _labels(work: Work, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:

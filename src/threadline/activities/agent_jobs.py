@@ -9,7 +9,7 @@ from temporalio import activity
 
 from threadline.activities import job_sentences as sentences
 from threadline.activities.job_desk import JobRunner
-from threadline.activities.job_work import Admission, Ask, JobWork, Task
+from threadline.activities.job_work import Admission, Asking, JobWork, Task
 from threadline.contracts.agent_jobs import AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
 from threadline.db.engine import Database
 from threadline.db.work import Work
@@ -34,13 +34,13 @@ class LiveAgentJobActivities(AgentJobActivities):
         database: Database,
         posts: Posts,
         channels: Admission,
-        ask: Ask,
+        asking: Asking,
         runner: JobRunner,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._runner = runner
-        self._work = JobWork(database, posts, channels, ask, clock)
+        self._work = JobWork(database, posts, channels, asking, clock)
         self._clock = clock
 
     @activity.defn
@@ -76,6 +76,9 @@ class LiveAgentJobActivities(AgentJobActivities):
             if await _known(work, ref) is None:
                 return JobRun(ref)
             job = await work.agent_jobs.begin(ref.team, ref.job_id, ref.run_key, self._clock())
+            if job.status is JobStatus.CANCELLED and activity.info().attempt > 1:
+                # An earlier try may have counted it, whose answer was lost: so nothing was done yet.
+                job = await work.agent_jobs.unbegin(ref.team, ref.job_id, ref.run_key, self._clock())
         if job.is_over:
             return JobRun(ref)
         _log.info(

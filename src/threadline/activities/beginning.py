@@ -98,11 +98,7 @@ class Beginning:
         split = len(done.scopes) > 1 and not rfp_ids(said.words)
         if done.refused or split:
             return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
-        resumes = 0
-        if said.addressed and not said.by_job and not routing.carries_request(said.answer):
-            resumes = await work.turn_plans.awaiting(thread, said.user_id)
-        if resumes and phrases.is_close(said.answer):
-            resumes = 0
+        resumes = await _resumed(work, thread, said)
         if not said.words and done.notes and not (resumes and done.linked):
             return _told("\n".join(done.notes))
         if resumes and not said.answer and not done.linked:
@@ -191,6 +187,15 @@ async def _bound(work: Work, thread: Thread) -> tuple[str, str]:
         return (bound, "") if not bound else ((await work.rfps.get(thread.team, bound)).rfp_id, "")
     except RfpNotFound as error:
         return "", thread_words.gone(error)
+
+
+async def _resumed(work: Work, thread: Thread, said: Said) -> int:
+    """The turn whose question is answered here; 0 for none."""
+    if not said.addressed or said.by_job or phrases.is_close(said.answer):
+        return 0
+    turn = await work.turn_plans.awaiting(thread, said.user_id)
+    before = await work.conversations.settled(thread, turn) if turn else None
+    return 0 if before is None or routing.carries_request(said.answer, before.answer) else turn
 
 
 async def _asked_again(work: Work, thread: Thread, turn: int) -> Route:

@@ -36,6 +36,16 @@ class HavingASay:
         people = dict(zip(users, await asyncio.gather(*map(self._who, users)), strict=True))
         return [each for each in shown if self._counts(thread, each, people)], people
 
+    async def has(self, thread: Thread, user: str) -> bool:
+        """Whether what somebody brings into a thread counts.
+
+        Raises:
+            Permanent, Transient: Slack does not say who they are.
+        """
+        if thread.channel in self._open or not user:
+            return True
+        return _welcome(await self._people.person(user), thread)
+
     async def _who(self, user: str) -> Person | None:
         async with self._places:
             try:
@@ -50,8 +60,11 @@ class HavingASay:
             return True
         if said.get("bot_id") or not _user(said):
             return _home(said) in ("", thread.team)
-        person = people[_user(said)]
-        return bool(person and not person.stranger and not person.guest and person.team in ("", thread.team))
+        return _welcome(people[_user(said)], thread)
+
+
+def _welcome(person: Person | None, thread: Thread) -> bool:
+    return bool(person and not person.stranger and not person.guest and person.team in ("", thread.team))
 
 
 def _user(said: Raw) -> str:

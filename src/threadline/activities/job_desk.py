@@ -10,6 +10,7 @@ from typing import Protocol
 
 import structlog
 
+from threadline.activities import job_sentences as sentences
 from threadline.activities.job_work import Admission
 from threadline.db.engine import Database
 from threadline.domain import job_times, job_types
@@ -30,6 +31,8 @@ from threadline.domain.job_types import DeadlineReminder
 from threadline.domain.operations import Change, Effect, Operation
 from threadline.domain.redaction import redact_value
 from threadline.domain.rfps import OPEN, Rfp
+from threadline.slack import formatting
+from threadline.slack.posts import Post, Posts
 from threadline.tools.builtin.job_desk import JobDesk
 
 MOST_OPEN = 200
@@ -58,11 +61,18 @@ class JobRunner(Protocol):
 
 
 class PostgresJobs(JobDesk):
-    """Args: `channels` says where something may be posted for whom; `approvers` may cancel what anybody asked for."""
+    """Args: `channels` says where something may be posted for whom; `approvers` may cancel what anybody asked for;
+    `posts` tells somebody whose job another person has cancelled, and nobody is told without."""
 
     def __init__(
-        self, database: Database, runner: JobRunner, channels: Admission, approvers: Collection[str] = ()
+        self,
+        database: Database,
+        runner: JobRunner,
+        channels: Admission,
+        approvers: Collection[str] = (),
+        posts: Posts | None = None,
     ) -> None:
+        self._posts = posts
         self._approvers = frozenset(approvers)
         self._database = database
         self._runner = runner
@@ -125,10 +135,27 @@ class PostgresJobs(JobDesk):
 
     async def cancel(self, change: Change, job_id: str, user_id: str) -> AgentJob:
         async with self._database.begin() as work:
-            self._check(await work.agent_jobs.get(change.team, job_id), change, user_id)
+            before = await work.agent_jobs.get(change.team, job_id)
+            self._check(before, change, user_id)
+            again = await work.operations.effect(change.operation)
             job = await work.agent_jobs.cancel(change, job_id)
+            actor = await work.actors.of(change.team, user_id)
         await self._runner.stop(job)
+        if user_id != job.author.user_id and (again or not before.is_over):
+            await self._tell_owner(job, change.operation.thread, actor.display_name if actor else user_id)
         return job
+
+    async def _tell_owner(self, job: AgentJob, asked_in: Thread, name: str) -> None:
+        """In the job's thread, save where the request to cancel it is read anyway; it stays cancelled untold."""
+        if self._posts is None or (asked_in.channel, asked_in.ts) == (job.channel, job.thread_ts):
+            return
+        words = sentences.cancelled_by(job, name)
+        rendered = formatting.notice(words, mentions=(job.author.user_id,), headline="A job was cancelled")
+        key = f"job:{job.job_id}:cancelled"
+        try:
+            await self._posts.publish(Post(key, job.channel, job.thread_ts, rendered, case="", kind="job"))
+        except (Permanent, Transient) as error:
+            _log.warning("owner_not_told", job=job.job_id, reason=str(error))
 
     def _check(self, job: AgentJob, change: Change, user_id: str) -> None:
         """Who reads what a job posts may end it there."""

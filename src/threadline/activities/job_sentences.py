@@ -38,6 +38,16 @@ def trouble(job: AgentJob, error: str, following: str) -> str:
     return f"**{job.job_id}** ({spaced(job.job_type)}) could not be done: {error.rstrip('.')}. {then}"
 
 
+def cancelled_by(job: AgentJob, name: str) -> str:
+    """For who has asked for a job that somebody else has ended elsewhere."""
+    at_work = " The run that is under way is finished." if job.at_work else ""
+    who = inline(name) or "Somebody"
+    return (
+        f"{who} has cancelled **{job.job_id}** ({spaced(job.job_type)}), which you asked for: it does not run any more."
+        f"{at_work} Ask me to schedule it anew if you still need it."
+    )
+
+
 def due(day: date | None, today: date) -> str:
     """When something is due, seen from today."""
     if day is None:

@@ -1,6 +1,6 @@
 """What jobs do when their time has come, one method for each type."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
@@ -21,8 +21,17 @@ from threadline.slack.posts import Post, Posts
 MOST_LISTED = 50
 """RFPs of one digest; it says that there are more."""
 
-Ask = Callable[[Thread, IncomingMessage], Awaitable[None]]
-"""Hands a message to the conversation in a thread; the same one again is nothing new."""
+
+class Asking(Protocol):
+    """Puts questions to the conversation of a thread, in somebody's name."""
+
+    async def may_ask(self, thread: Thread, user_id: str) -> None:
+        """Raises `Permanent` when what is asked in their name is not answered there, and `Transient`."""
+        ...
+
+    async def ask(self, thread: Thread, message: IncomingMessage) -> None:
+        """Hand a message over; the same one again is nothing new. Raises as `may_ask`."""
+        ...
 
 
 class Admission(Protocol):
@@ -52,17 +61,17 @@ class JobWork:
     """Every post has a key of the job, the run and its kind, so that a run which is repeated says nothing twice.
 
     Args:
-        ask: see `Ask`.
+        asking: where a follow-up's question goes.
         clock: seconds since 1970.
     """
 
     def __init__(
-        self, database: Database, posts: Posts, channels: Admission, ask: Ask, clock: Callable[[], float]
+        self, database: Database, posts: Posts, channels: Admission, asking: Asking, clock: Callable[[], float]
     ) -> None:
         self._database = database
         self._posts = posts
         self._channels = channels
-        self._ask = ask
+        self._asking = asking
         self._clock = clock
 
     async def do(self, task: Task) -> str:
@@ -113,6 +122,7 @@ class JobWork:
         """First what is asked and for whom, then the question itself, which stands at that post in the thread."""
         user = task.job.author.user_id
         await self._channels.admit(task.job.channel, user)  # who has asked may have left since
+        await self._asking.may_ask(task.thread, user)  # nothing is announced that is then not done
         rendered = formatting.notice(
             sentences.follow_up(given.question, task.job.job_id), mentions=(user,), headline="A follow-up"
         )
@@ -122,7 +132,7 @@ class JobWork:
         question = IncomingMessage(
             identity, messages.MESSAGE, messages.UNKNOWN, user, text, task.job.channel, ts, addressed=True
         )
-        await self._ask(task.thread, question)
+        await self._asking.ask(task.thread, question)
         return "Asked the operator in the thread."
 
     def _today(self, task: Task) -> date:

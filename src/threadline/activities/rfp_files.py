@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import structlog
 from pydantic import TypeAdapter
 
+from threadline.activities.having_a_say import HavingASay
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain.addressing import Thread
@@ -38,6 +40,10 @@ _PREPARING = 65.0
 """Seconds for looking, loading and reading, before anything is changed."""
 _BEGINNING = 2_000
 """Characters of the text that the model is shown."""
+_EXTERNAL = (
+    "This file is by somebody of another company, or by a guest, whose files are not taken here. Who belongs to this "
+    "workspace may share it in this thread, and ask again."
+)
 _CREATED = TypeAdapter(Created)
 _EVENT = TypeAdapter(Event)
 _FILE = TypeAdapter(ReadFile)
@@ -53,19 +59,22 @@ class _Loaded:
 
 
 class SlackRfpFiles(RfpFiles):
-    """Args: `history` shows threads; `rate`: how often one record may be changed; None for as often as one likes."""
+    """Args: `history` shows threads; `say` knows whose files count; `rate`: how often one record may be changed; None
+    for as often as one likes."""
 
     def __init__(
         self,
         database: Database,
         slack: Slack,
         history: History,
+        say: HavingASay,
         rate: Rate | None = None,
         reader: Reader | None = None,
     ) -> None:
         self._database = database
         self._slack = slack
         self._history = history
+        self._say = say
         self._rate = rate
         self._reader = reader or Reader()
 
@@ -107,6 +116,8 @@ class SlackRfpFiles(RfpFiles):
         if not await self._is_shown(thread, shared):
             # Not its name either: who asks may not know that there is such a file.
             raise Permanent("This file is not shared in this channel: upload it in this thread, and ask again.")
+        if not await self._counts(thread, shared):
+            raise Permanent(_EXTERNAL)
         content = await files.fetch(self._slack.client, shared, max_bytes=LARGEST, seconds=_LOADING)
         read = await self._reader.read(shared.name, content)
         # In threads: both take a while, in which others are to be served.
@@ -120,11 +131,23 @@ class SlackRfpFiles(RfpFiles):
         if thread.channel in file.channels:
             return True
         # Slack may tell of a fresh file without saying where it is shared.
+        async with aclosing(self._showing(thread, file)) as shown:
+            return await anext(shown, None) is not None
+
+    async def _counts(self, thread: Thread, file: SharedFile) -> bool:
+        """Whether it is by somebody whose words count here, or one of them has shared it in the thread."""
+        if await self._say.has(thread, file.user):
+            return True
+        async with aclosing(self._showing(thread, file)) as shown:
+            counted, _ = await self._say.among(thread, [message async for message in shown])
+        return bool(counted)
+
+    async def _showing(self, thread: Thread, file: SharedFile) -> AsyncGenerator[Mapping[str, Any], None]:
+        """The messages of the thread that show the file."""
         async with aclosing(self._history.thread(thread.channel, thread.ts, "0")) as shown:
             async for message in shown:
                 if any(each.get("id") == file.id for each in message.get("files") or ()):
-                    return True
-        return False
+                    yield message
 
 
 async def _kept(work: Work, change: Change, author: Author, upload: Upload, loaded: _Loaded) -> Filed:

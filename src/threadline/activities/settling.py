@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import structlog
@@ -40,6 +40,7 @@ class Settling:
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             plan = await work.turn_plans.of(thread, turn)
+            request = await _taken_back(work, request, plan)
             answer, own = await _answer(work, request, plan)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(work, request)
@@ -61,9 +62,21 @@ class Settling:
             result = _result(request, plan, spent, answer)
             await work.turn_plans.finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
-        return ConversationMarks(
-            **(vars(marks) | {"last": _in_words(turn, request.kind, plan, spent)})
-        ), answer if own else ""
+        last = _in_words(turn, request.kind, plan, spent)
+        return replace(marks, last=last), answer if own else ""
+
+
+async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> SettleRequest:
+    """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
+    heard. What is told by rule was done, and is told."""
+    if plan is None or request.kind is not OutcomeKind.ASKED or request.spoken_by:
+        return request
+    if await work.conversations.open_step(request.thread, request.turn, 1):
+        stopped = (await work.conversations.marks(request.thread)).stop_due
+    else:  # an earlier try has settled it, and has used the word
+        before = await work.conversations.settled(request.thread, request.turn)
+        stopped = before is not None and before.kind is OutcomeKind.STOPPED
+    return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(())) if stopped else request
 
 
 async def _answer(work: Work, request: SettleRequest, plan: Plan | None) -> tuple[str, bool]:

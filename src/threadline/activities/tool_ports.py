@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from pydantic import TypeAdapter
 
+from threadline.db import threads_read
 from threadline.db.engine import Database
 from threadline.db.keys import storable_key
 from threadline.db.tool_executions import Call
@@ -52,8 +53,12 @@ class PostgresExecutionLog(ExecutionLog):
         if entry.result is None:
             raise ValueError("a call without a result is intended, not recorded")
         status, result = _STATUS[entry.result.status], asdict(entry.result)
+        reads_thread, thread = entry.tool in threads_read.TOOLS, entry.context.thread
         async with self._database.begin() as work:
+            gone = reads_thread and await work.conversations.deletions(thread) != entry.context.deletions
             await work.tool_executions.finish(_call(entry), status, result, entry.milliseconds, _now(entry))
+            if gone:
+                await work.conversations.forget_read(thread)
 
 
 class PostgresResultCache(ResultCache):

@@ -112,7 +112,7 @@ async def conversing(
     here = (
         postgres_ports(database, house.readers, rate, house.ports)
         .having(THREADS, SlackThreads(history, names, say))
-        .having(RFP_FILES, SlackRfpFiles(database, slack, history, rate))
+        .having(RFP_FILES, SlackRfpFiles(database, slack, history, say, rate))
     )
     async with (
         _model(settings.model) as model,

@@ -30,7 +30,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from threadline.activities.agent_jobs import LiveAgentJobActivities
 from threadline.activities.job_desk import JobRunner, PostgresJobs
-from threadline.activities.job_work import Ask
+from threadline.activities.job_work import Asking
 from threadline.contracts.agent_jobs import JobRef
 from threadline.db.engine import Database
 from threadline.domain import crons
@@ -66,14 +66,14 @@ class Jobs:
 
 
 def live_jobs(
-    client: Client, database: Database, slack: Slack, posts: Posts, ask: Ask, approvers: Collection[str] = ()
+    client: Client, database: Database, slack: Slack, posts: Posts, asking: Asking, approvers: Collection[str] = ()
 ) -> Jobs:
     """`approvers` may cancel what anybody has asked for."""
     channels = Channels(slack)
     runner = TemporalJobs(client)
     return Jobs(
-        PostgresJobs(database, runner, channels, approvers),
-        LiveAgentJobActivities(database, posts, channels, ask, runner),
+        PostgresJobs(database, runner, channels, approvers, posts),
+        LiveAgentJobActivities(database, posts, channels, asking, runner),
     )
 
 

@@ -212,7 +212,7 @@ async def _core_activities(settings: _CoreSettings, client: Client) -> AsyncIter
             pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
             readers = Readers({places.summaries, places.escalations}, str(identity.get("url", "")))
             alerts = Alerts(posts, places.escalations)
-            jobs = live_jobs(client, database, slack, posts, dispatcher.ask, settings.talk.approval.approvers)
+            jobs = live_jobs(client, database, slack, posts, dispatcher, settings.talk.approval.approvers)
             house = Host(
                 alerts,
                 readers,

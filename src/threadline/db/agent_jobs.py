@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, Select, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -131,6 +131,17 @@ class AgentJobs:
         await self._connection.execute(started)
         return await self.get(team, job_id)
 
+    async def unbegin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob:
+        """A run that was counted has not begun, since its job was cancelled before it could: it counts no more. Safe to
+        repeat. Raises `JobNotFound`."""
+        job = agent_jobs.c
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
+        counted = here.where(job.status == JobStatus.CANCELLED, job.runs > 0, _at_work())
+        ended = datetime.fromtimestamp(now, UTC)
+        first = case((job.runs == 1, None), else_=job.started_at)
+        await self._connection.execute(counted.values(runs=job.runs - 1, started_at=first, finished_at=ended))
+        return await self.get(team, job_id)
+
     async def settle(
         self, team: str, job_id: str, run_key: str, now: float, *, result: object = None, error: str = ""
     ) -> AgentJob:
@@ -188,10 +199,13 @@ def _query(team: str, asked: JobQuery) -> Select[Any]:
 
 def _cancelled(now: float) -> dict[str, Any]:
     """Over from now on; of a run that is at work the end is still to come."""
-    job = agent_jobs.c
-    at_work = job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
-    ended = case((at_work, job.finished_at), else_=datetime.fromtimestamp(now, UTC))
+    ended = case((_at_work(), agent_jobs.c.finished_at), else_=datetime.fromtimestamp(now, UTC))
     return {"status": JobStatus.CANCELLED, "finished_at": ended}
+
+
+def _at_work() -> ColumnElement[bool]:
+    job = agent_jobs.c
+    return job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
 
 
 def _plain(job_id: str) -> str:

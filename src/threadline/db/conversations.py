@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.contracts.conversation import Refusal, Refused
-from threadline.db import conversation_intake, conversation_reading, conversation_row
+from threadline.db import conversation_intake, conversation_reading, conversation_row, threads_read
 from threadline.db.agent_pool import storable
 from threadline.db.conversation_intake import StoredBatch
 from threadline.db.conversation_reading import Asker, Stays, TakenUp
@@ -21,6 +21,7 @@ from threadline.db.conversation_tables import (
     transcript,
     turn_plans,
 )
+from threadline.db.memories import Memories
 from threadline.db.transcripts import BYTES, Transcripts
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
@@ -149,6 +150,16 @@ class Conversations:
     async def unused(self, thread: Thread) -> list[TakenUp]:
         """What waits for a turn that is settled, in the order in which it was said."""
         return await conversation_reading.unused(self._connection, thread)
+
+    async def deletions(self, thread: Thread) -> int:
+        """See `threads_read.deletions`."""
+        return await threads_read.deletions(self._connection, thread)
+
+    async def forget_read(self, thread: Thread) -> None:
+        """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""
+        row = await conversation_row.locked(self._connection, thread)
+        keys = await threads_read.forget(self._connection, thread, row.id)
+        await Memories(self._connection).forget_said(thread.team, keys)
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
         """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""

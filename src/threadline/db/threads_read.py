@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import select, text, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db import message_body
-from threadline.db.conversation_tables import conversations, transcript
+from threadline.db import conversation_row, message_body
+from threadline.db.conversation_tables import conversation_messages, conversations, transcript
 from threadline.db.keys import storable_key
-from threadline.domain import addressing
+from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 
 TOOLS = ("slack.get.thread", "slack_get_thread")
@@ -23,6 +23,19 @@ _ON_RECORD = text("""
 UPDATE agent_tool_executions SET result = jsonb_set(result, '{data}', to_jsonb(CAST(:gone AS text)))
 WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts AND tool_name = ANY(:tools) AND result ? 'data'
 """)
+
+
+async def deletions(connection: AsyncConnection, thread: Thread) -> int:
+    """How often something was deleted in a thread, as far as is known; -1 once it is forgotten.
+
+    The conversation's row is held, so that it stays so until the transaction ends.
+    """
+    row = await conversation_row.lock(connection, thread)
+    if row is None or not row.stored:
+        return -1 if row else 0
+    said = conversation_messages.c
+    each = select(func.count()).where(said.conversation_id == row.id, said.message_type == messages.DELETION)
+    return int((await connection.execute(each)).scalar_one())
 
 
 async def forget(connection: AsyncConnection, thread: Thread, conversation_id: int) -> list[str]:

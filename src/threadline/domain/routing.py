@@ -3,13 +3,26 @@
 The rules may change and run in an activity; what they said is kept with the turn.
 """
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from threadline.domain import questions, scope
+from threadline.domain import questions, scope, wording
 from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.rfp_ids import Origin, Scope, is_only_ids, rfp_ids, scope_of
 from threadline.domain.scope import Branch, Requirement, Step
+
+_SHORT = 6
+"""Words of an answer that may have a request's phrase in it; a longer one tells of something else."""
+_WORD = re.compile(r"[\w'-]+")
+_LITTLE = re.compile(
+    r"a|an|the|it|it's|its|is|that|that's|this|these|for|of|about|on|in|to|with|and|or|no|not|yes|yeah|yep|ok|okay"
+    r"|i|we|our|my|mean|meant|please|thanks|ones?"
+)
+_ASKING = re.compile(
+    r"create|make|add|upload|open|start|register|schedule|cancel|find|search|show|list|tell|give|post|send|do|run"
+    r"|set|update|change|delete|remove|write"
+)
 
 
 class Agent(StrEnum):
@@ -87,20 +100,35 @@ def routed(request: Request) -> Route:
     return Route(agent, branch, found, requirement, resumes=request.resumes)
 
 
-def carries_request(text: str) -> bool:
+def carries_request(text: str, asked: str = "") -> bool:
     """Whether a message asks for something by itself, and so is no answer to what the bot has asked.
 
     An id is an answer, with a question mark too. What wants to change an RFP and names none is one ("a journal entry"):
-    who was asked about a request says more of it.
+    who was asked about a request says more of it. So are a few words that only say that something is new, and a few of
+    those that the question offers.
+
+    Args:
+        asked: the bot's question; empty where it is not known.
     """
     if is_only_ids(text):
         return False
     if text.rstrip().endswith("?"):
         return True
+    if _answers(_WORD.findall(wording.plain(text)), _WORD.findall(wording.plain(asked))):
+        return False
     found = scope.decide(text)
     if found.step is Step.WRITE:
         return bool(rfp_ids(text))
     return found.step in (Step.FREE, Step.JOB) or (found.step is Step.RELATED and bool(found.exception))
+
+
+def _answers(words: list[str], asked: list[str]) -> bool:
+    """Whether a few words are what a question wants to hear, by themselves and whatever phrase is in them."""
+    telling = [each for each in words if not _LITTLE.fullmatch(each)]
+    if not telling or len(words) > _SHORT:
+        return False
+    says_new = telling[0] in ("new", "brand", "brand-new") and not any(map(_ASKING.fullmatch, telling))
+    return says_new or set(telling) <= set(asked)
 
 
 def first_counts(found: Scope) -> str:

@@ -51,6 +51,8 @@ RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEP
 _LOOKUP = 0.3
 """Seconds for the one indexed read; a slow database must not refuse what Temporal could keep."""
 
+_REFUSED = "Whoever asked for it is a guest or of another company by now, and is not answered there."
+
 _log = structlog.stdlib.get_logger(__name__)
 
 
@@ -119,7 +121,21 @@ class Dispatcher:
             NotAccepted: whatever went wrong, within 2.2 seconds.
         """
         if await self._accept(Addressed(thread, message), self._door) in REFUSALS:
-            raise Permanent("Whoever asked for it is a guest or of another company by now, and is not answered there.")
+            raise Permanent(_REFUSED)
+
+    async def may_ask(self, thread: Thread, user_id: str) -> None:
+        """Whether `ask` would take a question of somebody's, before anybody is told that it is put.
+
+        Raises:
+            Permanent: their word does not count there any more.
+            NotAccepted: nobody says so for now.
+        """
+        try:
+            refused = await self._door.refusal(thread, thread.channel, user_id) if self._door else None
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
+        if refused:
+            raise Permanent(_REFUSED)
 
     async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
         try:

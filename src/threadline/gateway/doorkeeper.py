@@ -61,11 +61,14 @@ class Doorkeeper:
         """
         if isinstance(route, Ignored) or route.message.kind == DELETION:
             return route
-        if route.message.channel not in self._open:
-            reason = _refusal(await self._who(route.message.sender_id), route.thread)
-            if reason:
-                return Ignored(reason)
+        message = route.message
+        if reason := await self.refusal(route.thread, message.channel, message.sender_id):
+            return Ignored(reason)
         return await self._among_people(route)
+
+    async def refusal(self, thread: Thread, channel: str, user_id: str) -> IgnoreReason | None:
+        """Why somebody's words count for nothing in a channel; None where they count. Raises as `admit`."""
+        return None if channel in self._open else _refusal(await self._who(user_id), thread)
 
     async def _among_people(self, route: Placed) -> Placed:
         """The route, without an app that wrote the root, an alert say: it is nobody to whom people talk there.

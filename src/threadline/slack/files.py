@@ -40,7 +40,7 @@ class SharedFile:
     """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
 
     `name` is as in `Downloaded`. `size`: bytes, as announced. `channels`: where it is shared, be they channels, groups
-    or direct messages.
+    or direct messages. `user` has uploaded it.
     """
 
     id: str
@@ -50,6 +50,7 @@ class SharedFile:
     channels: frozenset[str]
     url: str
     mode: str
+    user: str = ""
 
 
 async def look(client: AsyncWebClient, file_id: str) -> SharedFile:
@@ -69,6 +70,7 @@ async def look(client: AsyncWebClient, file_id: str) -> SharedFile:
         channels=frozenset(_places(info)),
         url=str(info.get("url_private_download") or info.get("url_private") or ""),
         mode=str(info.get("mode") or ""),
+        user=str(info.get("user") or ""),
     )
 
 

@@ -53,7 +53,8 @@ class ToolContext:
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
     would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
     each as `labelled` names them: with any, it is not plain whom a call is for; `other_ids` are their
-    ids.
+    ids. `deletions` counts what was deleted in the thread before the call: what a tool has read there holds no word
+    that was deleted, as long as there is no more.
 
     Raises:
         ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
@@ -74,6 +75,7 @@ class ToolContext:
     retries_left: int = 0
     others: tuple[str, ...] = ()
     other_ids: tuple[str, ...] = ()
+    deletions: int = 0
 
     def __post_init__(self) -> None:
         for name in _REQUIRED:
