@@ -61,6 +61,15 @@ OPERATOR = Area(
             "`workflows/conversation_turn.py`, `workflows/turn_way.py`.",
         ),
         Promise(
+            "operator:turn:crash",
+            "Wherever in a turn the core worker is killed, the change is made once, each note and each event is "
+            "written once, with the turn's correlation id and before the answer, and the answer is said once.",
+            "each step's result on record before the next (`workflows/conversation_turn.py`), the operation's key in "
+            "the change's own transaction (`db/operations.py`), and a look-up of what a lost call did "
+            "(`tools/effects.py`).",
+            ("An analysis that is lost is not asked for again: the turn goes on without.",),
+        ),
+        Promise(
             "operator:turn:by-rule",
             "A turn that ends by rule asks no model.",
             "`workflows/conversation_turn.py`.",

@@ -1,0 +1,88 @@
+"""A thread whose worker is ended at a moment that is certain, with what it waits for held; then Postgres is asked."""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from sqlalchemy import Row, TextClause, text
+
+from threadline.db.engine import Database
+from threadline.devstack.controls import Json
+from threadline.devstack.operator_scene import OperatorScene
+from threadline.devstack.slack_sandbox.identity import TEAM
+from threadline.devstack.stack import Stack
+
+AGAIN = 90.0
+"""Seconds for a turn to go on: a lost worker is missed after a heartbeat's time, or that of a short step."""
+INTENT = text("SELECT 1 FROM agent_tool_executions WHERE thread_ts = :name AND status IS NULL FOR UPDATE")
+
+_WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE :holder = ANY(pg_blocking_pids(pid))")
+_PAID = text("""
+SELECT m.turn, m.step FROM model_calls m JOIN conversations c ON c.id = m.conversation_id
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :root ORDER BY m.turn, m.step, m.id
+""")
+_EXECUTIONS = text("""
+SELECT tool_name, status, finished_at FROM agent_tool_executions WHERE thread_ts = :root ORDER BY turn, step
+""")
+
+
+class CrashScene(OperatorScene):
+    @classmethod
+    @asynccontextmanager
+    async def ready(cls, stack: Stack) -> AsyncIterator[Self]:
+        database = Database(stack.database_url, pool_size=4, application="scene")
+        try:
+            yield cls(stack, database, lambda message: None)
+        finally:
+            await database.dispose()
+
+    async def executions(self, root: str) -> list[Row[Any]]:
+        """The calls of tools that are on record, each with its status; None is that of an intent."""
+        async with self._database.begin() as work:
+            return list(await work.connection.execute(_EXECUTIONS, {"root": root}))
+
+    async def paid(self, root: str) -> list[tuple[int, int]]:
+        """The calls of the model that are on record, by turn and step."""
+        where = {"team": TEAM, "channel": self.channel, "root": root}
+        async with self._database.begin() as work:
+            return [tuple(row) for row in await work.connection.execute(_PAID, where)]
+
+    async def asked(self, words: str) -> Counter[int]:
+        """How often the model was asked in conversations that hold the words, by the replies that it had given."""
+        requests = await self.model.requests("")
+        return Counter(each["step"] for each in requests if words in json.dumps(each["messages"]))
+
+    @asynccontextmanager
+    async def held(self, lock: TextClause, name: str = "") -> AsyncIterator[int]:
+        """What a statement locks, a row by its name or a table; gives the holder, for `until_waited_for`."""
+        async with self._database.begin() as work:
+            found = await work.connection.execute(lock, {"name": name} if name else {})
+            if found.returns_rows:
+                found.one()
+            yield int(await work.connection.scalar(text("SELECT pg_backend_pid()")) or 0)
+
+    async def until_waited_for(self, holder: int) -> None:
+        async def look() -> bool:
+            async with self._database.begin() as work:
+                return bool(await work.connection.scalar(_WAITING, {"holder": holder}))
+
+        await self.until("somebody waits for what is held", look)
+
+    async def answered(self, root: str, turns: int = 1) -> list[Json]:
+        """What the bot has said in a thread once its last turn is over and said: one message for each turn."""
+
+        async def look() -> bool:
+            async with self._database.begin() as work:
+                settled = await work.conversations.settled(self.thread(root), turns)
+            return settled is not None and settled.said
+
+        await self.until("the turn is answered", look, AGAIN)
+        said = await self.answers(root)
+        assert len(said) == turns, f"the bot has said {len(said)} things in place of {turns}"
+        return said
+
+
+def statuses(calls: Sequence[Row[Any]]) -> list[tuple[str, str | None]]:
+    return [(each.tool_name, each.status) for each in calls]
