@@ -62,7 +62,7 @@ def _rows(mine: Sequence[Run], least: Sequence[Run]) -> list[Row]:
     ]
     for name in STEPS:
         step = pair((run.steps[name] for run in mine), (run.steps[name] for run in least), "ms")
-        rows.append(Row("operator", f"of it `{name}`", *step, FLOOR))
+        rows.append(Row("operator", f"{TURN}: `{name}`", *step, FLOOR))
     return rows
 
 
