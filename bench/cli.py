@@ -11,7 +11,20 @@ from bench import report
 from bench.figures import Row
 from bench.ground import Ground, ground
 from bench.machine import this_machine
-from bench.rows import cache, conversation, gateway, growth, latency, recovery, replay, start, talk, throughput, turn
+from bench.rows import (
+    cache,
+    conversation,
+    gateway,
+    growth,
+    latency,
+    operator,
+    recovery,
+    replay,
+    start,
+    talk,
+    throughput,
+    turn,
+)
 from bench.scale import FULL, QUICK, SCALES, Scale
 
 Measure = Callable[[Ground], AsyncGenerator[Row, None]]
@@ -25,6 +38,7 @@ TOPICS: dict[str, Measure] = {
     "conversation": conversation.measure,
     "turn": turn.measure,
     "talk": talk.measure,
+    "operator": operator.measure,
     "recovery": recovery.measure,
     "start": start.measure,
 }

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -22,9 +22,11 @@ from threadline.devstack.model_sandbox.turn import Turn
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
+from threadline.domain.authorship import Author
 from threadline.domain.estimates import NewItem, Role
 from threadline.domain.messages import IncomingMessage
 from threadline.domain.operations import Change, Operation
+from threadline.domain.rfps import Facts, NewRfp
 from threadline.gateway.dispatch import NotAccepted
 from threadline.gateway.events import Addressed
 
@@ -34,6 +36,9 @@ WORK = "Please look up what {project} holds, and then give its first item three 
 """Three calls of the model, one of a tool that reads, and one of a tool that changes something."""
 READ = "Please read me all that {project} holds, and then read it again, and once more."
 """Four calls of the model, and three of the tool that reads."""
+OPERATE = "Please set the status of {rfp} to proposal submitted, and write into its journal why."
+"""For the operator, which loads, changes, writes down and speaks: four calls of tools. The model is called once for
+each, and once before them, for what the request means."""
 PAUSE = 0.1
 """Seconds after an answer until the next message: nothing waits for anything else."""
 
@@ -41,8 +46,10 @@ _APART = 61
 """Seconds between two messages of a thread by their timestamps: the guards let a person say ten things a minute."""
 _SILENCE = 0.4
 _PROJECT = re.compile(r"PRJ-\d+")
+_RFP = re.compile(r"\brfp_\w+")
+_PATCH = '{"status": "proposal submitted"}'
 _NOT_SOUND = text("""
-SELECT (SELECT count(*) FROM conversation_turns WHERE kind <> 'answered')
+SELECT (SELECT count(*) FROM conversation_turns WHERE kind NOT IN ('answered', 'spoken'))
      + (SELECT count(*) FROM agent_tool_executions WHERE status IS DISTINCT FROM 'ok')
 """)
 
@@ -61,6 +68,8 @@ class SwiftModel(ModelSandbox):
 
     async def converse(self, turn: Turn) -> None:
         self.asked_at = time.time()
+        if "slack_post_summary" in turn.tools and (about := _RFP.search(turn.prompt)):
+            await _operate(turn, about[0])
         named = _PROJECT.search(turn.prompt) if turn.tools else None  # a summary is asked for without tools
         if named:
             await turn.call("estimates_getProjectDetails", project_id=named[0])
@@ -73,14 +82,29 @@ class SwiftModel(ModelSandbox):
         await turn.text_only("I have looked at it, and done what you asked for. Is there anything else?")
 
 
+async def _operate(turn: Turn, rfp_id: str) -> None:
+    await turn.call("opportunity_load", rfp_id=rfp_id)
+    await turn.call("opportunity_patch", rfp_id=rfp_id, patch=_PATCH, version=None)
+    await turn.call("journal_append", rfp_id=rfp_id, text="Submitted, as it was asked for.", kind="decision")
+    await turn.call("slack_post_summary", text=f"The offer for `{rfp_id}` is submitted.", rfp_id=rfp_id)
+
+
+@dataclass(frozen=True)
+class Within:
+    """Seconds of a turn, where it tells of itself: in the database, and in each of its steps by the activity's name."""
+
+    database: float = 0.0
+    steps: Mapping[str, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Took:
-    """A turn, in seconds since 1970; `database` is how many were spent there, where that is known."""
+    """A turn, in seconds since 1970."""
 
     began: float
     asked: float
     answered: float
-    database: float
+    within: Within
 
     @property
     def wall(self) -> float:
@@ -99,8 +123,9 @@ class Talks:
     slack: QuietSlack
     clock: Clock
     pids: tuple[int, ...]
-    deliver: Callable[[Addressed], Awaitable[float]]
+    deliver: Callable[[Addressed], Awaitable[Within]]
     projects: dict[Thread, str] = field(default_factory=dict)
+    rfps: dict[Thread, str] = field(default_factory=dict)
     _said: Counter[Thread] = field(default_factory=Counter)
 
     def new(self) -> Thread:
@@ -115,12 +140,19 @@ class Talks:
         await self.fall_silent()
         return threads
 
+    async def open_rfps(self, count: int) -> list[Thread]:
+        """Such threads, each with an RFP that its people can ask about."""
+        threads = await self.open(count)
+        for thread in threads:
+            self.rfps[thread] = await _rfp(self.ground, thread)
+        return threads
+
     async def turn(self, thread: Thread, words: str) -> Took:
         """One turn from the message to the answer, and a pause."""
         wanted, began = self._answers + 1, time.time()
-        database = await self._say(thread, words)
+        within = await self._say(thread, words)
         await self._until(wanted)
-        took = Took(began, self.model.asked_at, self.slack.last_post, database)
+        took = Took(began, self.model.asked_at, self.slack.last_post, within)
         await asyncio.sleep(PAUSE)
         return took
 
@@ -148,17 +180,18 @@ class Talks:
             while self._answers < answers:  # noqa: ASYNC110 - the other side is other processes
                 await asyncio.sleep(0.005)
 
-    async def _say(self, thread: Thread, words: str) -> float:
+    async def _say(self, thread: Thread, words: str) -> Within:
         number = self._said[thread]
         self._said[thread] += 1
         seconds, _, rest = thread.ts.partition(".")
         ts = f"{int(seconds) + number * _APART}.{rest}"
+        asked = words.format(project=self.projects.get(thread), rfp=self.rfps.get(thread))
         message = IncomingMessage(
             id=addressing.message_id(thread.team, thread.channel, ts),
             kind=messages.MESSAGE,
             sender_type=messages.UNKNOWN,
             sender_id=f"U{seconds}{rest}",
-            text=f"{words.format(project=self.projects.get(thread))} (This is message {number}.)",
+            text=f"{asked} (This is message {number}.)",
             channel=thread.channel,
             ts=ts,
             addressed=True,
@@ -182,21 +215,21 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
             ground.product("one_process", module="bench.parts.one_process", **given) as alone,
         ):
 
-            async def by_temporal(route: Addressed) -> float:
+            async def by_temporal(route: Addressed) -> Within:
                 while True:
                     try:
                         await ground.dispatcher.dispatch(route)
                     except NotAccepted:  # as Slack does
                         await asyncio.sleep(0.1)
                     else:
-                        return 0.0
+                        return Within()
 
-            async def alone_in_a_process(route: Addressed) -> float:
+            async def alone_in_a_process(route: Addressed) -> Within:
                 async with session.post(str(alone["url"]), json=asdict(route)) as answer:
                     answer.raise_for_status()
-                    return float((await answer.json())["database"])
+                    return Within(**await answer.json())
 
-            def way(deliver: Callable[[Addressed], Awaitable[float]], *names: str) -> Talks:
+            def way(deliver: Callable[[Addressed], Awaitable[Within]], *names: str) -> Talks:
                 return Talks(ground, model, slack, clock, tuple(ground.pid(name) for name in names), deliver)
 
             clock = Clock()
@@ -218,3 +251,11 @@ async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
         new = [NewItem(title, "developer", Decimal(2)) for title in items]
         await work.estimates.create_items(change, project, new)
     return project
+
+
+async def _rfp(ground: Ground, thread: Thread) -> str:
+    """Its title is like no other's, as titles are: what is like it is looked for in each turn."""
+    facts = Facts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
+    change = Change(Operation(thread, 0, 2, "bench"), time.time())
+    async with ground.database.begin() as work:
+        return (await work.rfps.create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id

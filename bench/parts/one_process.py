@@ -1,16 +1,18 @@
 """The floor of a conversation: the product's own steps one after the other in one process, and no Temporal.
 
 `python -m bench.parts.one_process`, with a core worker's settings. Each POST is a message; it is answered as soon as
-the conversation's answer is in Slack, with the seconds that were spent in the database.
+the conversation's answer is in Slack, and the operator's turn remembered, with the seconds that were spent in the
+database and in each step.
 """
 
 import asyncio
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from aiohttp import web
 from temporalio.testing import ActivityEnvironment
@@ -22,19 +24,22 @@ from threadline.bootstrap.conversations import Conversing, Host, TalkSettings, c
 from threadline.bootstrap.gateway import slack_client
 from threadline.cli import stopping
 from threadline.contracts.conversation import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
+from threadline.contracts.operator import Begun
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
 from threadline.db.work import Work
 from threadline.devstack.ports import HOST
 from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Execution, ModelReply, ToolCall, ToolChoice
+from threadline.domain.dialogue import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice
 from threadline.domain.messages import IncomingMessage
+from threadline.domain.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack
 from threadline.slack.posts import Claim, Posts
-from threadline.workflows.react_loop import react
+from threadline.workflows.react_loop import MAX_TURNS, react
+from threadline.workflows.turn_way import closing
 
+Argument = TypeVar("Argument")
 Value = TypeVar("Value")
 
 
@@ -53,47 +58,85 @@ class TimedDatabase(Database):
             self.taken += time.perf_counter() - began
 
 
+class Steps:
+    """Runs activities as functions, and adds up their seconds by name; what they ask of Temporal comes to nothing."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    async def run(self, activity: Callable[[Argument], Awaitable[Value]], given: Argument) -> Value:
+        began = time.perf_counter()
+        value: Value = await ActivityEnvironment().run(activity, given)
+        self.seconds[activity.__name__] += time.perf_counter() - began
+        return value
+
+
 class OneProcess:
     """What the workflow does, without its history: what was begun when the process dies is lost."""
 
     def __init__(self, talk: Conversing, database: TimedDatabase) -> None:
-        self._thinking, self._speaking, self._operator = talk.thinking, talk.speaking, talk.operator
-        self._database = database
+        self._talk, self._database = talk, database
 
     async def take(self, request: web.Request) -> web.Response:
         given, before = await request.json(), self._database.taken
         thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
-        stored = await _run(self._thinking.store_messages, StoreRequest(thread, [message]))
-        await self._answer(thread, stored.marks)
-        return web.json_response({"database": self._database.taken - before})
+        steps = Steps()
+        stored = await steps.run(self._talk.thinking.store_messages, StoreRequest(thread, [message]))
+        turn = TalkTurn(thread, stored.marks.turn + 1)
+        begun = await steps.run(self._talk.operator.begin_turn, turn)
+        if stored.marks.crowded:
+            await steps.run(self._talk.thinking.summarise, turn)
+        await OneTurn(self._talk, steps, turn, begun).take()
+        return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
 
-    async def _answer(self, thread: Thread, marks: ConversationMarks) -> None:
-        turn, step = marks.turn + 1, 0
 
-        async def think(choice: ToolChoice) -> ModelReply:
-            nonlocal step
-            step += 1
-            return (await _run(self._thinking.think, ThinkRequest(thread, turn, step, choice))).reply
+class OneTurn:
+    """A turn from the way that it was found to go until it is said, and for the operator until it is remembered."""
 
-        async def act(calls: list[ToolCall]) -> list[Execution]:
-            asked = [ActRequest(thread, turn, step, each.reference()) for each in calls]
-            return [await _run(self._thinking.act, each) for each in asked]
+    def __init__(self, talk: Conversing, steps: Steps, turn: TalkTurn, begun: Begun) -> None:
+        self._talk, self._steps, self._turn, self._begun = talk, steps, turn, begun
+        self._protocol = begun.protocol
+        self._step = 0
 
-        await _run(self._operator.begin_turn, TalkTurn(thread, turn))
-        if marks.crowded:
-            await _run(self._thinking.summarise, TalkTurn(thread, turn))
-        outcome = await react(think, act)
-        ended = SettleRequest(
-            thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
+    async def take(self) -> None:
+        operator = self._begun.agent is Agent.OPERATOR
+        if operator:
+            await self._steps.run(self._talk.operator.prepare_turn, self._turn)
+            await self._steps.run(self._talk.operator.analyse_request, self._turn)
+        most = self._begun.max_turns or MAX_TURNS
+        await self._settle(await react(self._think, self._act, max_turns=most, closing=closing))
+        await self._steps.run(self._talk.speaking.post_answer, self._turn)
+        if operator:
+            await self._steps.run(self._talk.operator.remember_turn, self._turn)
+
+    async def _think(self, choice: ToolChoice) -> ModelReply:
+        self._step += 1
+        request = ThinkRequest(self._turn.thread, self._turn.turn, self._step, choice, self._begun.agent)
+        return (await self._steps.run(self._talk.thinking.think, request)).reply
+
+    async def _act(self, calls: list[ToolCall]) -> list[Execution]:
+        return [await self._execute(each.reference()) for each in calls]
+
+    async def _execute(self, asked: ToolCall) -> Execution:
+        request = ActRequest(self._turn.thread, self._turn.turn, self._step, asked, self._protocol)
+        done = await self._steps.run(self._talk.thinking.act, request)
+        if self._protocol and done.protocol:
+            self._protocol = self._protocol.joined(done.protocol)
+        return done
+
+    async def _settle(self, outcome: Outcome) -> None:
+        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
+        request = SettleRequest(
+            self._turn.thread,
+            self._turn.turn,
+            outcome.kind,
+            text="" if answered else outcome.text,
+            answered_at=self._step if answered else 0,
+            model_calls=outcome.model_calls,
+            spoken_by=outcome.spoken_by,
+            protocol=self._protocol,
         )
-        await _run(self._thinking.settle_turn, ended)
-        await _run(self._speaking.post_answer, TalkTurn(thread, turn))
-
-
-async def _run(activity: Callable[..., Awaitable[Value]], given: Any) -> Value:
-    """An activity as a function: what it asks of Temporal comes to nothing."""
-    value: Value = await ActivityEnvironment().run(activity, given)
-    return value
+        await self._steps.run(self._talk.thinking.settle_turn, request)
 
 
 async def _serve(stop: asyncio.Event) -> None:

@@ -1,6 +1,7 @@
 """How long a message takes until it is stored, and until the agent's turn on it has started."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,6 +92,19 @@ async def times(ground: Ground, sent: dict[str, datetime], storing: Sequence[str
         stored.append(_first(since, names, "activity_task_completed_event_attributes", storing, at))
         started.append(_first(since, names, "activity_task_started_event_attributes", turns, at))
     return Times(tuple(stored), tuple(started))
+
+
+async def lasted(ground: Ground, workflow_id: str, since: datetime) -> dict[str, float]:
+    """Seconds of a workflow's activities by their names, each from when it was scheduled until it was completed."""
+    names: dict[int, tuple[str, datetime]] = {}
+    seconds: dict[str, float] = defaultdict(float)
+    for event in (await ground.client.get_workflow_handle(workflow_id).fetch_history()).events:
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            names[event.event_id] = (event.activity_task_scheduled_event_attributes.activity_type.name, _at(event))
+        elif event.HasField("activity_task_completed_event_attributes"):
+            name, at = names[event.activity_task_completed_event_attributes.scheduled_event_id]
+            seconds[name] += (_at(event) - at).total_seconds() if at >= since else 0.0
+    return seconds
 
 
 class Least:

@@ -122,12 +122,22 @@ async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
 
 
 async def _at_once(ours: Talks, floor: Talks) -> list[Row]:
+    return await at_once("talk", "a turn", "turns", WORK, ours, floor)
+
+
+async def at_once(topic: str, one: str, many: str, words: str, ours: Talks, floor: Talks) -> list[Row]:
+    """Many threads that are answered at the same time: how many a second, and what each costs of CPU.
+
+    Args:
+        one, many: what a turn is called, and several.
+        words: what is said in each thread, which has a project and an RFP of its own.
+    """
     count = ours.ground.scale.of(AT_ONCE, least=2)
 
     async def load(talk: Talks) -> tuple[float, float]:
-        threads, meter = await talk.open(count), Meter(talk.pids)
+        threads, meter = await talk.open_rfps(count), Meter(talk.pids)
         meter.start()
-        seconds = await talk.together(threads, WORK)
+        seconds = await talk.together(threads, words)
         await talk.fall_silent()
         return count / seconds, meter.used * 1000 / count
 
@@ -136,8 +146,8 @@ async def _at_once(ours: Talks, floor: Talks) -> list[Row]:
     cpu = pair((run[1] for run in mine), (run[1] for run in least), "ms")
     note = "all processes: worker, Temporal, Postgres; model and Slack are not counted"
     return [
-        Row("talk", f"answered turns/s, {count} conversations at once", *rate, FLOOR),
-        Row("talk", f"CPU a turn, {count} conversations at once", *cpu, FLOOR, note=note),
+        Row(topic, f"answered {many}/s, {count} conversations at once", *rate, FLOOR),
+        Row(topic, f"CPU {one}, {count} conversations at once", *cpu, FLOOR, note=note),
     ]
 
 
@@ -146,9 +156,9 @@ async def _at_once(ours: Talks, floor: Talks) -> list[Row]:
 
 async def _history(ours: Talks) -> list[Row]:
     count = ours.ground.scale.of(5)
-    usual = [await _added(ours, thread, WORK) for thread in await ours.open(count)]
+    usual = [await added(ours, thread, WORK) for thread in await ours.open(count)]
     much = await ours.open(count, _MUCH)
-    large = [await _added(ours, thread, READ) for thread in much]
+    large = [await added(ours, thread, READ) for thread in much]
     for thread in much:
         async with ours.ground.database.begin() as work:
             output = (await work.connection.execute(_OUTPUT, {"ts": thread.ts})).scalar_one()
@@ -163,7 +173,7 @@ async def _history(ours: Talks) -> list[Row]:
     ]
 
 
-async def _added(talk: Talks, thread: Thread, words: str) -> tuple[float, float]:
+async def added(talk: Talks, thread: Thread, words: str) -> tuple[float, float]:
     """Events and kilobytes that a turn adds."""
     before = await _size(talk, thread)
     await talk.turn(thread, words)
@@ -189,7 +199,7 @@ async def _growth(ours: Talks, floor: Talks) -> list[Row]:
     length, share = scale.of(LONG, least=6), scale.of(COMPARED, least=2)
     measured: list[tuple[str, Talks, Callable[[Took], float]]] = [
         ("wall time", ours, lambda took: took.wall),
-        ("database", floor, lambda took: took.database),
+        ("database", floor, lambda took: took.within.database),
     ]
     for what, talk, of in measured:
         long, young = await talk.open(2)

@@ -46,6 +46,7 @@ class LiveOperatorActivities(OperatorActivities):
     @activity.defn
     async def prepare_turn(self, turn: TalkTurn) -> str:
         asked = await self._asked(turn)
+        plan: Plan | None = asked.plan
         if not asked.plan.context:
             scope = asked.plan.route.scope.rfp_id
             async with beating():
@@ -53,18 +54,20 @@ class LiveOperatorActivities(OperatorActivities):
             layers = [asdict(each) for each in made.layers]
             async with self._database.begin() as work:
                 await work.turn_plans.prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
-            asked = await self._asked(turn)
-        return ", ".join(f"{each['name']} {each['tokens']}" for each in asked.plan.layers if not each.get("missing"))
+                plan = await work.turn_plans.of(turn.thread, turn.turn)  # what another try has gathered first stands
+        there = [each for each in plan.layers if not each.get("missing")] if plan else []
+        return ", ".join(f"{each['name']} {each['tokens']}" for each in there)
 
     @activity.defn
     async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
         asked = await self._asked(turn)
+        said = ""
         if not asked.plan.analysis:
             async with beating():
                 said = await self._preparing.analyse(turn.thread, turn.turn, asked.question, asked.plan.context)
-            async with self._database.begin() as work:
-                await work.turn_plans.analysed(turn.thread, turn.turn, said)
         async with self._database.begin() as work:
+            if said:
+                await work.turn_plans.analysed(turn.thread, turn.turn, said)
             return await work.conversations.marks(turn.thread)
 
     @activity.defn

@@ -94,7 +94,7 @@ class OpenAIModel(ChatModel):
         create: Any = self._client.responses.create
         asked = responses_api.body(prompt, self._config.model, reasoning=self._reasoning)
         with reading():
-            return responses_api.read(await create(**asked), self._config.model)
+            return responses_api.read(await create(**_untouched(asked)), self._config.model)
 
     async def _chat(self, prompt: Prompt) -> Answer:
         create: Any = self._client.chat.completions.create
@@ -102,7 +102,14 @@ class OpenAIModel(ChatModel):
         if self._config.base_url.rstrip("/") == OPENAI:
             asked["store"] = False  # OpenAI may keep it otherwise; other endpoints may not know the word
         with reading():
-            return chat_api.read(await create(**asked), self._config.model)
+            return chat_api.read(await create(**_untouched(asked)), self._config.model)
+
+
+def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The same body, with its tools put in as they are: as an argument the SDK looks through each of their schemas for
+    what it might rename, and finds nothing; with fifty tools that is 11 ms of CPU in which nobody else is served."""
+    tools = {"tools": asked["tools"]} if "tools" in asked else {}
+    return {name: value for name, value in asked.items() if name not in tools} | {"extra_body": tools}
 
 
 def _without_thoughts(prompt: Prompt) -> Prompt:

@@ -1,0 +1,83 @@
+"""What an operator's turn costs: what is to be known gathered, then loaded, changed, written down and said."""
+
+import statistics
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from bench.figures import Figure, Row, pair
+from bench.ground import Ground
+from bench.rows import latency
+from bench.rows.talk import FLOOR, added, at_once
+from bench.scale import by_turns
+from bench.talk import OPERATE, Talks, Took, all_were_answered, talks
+from threadline.domain import addressing
+from threadline.domain.addressing import Thread
+
+TURN = "an operator's turn with 5 model calls and 4 tool calls"
+STEPS = ("begin_turn", "prepare_turn", "analyse_request")
+"""What it does before the operator is asked for the first time; the analysis is one of its calls of the model."""
+AFTER = "what is remembered of a turn is written after its answer: among the CPU, and not among the wall time"
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    async with talks(ground) as (ours, floor):
+        for row in await _overhead(ours, floor):
+            yield row
+        for row in await at_once("operator", "an operator's turn", "operator's turns", OPERATE, ours, floor):
+            yield row
+        for row in await _history(ours):
+            yield row
+        await all_were_answered(ground)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Milliseconds, each the median of a run's turns; `steps` by the name of the activity."""
+
+    wall: float
+    steps: Mapping[str, float]
+
+
+async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
+    count = ours.ground.scale.of(20, least=2)
+
+    async def run(talk: Talks) -> Run:
+        threads = await talk.open_rfps(count)
+        took = [await talk.turn(thread, OPERATE) for thread in threads]
+        each = [await _steps(talk, *turn) for turn in zip(threads, took, strict=True)]
+        steps = {name: statistics.median(turn[name] for turn in each) * 1000 for name in STEPS}
+        return Run(statistics.median(turn.wall for turn in took) * 1000, steps)
+
+    mine, least = await by_turns(ours.ground.scale.rounds, lambda: run(ours), lambda: run(floor))
+    return _rows(mine, least)
+
+
+def _rows(mine: Sequence[Run], least: Sequence[Run]) -> list[Row]:
+    walls = pair((run.wall for run in mine), (run.wall for run in least), "ms")
+    more = Figure(tuple(run.wall - bare.wall for run, bare in zip(mine, least, strict=True)), "ms")
+    rows = [
+        Row("operator", f"{TURN}: wall time", *walls, FLOOR, note=AFTER),
+        Row("operator", f"{TURN}: ours minus the floor's", more),
+    ]
+    for name in STEPS:
+        step = pair((run.steps[name] for run in mine), (run.steps[name] for run in least), "ms")
+        rows.append(Row("operator", f"{TURN}: `{name}`", *step, FLOOR))
+    return rows
+
+
+async def _steps(talk: Talks, thread: Thread, took: Took) -> Mapping[str, float]:
+    """Seconds of each step: as the one process tells them, or by Temporal's history from scheduled to completed."""
+    if took.within.steps:
+        return took.within.steps
+    workflow_id = addressing.conversation_workflow_id(thread)
+    return await latency.lasted(talk.ground, workflow_id, datetime.fromtimestamp(took.began, UTC))
+
+
+async def _history(ours: Talks) -> list[Row]:
+    threads = await ours.open_rfps(ours.ground.scale.of(5))
+    sizes = [await added(ours, thread, OPERATE) for thread in threads]
+    return [
+        Row("operator", f"{TURN}: history {what}", Figure(tuple(size[number] for size in sizes), unit))
+        for number, (what, unit) in enumerate((("events", "events"), ("kilobytes", "kB")))
+    ]

@@ -1,0 +1,51 @@
+"""What a conversation leaves in the database: the same by whatever way its turns were taken."""
+
+from typing import Any
+
+from sqlalchemy import text
+
+from bench.ground import Ground
+from threadline.domain.addressing import Thread
+
+_TALKED = {
+    "what the model has read and said": """
+        SELECT left(t.key, 1) AS kind, t.turn, t.step FROM transcript t JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts ORDER BY t.place
+    """,
+    "calls of the model": """
+        SELECT m.turn, m.step, m.purpose, m.output_tokens > 0 FROM model_calls m
+        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY m.turn, m.step
+    """,
+    "calls of tools": """
+        SELECT turn, step, tool_name, status FROM agent_tool_executions WHERE thread_ts = :ts ORDER BY turn, step
+    """,
+    "turns": r"""
+        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.said_at IS NOT NULL
+        FROM conversation_turns t
+        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY t.turn
+    """,
+    "posts": "SELECT kind, ts IS NOT NULL FROM slack_posts WHERE thread_ts = :ts ORDER BY claimed_at",
+}
+_OPERATED = {
+    "ways": r"""
+        SELECT p.turn, p.route->>'branch', jsonb_array_length(p.layers), p.result->>'kind',
+               regexp_replace(p.result->>'protocol', 'rfp_\w+', 'it', 'g')
+        FROM turn_plans p JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY p.turn
+    """,
+    "states": """
+        SELECT s.version, s.document->>'status' FROM opportunity_states s
+        WHERE rfp_id IN (SELECT rfp_id FROM journal_entries WHERE thread_ts = :ts)
+    """,
+    "journal": "SELECT kind, text FROM journal_entries WHERE thread_ts = :ts ORDER BY id",
+    "memories": "SELECT kind FROM memories WHERE position(:ts IN key) > 0 ORDER BY kind, id",
+}
+Kept = dict[str, list[tuple[Any, ...]]]
+
+
+async def kept(under: Ground, thread: Thread) -> Kept:
+    """By what it is; without ids and times, which are each way's own."""
+    async with under.database.begin() as work:
+        return {
+            what: [tuple(row) for row in await work.connection.execute(text(query), {"ts": thread.ts})]
+            for what, query in (_TALKED | _OPERATED).items()
+        }

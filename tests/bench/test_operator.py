@@ -1,0 +1,42 @@
+"""The floor of an operator's turn does what the operator does, and the turn is the one that the row tells of."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bench.ground import Ground, ground
+from bench.rows.operator import STEPS
+from bench.scale import TINY
+from bench.talk import OPERATE, all_were_answered, talks
+from tests.bench.kept import Kept, kept
+from threadline.domain.addressing import Thread
+
+
+@pytest.mark.promise("speed:bench:every-row")
+async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp_path: Path) -> None:
+    async with ground(TINY, tmp_path) as under, talks(under) as ways:
+        left = []
+        for talk in ways:
+            (thread,) = await talk.open_rfps(1)
+            took = await talk.turn(thread, OPERATE)
+            assert took.began < took.asked < took.answered
+            left.append(await _remembered(under, thread))
+        assert set(STEPS) < set(took.within.steps)
+        await all_were_answered(under)
+    ours, floor = left
+    assert ours == floor
+    tools = ["opportunity.load", "opportunity.patch", "journal.append", "slack.post.summary"]
+    assert [call[2] for call in ours["calls of tools"]] == tools
+    assert [call[2] for call in ours["calls of the model"]].count("analyse") == 1
+    assert len(ours["calls of the model"]) == 1 + 5, "the first mention, and then the operator"
+    assert ours["states"] == [(2, "proposal_submitted")]
+    assert len(ours["journal"]) == 1
+
+
+async def _remembered(under: Ground, thread: Thread) -> Kept:
+    """What is kept once the turn is remembered, which is behind its answer."""
+    async with asyncio.timeout(30):
+        while not (left := await kept(under, thread))["memories"]:  # noqa: ASYNC110 - the other side is another process
+            await asyncio.sleep(0.05)
+    return left
