@@ -1,10 +1,15 @@
 """How values become Temporal's JSON: pydantic's way, with what it knows of our types kept once a process.
 
+A history is read and kept as a whole, and a third of its payloads were fields that say nothing. A field of our types
+that is empty (None, False, 0, "", no items), and is so by default, is therefore left out: whoever reads it gets the
+same value. So a default that is empty is a promise to the histories there are: who wants another one gives the field
+another name. Defaults that say something are always written, and may change.
+
 Temporal makes a payload converter for each workflow, and pydantic builds a schema for each type that a converter meets:
 5 ms and 100 kB a type, for every workflow anew. It is passed through the sandbox, as all contracts are.
 """
 
-from dataclasses import replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,8 +29,34 @@ _SHARED = ("threadline.domain.", "threadline.contracts.")
 _adapter = cache(TypeAdapter)
 
 
+@cache
+def _fields(kind: type) -> tuple[tuple[str, object], ...]:
+    """The names of a dataclass's fields, each with its default where that is empty."""
+    found = []
+    for each in fields(kind):
+        made = each.default_factory() if each.default_factory is not MISSING else each.default
+        found.append((each.name, made if made is not MISSING and not made else MISSING))
+    return tuple(found)
+
+
+def _lean(value: Any) -> Any:
+    """The value without what its types say by default."""
+    kind = type(value)
+    if is_dataclass(kind) and f"{kind.__module__}.".startswith(_SHARED):
+        given = ((name, getattr(value, name), default) for name, default in _fields(kind))
+        return {
+            name: _lean(each) for name, each, default in given if not (type(each) is type(default) and each == default)
+        }
+    if kind in (list, tuple):
+        return [_lean(each) for each in value]
+    return {name: _lean(each) for name, each in value.items()} if kind is dict else value
+
+
 class SharedJson(PydanticJSONPlainPayloadConverter):
-    """The same JSON as the class above it reads and writes."""
+    """The same JSON as the class above it reads and writes, less what goes without saying."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        return super().to_payload(_lean(value))
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if isinstance(type_hint, type) and f"{type_hint.__module__}.".startswith(_SHARED):
