@@ -56,6 +56,18 @@ async def kept(talk: Talking) -> list[dict[str, Any]]:
     return [dict(each) for each in rows]
 
 
+async def test_of_the_conversational_agents_turn_only_what_was_to_be_remembered_is(talk: Talking) -> None:
+    await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
+    async with talk.database.begin() as work:
+        await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
+    await called(talk, 1, "opportunity.load", "error", Code.PROTOCOL)
+    await called(talk, 2, "opportunity.load")
+    await talk.turn(1, "Noted.")
+    assert await remembering(talk).remember(THREAD, 1) == 1
+    (fact,) = await kept(talk)
+    assert (fact["kind"], fact["text"]) == ("semantic", "<@U1> said: Riga wants everything as PDF")
+
+
 async def test_a_turn_leaves_its_pattern_its_failure_and_what_happened(talk: Talking) -> None:
     await done(talk)
     assert await remembering(talk).remember(THREAD, 1) == 3

@@ -98,7 +98,7 @@ async def test_a_thread_stays_about_what_it_is_about_unless_that_is_gone(desk: D
 async def test_the_file_of_a_deleted_request_makes_another_that_the_thread_is_about(desk: Desk) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     async with desk.database.begin() as work:
-        await work.rfps.delete("T1", first["rfp_id"])
+        assert await work.rfps.delete(TEAM, first["rfp_id"])
     second = await desk.made(desk.upload(BRIEF).id)
     assert second["rfp_id"] != first["rfp_id"]
     assert not second["existed_already"]

@@ -75,7 +75,8 @@ async def test_what_has_failed_is_said_and_written_down_where_nothing_was_change
 ) -> None:
     said = await settled(desk, kind, protocol=FAILED_TURN, failures="No change has succeeded.")
     assert said == "No change has succeeded.\n\nIt is new."
-    assert await journal(desk) == [(EntryKind.FAILED, said, f"{desk.thread.key}:1")]
+    entry = EntryKind.SAID if kind is OutcomeKind.PROPOSED else EntryKind.FAILED
+    assert await journal(desk) == [(entry, said, f"{desk.thread.key}:1")]
 
 
 @pytest.mark.promise("operator:protocol:written-down", "operator:protocol:lost-calls")

@@ -211,9 +211,9 @@ def test_nobody_is_told_to_have_asked_for_what_an_operator_did() -> None:
 
 def test_what_failed_comes_before_the_words_of_a_turn_in_which_no_change_succeeded() -> None:
     patch = Execution("1", "opportunity_patch", ExecutionStatus.ERROR, "There is no such field.")
-    told = answers.with_failures("It is updated!", [LOOKED, patch])
-    assert told == (
+    assert answers.failures([LOOKED, patch]) == (
         "No change that I tried is known to have succeeded:\n\n"
-        "- `opportunity_patch`: this did not work. There is no such field.\n\nIt is updated!"
+        "- `opportunity_patch`: this did not work. There is no such field."
     )
-    assert answers.with_failures(" ", []) == "No change that I tried is known to have succeeded."
+    assert answers.failures([]) == "No change that I tried is known to have succeeded."
+    assert answers.failures([], proposed=True) == "No change that I tried before that is known to have succeeded."

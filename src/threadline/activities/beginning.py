@@ -61,8 +61,9 @@ class Beginning:
         """See `OperatorActivities.begin_turn`."""
         thread, number = turn.thread, turn.turn
         async with self._database.begin() as work:
+            is_open = await work.conversations.open_step(thread, number, 1)  # nothing is stored meanwhile
             marks = await work.conversations.marks(thread)
-            if not await work.conversations.open_step(thread, number, 1):
+            if not is_open:
                 return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
             plan = await work.turn_plans.of(thread, number)
             route = plan.route if plan else await self._route(work, turn, marks)

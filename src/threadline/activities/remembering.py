@@ -18,6 +18,7 @@ from threadline.domain.dialogue import ExecutionStatus, Role
 from threadline.domain.errors import ConversationNotFound
 from threadline.domain.memory import MemoryKind
 from threadline.domain.rfp_ids import scope_of
+from threadline.domain.routing import Agent
 from threadline.tools.registry import Registry
 
 _log = structlog.get_logger(__name__)
@@ -35,7 +36,8 @@ class Remembering:
         """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
 
         Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
-        about an RFP that was deleted since, only how tools did.
+        about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
+        asked to have remembered.
 
         Raises:
             Permanent, Transient: as the database did.
@@ -50,6 +52,9 @@ class Remembering:
             made = memory.memories(end) if end else []
             if end and end.rfp_id and await work.rfps.was_deleted(thread.team, end.rfp_id):
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
+            plan = await work.turn_plans.of(thread, turn)
+            if plan and plan.route.agent is Agent.COPILOT:
+                made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
             for key, each in made:
                 await work.memories.remember(thread.team, each, key, self._clock())
         _log.info("turn_remembered", slack_thread=thread.key, turn=turn, memories=len(made))

@@ -108,7 +108,8 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
         return answer  # it was stopped before it had anything to tell
     if final.text is FinalText.WITH_FAILURES and request.kind not in _ACCOUNTS:
         answer = f"{request.failures}\n\n{answer}".strip() if request.failures else answer
-    kind = EntryKind.FAILED if final.text is FinalText.WITH_FAILURES else EntryKind.SAID
+    failed = final.text is FinalText.WITH_FAILURES and request.kind is not OutcomeKind.PROPOSED
+    kind = EntryKind.FAILED if failed else EntryKind.SAID  # a proposal may have been made at once
     for rfp_id in final.journal_in:
         operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
         if request.spoken_by and rfp_id == request.protocol.scope:

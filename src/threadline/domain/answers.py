@@ -143,12 +143,15 @@ def failed(words: str, executions: Sequence[Execution]) -> str:
     return f"{told}\n\nUntil then:\n\n{_account(executions)}" if executions else told
 
 
-def with_failures(text: str, executions: Sequence[Execution]) -> str:
-    """The end of a turn of the operator in which no change has succeeded: what failed, and then its words."""
+def failures(executions: Sequence[Execution], *, proposed: bool = False) -> str:
+    """What comes before the last words of an operator's turn in which no change has succeeded.
+
+    Args:
+        proposed: the words are about a proposal, which may have been made at once.
+    """
     failed = [each for each in executions if protocol.kind_of(each.tool, read_only=each.read_only).writes]
-    told = "No change that I tried is known to have succeeded"
-    told = f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
-    return told if is_blank(text) else f"{told}\n\n{text}"
+    told = f"No change that I tried {'before that ' * proposed}is known to have succeeded"
+    return f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
 
 
 def _account(executions: Sequence[Execution]) -> str:

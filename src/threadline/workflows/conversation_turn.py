@@ -89,7 +89,7 @@ class Turn:
             model_calls=outcome.model_calls,
             spoken_by=outcome.spoken_by,
             protocol=self._way.protocol,
-            failures=answers.with_failures("", self._executions) if self._way.protocol else "",
+            failures=self._failures(outcome) if self._way.protocol else "",
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
@@ -101,6 +101,9 @@ class Turn:
             self._conversation.does(f"remembering turn {self._number}")
             await self._way.remember()
         self._conversation.does("")
+
+    def _failures(self, outcome: Outcome) -> str:
+        return answers.failures(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
 
     async def _work(self) -> Outcome:
         conversation = self._conversation
