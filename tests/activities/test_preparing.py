@@ -177,8 +177,8 @@ async def test_all_queries_run_side_by_side(database_url: str) -> None:
     await fill(database, 1)
     actors = Actors(database, People())
     await actors.of("T1", "U1")
-    # Nine layers, and the patterns of one and of all; whoever asks is looked up before their entry in the team.
-    database.barrier, database.begun = asyncio.Barrier(11), 0
+    # Nine layers, that of who asks in two questions, and the patterns of one and of all.
+    database.barrier, database.begun = asyncio.Barrier(12), 0
     prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
     await database.dispose()
     assert not [each for each in prepared.layers if "time" in each.missing or "could not" in each.missing]

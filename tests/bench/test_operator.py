@@ -1,6 +1,5 @@
 """The floor of an operator's turn does what the operator does, and the turn is the one that the row tells of."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from bench.rows.operator import STEPS
 from bench.scale import TINY
 from bench.talk import OPERATE, all_were_answered, talks
 from tests.bench.kept import Kept, kept
+from tests.workflows.environment import until
 from threadline.domain.addressing import Thread
 
 
@@ -36,7 +36,10 @@ async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp
 
 async def _remembered(under: Ground, thread: Thread) -> Kept:
     """What is kept once the turn is remembered, which is behind its answer."""
-    async with asyncio.timeout(30):
-        while not (left := await kept(under, thread))["memories"]:  # noqa: ASYNC110 - the other side is another process
-            await asyncio.sleep(0.05)
-    return left
+
+
+    async def remembered() -> bool:
+        return bool((await kept(under, thread))["memories"])
+
+    await until(remembered, "the turn is remembered", 30)
+    return await kept(under, thread)

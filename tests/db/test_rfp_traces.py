@@ -25,9 +25,9 @@ async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str 
         await work.memories.remember(team, new, f"of {rfp_id}", NOW)
 
 
-async def rows(database: Database, query: str) -> list[dict[str, Any]]:
+async def rows(database: Database, query: str, **given: object) -> list[dict[str, Any]]:
     async with database.begin() as work:
-        return [dict(each._mapping) for each in await work.connection.execute(text(query))]
+        return [dict(each._mapping) for each in await work.connection.execute(text(query), given)]
 
 
 async def write(database: Database, rfp_id: str) -> None:
@@ -60,7 +60,7 @@ async def test_all_that_is_kept_of_a_request_is_told_and_its_text_state_and_memo
         assert [each.text for each in await work.journal.of("T1", rfp.rfp_id)] == ["A decision"]
         assert len(await work.events.of("T1", rfp.rfp_id)) == 1
         assert await work.bindings.of(THREAD) == {"rfp": rfp.rfp_id}
-    [kept] = await rows(database, f"SELECT * FROM rfps WHERE rfp_id = '{rfp.rfp_id}'")  # noqa: S608 - its own id
+    [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
     assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)
     assert (kept["source_text"], kept["source_name"], kept["source_hash"]) == ("", "", None)
     assert "crane" not in kept["words"]

@@ -1,5 +1,6 @@
 """What the operator's context is made of, from Postgres and Slack: each question is a unit of work of its own."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from threadline.activities.actors import Actors
@@ -11,6 +12,7 @@ from threadline.domain import rfps
 from threadline.domain.journal import Event, JournalEntry
 from threadline.domain.memory import Memory, MemoryKind
 from threadline.domain.rfps import Rfp
+from threadline.domain.team import TeamMember
 
 RECENT = 20
 """Journal entries and events that are read."""
@@ -24,10 +26,12 @@ class LiveSources(Sources):
         self._said = said
 
     async def person(self, request: Request) -> Person:
-        actor = await self._actors.of(request.thread.team, request.user_id)
+        actor = self._actors.of(request.thread.team, request.user_id)
+        return Person(*await asyncio.gather(actor, self._member(request)))
+
+    async def _member(self, request: Request) -> TeamMember | None:
         async with self._database.begin() as work:
-            members = await work.team.of(request.thread.team, [request.user_id])
-        return Person(actor, members.get(request.user_id))
+            return (await work.team.of(request.thread.team, [request.user_id])).get(request.user_id)
 
     async def said_before(self, request: Request) -> Sequence[Said]:
         async with self._database.begin() as work:
