@@ -51,16 +51,14 @@ class Heard(SaidBefore):
 
 
 class Meeting(Database):
-    """From the second on, so many units of work as there are parties wait until all of them are open at once."""
+    """So many units of work as there are parties wait until all of them are open at once."""
 
     barrier: asyncio.Barrier | None = None
-    begun = 0
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Work]:
         async with super().begin() as work:
-            barrier, self.begun = self.barrier, self.begun + 1
-            if barrier and self.begun > 1:
+            if barrier := self.barrier:
                 await barrier.wait()
                 self.barrier = None
             yield work
@@ -178,7 +176,7 @@ async def test_all_queries_run_side_by_side(database_url: str) -> None:
     actors = Actors(database, People())
     await actors.of("T1", "U1")
     # Nine layers, that of who asks in two questions, and the patterns of one and of all.
-    database.barrier, database.begun = asyncio.Barrier(12), 0
+    database.barrier = asyncio.Barrier(12)
     prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
     await database.dispose()
     assert not [each for each in prepared.layers if "time" in each.missing or "could not" in each.missing]

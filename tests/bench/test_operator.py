@@ -37,7 +37,6 @@ async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp
 async def _remembered(under: Ground, thread: Thread) -> Kept:
     """What is kept once the turn is remembered, which is behind its answer."""
 
-
     async def remembered() -> bool:
         return bool((await kept(under, thread))["memories"])
 
