@@ -13,7 +13,9 @@ from threadline.contracts.bug import (
 )
 from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.contracts.decision import DecisionActivities
 from threadline.contracts.fixes import FixActivities
+from threadline.contracts.handover import HandoverActivities
 from threadline.contracts.operator import OperatorActivities
 from threadline.domain.bug import Limits
 from threadline.slack.client import HTTP_TOTAL
@@ -30,6 +32,8 @@ CONTRACTS = (
     ConversationActivities,
     SpeakingActivities,
     OperatorActivities,
+    DecisionActivities,
+    HandoverActivities,
     ApprovalActivities,
     AgentJobActivities,
 )
@@ -53,8 +57,8 @@ def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: 
 def test_whatever_writes_about_a_case_never_gives_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
     of_a_conversation = ConversationActivities.__abstractmethods__ - {"summarise", "think", "act"}
-    of_a_turn = {"begin_turn", "pass_on"}
-    of_an_approval = {"open_approval", "decide_action", "expire_action"}
+    of_a_turn = {"begin_turn", "pass_on", "give_up_deciding", "escalate"}
+    of_an_approval = {"open_approval", "decide_action", "expire_action", "open_handover", "press_handover"}
     of_a_job = AgentJobActivities.__abstractmethods__ - {"run_job", "tell_job_trouble"}
     assert kept | of_a_conversation | of_a_turn | of_an_approval | of_a_job == options.NEVER_GIVE_UP
 

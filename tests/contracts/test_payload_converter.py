@@ -61,7 +61,7 @@ CONTRACTS = sorted(
 
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda each: each.__name__)
 def test_whatever_a_contract_holds_is_read_as_it_was_written(kind: type) -> None:
-    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
     @given(st.from_type(kind))
     def reads(value: object) -> None:
         ours, sdk = SharedPayloadConverter(), PydanticPayloadConverter()

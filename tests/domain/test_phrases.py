@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.domain.phrases import STOP_SIGNS, is_close, is_stop, is_thanks, is_wordless
+from threadline.domain.phrases import STOP_SIGNS, is_close, is_stop, is_thanks, is_wordless, thumb
 
 CLOSES = [
     "never mind",
@@ -118,3 +118,13 @@ def test_a_whole_word_to_stop_stops(text: str) -> None:
 @pytest.mark.parametrize("text", [*GOES_ON, *THANKS, "never mind the first log, here is a better one"])
 def test_anything_else_goes_on(text: str) -> None:
     assert not is_stop(text)
+
+
+@pytest.mark.parametrize("name", ["+1", "-1", "+1::skin-tone-2", "-1::skin-tone-6", "thumbsup", "thumbsdown"])
+def test_a_thumb_counts_in_every_tone_of_skin(name: str) -> None:
+    assert thumb(name) is (name[0] == "+" or name == "thumbsup")
+
+
+@pytest.mark.parametrize("name", ["", "heart", "octagonal_sign", "+1x", "point_up::skin-tone-2", "::skin-tone-2"])
+def test_another_reaction_is_no_thumb(name: str) -> None:
+    assert thumb(name) is None

@@ -12,7 +12,7 @@ from pathlib import Path
 import detect_secrets.plugins
 import pytest
 from detect_secrets.plugins.base import BasePlugin
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.domain.innocent_corpus import INNOCENT
@@ -151,7 +151,6 @@ _PIECES = st.sampled_from(
 texts = st.lists(_PIECES | st.text(max_size=8), max_size=12).map("".join)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_redacting_twice_changes_nothing_and_nothing_raises(text: str) -> None:
     once = redact(text)

@@ -140,7 +140,8 @@ class SweepActivities(ABC):
     @activity.defn
     @abstractmethod
     async def sweep_conversations(self, after: int) -> Swept:
-        """Start the workflow of each conversation in which something waits for an answer, or an answer to be said."""
+        """Start the workflow of each conversation in which something waits for an answer, or an answer to be said;
+        with the last page, that of each hand-over that is open."""
 
     @activity.defn
     @abstractmethod

@@ -48,12 +48,16 @@ class Refused:
 class Stored:
     """`refused` are those of the request that the guards keep from the model: each gets a reaction.
 
-    `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice.
+    `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice. `passed_on`:
+    ids of words to stop that go to the person who has the thread, as any other message does. `reworded`: turns of which
+    such a person is to see something as it reads now.
     """
 
     marks: ConversationMarks
     refused: tuple[Refused, ...] = ()
     overheard: tuple[str, ...] = ()
+    passed_on: tuple[str, ...] = ()
+    reworded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class WordKind(StrEnum):
     THROTTLED = "throttled"
     MODEL_AWAY = "model_away"
     """Said once in a turn that waits for its model."""
+    NOT_SHOWN = "not_shown"
+    """Said once in a turn that was for a person who could not be shown it."""
 
 
 @dataclass(frozen=True)

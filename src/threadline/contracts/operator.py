@@ -33,6 +33,8 @@ class Begun:
     """Steps that another agent took before this one went on."""
     remembers: bool = False
     """Somebody asks to have something remembered."""
+    relays: bool = False
+    """A person has taken the thread over, or may: they are shown what was said."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,10 @@ LOOK = Options(start_to_close=600, heartbeat=30, retry=_retry(1, 60))
 """Reading many pages of Slack at its pace; what was done is kept, so a lost worker costs no more than the heartbeat."""
 THINK = Options(start_to_close=180, retry=_retry(2, 60, attempts=4), heartbeat=20)
 """Longer than the model's own limit (120 s); a fault's `retry_after` counts. After these the workflow waits."""
+DECIDE = Options(start_to_close=180, retry=_retry(2, 20, attempts=3), schedule_to_close=240, heartbeat=20)
+"""Longer than two answers of the model may take: see `agents.models.asking`. After that the turn goes on without."""
+WEIGH = Options(start_to_close=330, retry=_retry(2, 20, attempts=3), schedule_to_close=420, heartbeat=20)
+"""As `DECIDE`, for four answers: see `decisions.comparing`."""
 SUMMARISE = Options(start_to_close=180, retry=_retry(2, 60, attempts=2), schedule_to_close=240, heartbeat=20)
 """Longer than the model's own limit; a turn waits for it, and can do without."""
 ACT = Options(start_to_close=90, retry=_retry(1, 20, attempts=3), heartbeat=20)
@@ -86,6 +90,10 @@ NEVER_GIVE_UP = frozenset(
         "store_messages",
         "begin_turn",
         "pass_on",
+        "give_up_deciding",
+        "escalate",
+        "open_handover",
+        "press_handover",
         "settle_turn",
         "open_approval",
         "decide_action",
@@ -152,6 +160,17 @@ FOR: dict[str, Options] = {
     "pass_on": STORE,
     "prepare_turn": Options(start_to_close=30, retry=_retry(0.5, 5, attempts=2), schedule_to_close=45, heartbeat=20),
     "analyse_request": Options(start_to_close=20, retry=_retry(1, 1, attempts=1), schedule_to_close=30, heartbeat=20),
+    "decide": DECIDE,
+    "look_up": Options(start_to_close=30, retry=_retry(0.5, 5, attempts=3), schedule_to_close=60, heartbeat=20),
+    "weigh": WEIGH,
+    "give_up_deciding": STORE,
+    "escalate": STORE,
+    "open_handover": POST,
+    "press_handover": STORE,
+    "show_handover": POST,
+    "whisper_handover": COSMETIC,
+    "remind_handover": POST,
+    "relay_to_person": POST,
     "remember_turn": Options(start_to_close=10, retry=_retry(1, 5, attempts=3), schedule_to_close=20),
     "summarise": SUMMARISE,
     "think": THINK,

@@ -21,6 +21,7 @@ SWEEP_WORKFLOW = "SweepWorkflow"
 SWEEP_ID = "sweep"
 
 APPROVAL_WORKFLOW = "ApprovalWorkflow"
+HANDOVER_WORKFLOW = "HandoverWorkflow"
 
 INCOMING_MESSAGE = "incoming_message"
 CLOSE_REQUESTED = "close_requested"
@@ -81,6 +82,11 @@ def approval_workflow_id(team: str, action_id: str) -> str:
     return f"approval:{team}:{action_id}"
 
 
+def handover_workflow_id(thread: Thread, turn: int) -> str:
+    """The workflow in which a turn waits for a person to take it over, and to close it."""
+    return f"handover:{thread.key}:{turn}"
+
+
 def message_id(team: str, channel: str, ts: str) -> str:
     """The id under which a message is stored once, however often and by whichever event it arrives."""
     return f"{team}:{channel}:{ts}"
@@ -97,6 +103,11 @@ def deletion_id(team: str, channel: str, ts: str) -> str:
 def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:
     """Of a stop sign that a person put on a message at a moment: taken away and put back, it says so again."""
     return f"{message_id(team, channel, ts)}:stop:{user}:{moment}"
+
+
+def thumb_id(team: str, channel: str, ts: str, user: str, reaction: str, moment: str) -> str:
+    """Of a thumb that a person put on a message, or took from it, at a moment."""
+    return f"{message_id(team, channel, ts)}:thumb:{user}:{reaction}:{moment}"
 
 
 def job_workflow_id(team: str, job_id: str) -> str:

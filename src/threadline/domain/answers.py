@@ -140,7 +140,12 @@ def failed(words: str, executions: Sequence[Execution]) -> str:
         words: what happened and what to try, as a sentence for the person; may be blank.
     """
     told = TROUBLE if is_blank(words) else _one_line(words, _WORDS)
-    return f"{told}\n\nUntil then:\n\n{_account(executions)}" if executions else told
+    return "\n\n".join(filter(None, (told, until_then(executions))))
+
+
+def until_then(executions: Sequence[Execution]) -> str:
+    """What a turn had done before it came to its end; empty where it had done nothing."""
+    return f"Until then:\n\n{_account(executions)}" if executions else ""
 
 
 def failures(executions: Sequence[Execution], *, proposed: bool = False) -> str:

@@ -33,7 +33,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Appointment:
-    """`local`: as in `Slot`; `attendee`: whom it is booked for."""
+    """`local`: as in `Slot`; `attendee`: whom it is booked for; `revision`: how often it was moved or cancelled."""
 
     appointment_id: str
     resource: str
@@ -43,6 +43,7 @@ class Appointment:
     title: str
     attendee: str
     cancelled: bool
+    revision: int = 0
 
 
 class ResourceNotFound(Permanent):

@@ -81,3 +81,5 @@ class Talk:
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
     untold: list[str] = field(default_factory=list)
     """The `ts` of messages whose writers are still to be told that it is too much at once."""
+    reworded: list[int] = field(default_factory=list)
+    """Turns of which the person who has the thread is still to see something as it reads now."""

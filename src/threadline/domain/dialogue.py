@@ -48,6 +48,9 @@ class ToolCall:
     binds: bool = False
     """It may decide what the thread is about, and with that what the calls behind it mean: it runs in order, too."""
 
+    critical: bool = False
+    """When it fails for good, a person takes over."""
+
     def reference(self) -> "ToolCall":
         """The call as it travels through a workflow: its arguments stay in the transcript."""
         return replace(self, arguments="")
@@ -88,6 +91,7 @@ class Execution:
     read_only: bool = False
     protocol: ProtocolState | None = None
     """Behind this call, in a turn of the operator."""
+    critical: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,10 @@ class OutcomeKind(StrEnum):
     """By the operator's summary, in the words of its call."""
     PROPOSED = "proposed"
     """With an action that the operator proposes."""
+    CLARIFIED = "clarified"
+    """With a question that the decision engine has for the person."""
+    ESCALATED = "escalated"
+    """With a person, who takes over."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,11 @@ class Permanent(Exception):
     """Trying again cannot help. The message tells a person what to do next."""
 
 
+class ProgramFault(Permanent):
+    """The program or its schema is wrong. The message is for whoever runs it, and for nobody who only asks for
+    something."""
+
+
 class Transient(Exception):
     """Trying again may help.
 

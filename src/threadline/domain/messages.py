@@ -16,10 +16,15 @@ MESSAGE = "message"
 CLOSE = "close"
 STOP = "stop"
 """Somebody tells the bot to leave what it is doing in a conversation, by a word or by a reaction."""
+THUMB = "thumb"
+"""Somebody puts a thumb on what the bot has said, up or down: `text` is the reaction's name."""
+THUMB_TAKEN = "thumb_taken"
+"""Somebody takes such a thumb away."""
 EDIT = "edit"
 DELETION = "deletion"
 QUARANTINED = "quarantined"
-KINDS = (REPORT, MESSAGE, CLOSE, STOP, EDIT, DELETION)
+THUMBS = (THUMB, THUMB_TAKEN)
+KINDS = (REPORT, MESSAGE, CLOSE, STOP, *THUMBS, EDIT, DELETION)
 
 REPORTER = "reporter"
 DEVELOPER = "developer"
@@ -56,10 +61,10 @@ class IncomingMessage:
     """One thing that a person did in a thread.
 
     `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), which is also the order
-    in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, and
-    `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is meant for the bot: it
-    has a mention, or stands in a direct message. `root_by`: there, who wrote the thread's root, unless it was an app
-    or the event does not say.
+    in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, or that a
+    thumb is put on, and `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is
+    meant for the bot: it has a mention, or stands in a direct message. `root_by`: there, who wrote the thread's root,
+    unless it was an app or the event does not say.
     """
 
     id: str

@@ -22,6 +22,11 @@ class Person:
     gone: bool = False
 
 
+def belongs(team: str, person: Person | None) -> bool:
+    """Whether somebody is a full member of the team's workspace; whom nobody knows is not."""
+    return bool(person and person.team in ("", team) and not person.guest and not person.stranger)
+
+
 def labelled(name: str, user_id: str) -> str:
     """Somebody with the id that tools know them by, and that nobody else has."""
     return f"{name} ({user_id})" if name and user_id not in ("", name) else name or user_id

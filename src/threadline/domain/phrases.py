@@ -1,4 +1,4 @@
-"""The few phrases that are read by rule and not by an agent: closing a case, thanks after its end, and "stop".
+"""The few phrases and signs that are read by rule: closing a case, thanks after its end, "stop", and thumbs.
 
 A phrase counts only when it is the whole message: "never mind the first log, here is a better one" closes nothing.
 """
@@ -25,6 +25,9 @@ _STOP = re.compile(
 )
 STOP_SIGNS = frozenset({"octagonal_sign", "stop_sign", "no_entry"})
 """Names of emoji that say to stop, as a reaction or as a whole message: 🛑 under its two names, and ⛔."""
+THUMBS = {"+1": True, "thumbsup": True, "-1": False, "thumbsdown": False}
+"""Names of the reactions by which people judge an answer, and whether the thumb is up."""
+_SKIN = "::skin-tone-"
 _STOP_SIGN = re.compile(rf"\s*(?::(?:{'|'.join(sorted(STOP_SIGNS))}):|🛑|⛔)[\s!.\ufe0f]*")
 
 
@@ -47,6 +50,11 @@ def is_stop(text: str) -> bool:
     """
     words = _words(text)
     return _STOP.fullmatch(words) is not None if words else _STOP_SIGN.fullmatch(_MENTION.sub(" ", text)) is not None
+
+
+def thumb(reaction: str) -> bool | None:
+    """Whether a reaction is a thumb that is up, in any tone of skin; None for what is no thumb."""
+    return THUMBS.get(reaction.partition(_SKIN)[0])
 
 
 def is_wordless(text: str) -> bool:

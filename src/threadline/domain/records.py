@@ -106,21 +106,3 @@ class CaseCard:
     components: Sequence[str] = ()
     findings: str = ""
     pull_request: str = ""
-
-
-@dataclass(frozen=True)
-class Document:
-    """A text of the knowledge base; `source` says where it is from (an address, a file), once in a team."""
-
-    title: str
-    source: str
-    body: str
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A part of a document that has to do with a question."""
-
-    title: str
-    source: str
-    text: str

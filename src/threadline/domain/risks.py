@@ -15,14 +15,20 @@ BY_TOOL: Mapping[str, Risk] = {
     "job_plan": Risk.LOW,
     "agent_job_cancel": Risk.MEDIUM,
     "ci_rerun": Risk.MEDIUM,
+    "crm_log": Risk.LOW,
+    "email_draft": Risk.LOW,
+    "email_send": Risk.MEDIUM,
 }
-"""By a tool's name with its parts joined by underscores; goes before its toolset's."""
+"""By a tool's name with its parts joined by underscores; goes before its toolset's. A mail's own address says more:
+see `domain.letters`."""
 BY_TOOLSET: Mapping[str, Risk] = {
     "appointments": Risk.MEDIUM,
+    "calendar": Risk.MEDIUM,
+    "crm": Risk.MEDIUM,
     "estimates": Risk.MEDIUM,
     "jira": Risk.MEDIUM,
 }
-"""Tickets, bookings, quotes. What is in neither table is of high risk."""
+"""Tickets, bookings, customers, quotes. What is in neither table is of high risk."""
 PATCH = "opportunity_patch"
 NOTES = frozenset(
     {

@@ -54,6 +54,8 @@ class Route:
     """Steps that the conversational agent took before the operator went on."""
     remembers: bool = False
     """Somebody asks to have something remembered."""
+    relays: bool = False
+    """A person takes the thread over, or may: they are shown what was said."""
 
     @property
     def about(self) -> str:

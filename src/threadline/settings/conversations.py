@@ -5,7 +5,20 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.settings.section import HttpAddress, People, Prices, Seconds, Section, Slug
+from threadline.domain.proposed_actions import Risk
+from threadline.settings.section import (
+    Domains,
+    HttpAddress,
+    MailAddress,
+    MailServer,
+    Names,
+    People,
+    Prices,
+    Seconds,
+    Section,
+    Slug,
+)
+from threadline.settings.variants import Variants
 
 LONGEST_ANSWER = 150.0
 """Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""
@@ -20,6 +33,13 @@ class OpenAISettings(Section):
     api: Literal["auto", "responses", "chat"] = Field("auto", validation_alias="THREADLINE_OPENAI_API")
     timeout: Seconds = Field(120.0, le=LONGEST_ANSWER, validation_alias="THREADLINE_OPENAI_TIMEOUT")
     prices: Prices = Field(default_factory=dict, validation_alias="THREADLINE_OPENAI_PRICES")
+
+
+class EmbeddingSettings(Section):
+    """By what documents are found besides their words: nothing, a model in this process, or one at OpenAI's API."""
+
+    kind: Literal["off", "local", "openai"] = Field("off", validation_alias="THREADLINE_EMBEDDINGS")
+    model: str = Field("", validation_alias="THREADLINE_EMBEDDINGS_MODEL")
 
 
 class ConversationSettings(Section):
@@ -51,6 +71,25 @@ class ApprovalSettings(Section):
     expiry: Seconds = Field(24 * 3600, validation_alias="THREADLINE_APPROVAL_EXPIRY")
 
 
+class DecisionSettings(Section):
+    """How sure a decision has to be, how often in a row the engine may ask back, and what is sensitive here."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    decision_high: float = Field(0.75, gt=0, le=1)
+    decision_low: float = Field(0.5, gt=0, le=1)
+    decision_questions: int = Field(2, ge=0, le=10)
+    decision_variants: Variants = ()
+    sensitive_words: Names = ()
+    handover_reminder: Seconds = 1800
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.decision_low > self.decision_high:
+            raise ValueError("THREADLINE_DECISION_LOW must not be above THREADLINE_DECISION_HIGH")
+        return self
+
+
 class JiraSettings(Section):
     """The Jira Cloud site whose tickets people may ask for, and the account that does it; without them, no tickets."""
 
@@ -75,3 +114,18 @@ class CiSettings(Section):
     repository: Slug | None = None
     token: SecretStr | None = None
     api_url: HttpAddress | None = None
+
+
+class MailSettings(Section):
+    """The server by which mails go out, from whom, to which domains, and up to which risk without an approval."""
+
+    server: MailServer | None = Field(None, validation_alias="THREADLINE_SMTP_URL")
+    sender: MailAddress = Field("", validation_alias="THREADLINE_SMTP_FROM")
+    domains: Domains = Field((), validation_alias="THREADLINE_EMAIL_DOMAINS")
+    free: Risk = Field(Risk.LOW, validation_alias="THREADLINE_EMAIL_RISK")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({self.server is not None, bool(self.sender), bool(self.domains)}) > 1:
+            raise ValueError("THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS are set together")
+        return self

@@ -1,6 +1,7 @@
 """What every section has in common: frozen, read from the environment, wrong values told by their variable."""
 
 import re
+from email.utils import parseaddr
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
@@ -8,8 +9,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadline.agents.models.prices import Price, parse_prices
 from threadline.domain.bug import Severity
+from threadline.domain.crm import is_address
 from threadline.domain.errors import Permanent
 from threadline.domain.sla import Target, parse_duration, parse_targets
+from threadline.mail.account import Account, parse_account
 from threadline.payloads.keys import KeyRing, parse_keys
 
 
@@ -73,6 +76,23 @@ def _people(value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
+def _mail_server(value: Any) -> Any:
+    return parse_account(value) if isinstance(value, str) else value
+
+
+def _mail_address(value: str) -> str:
+    if value and (not value.isprintable() or not is_address(parseaddr(value)[1].lower())):
+        raise ValueError("write it as sales@example.com, or as Sales <sales@example.com>")
+    return value
+
+
+def _domains(value: tuple[str, ...]) -> tuple[str, ...]:
+    plain = tuple(dict.fromkeys(each.lower().removeprefix("@") for each in value))
+    if any(not is_address(f"somebody@{each}") for each in plain):
+        raise ValueError("give domains such as example.com, several separated by commas")
+    return plain
+
+
 HttpAddress = Annotated[str, BeforeValidator(_http)]
 Slug = Annotated[str, BeforeValidator(_slug)]
 PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
@@ -80,6 +100,9 @@ Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Channels = Annotated[tuple[Channel, ...], BeforeValidator(_names)]
 People = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_people)]
+MailServer = Annotated[Account, BeforeValidator(_mail_server)]
+MailAddress = Annotated[str, AfterValidator(_mail_address)]
+Domains = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_domains)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
 Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
 Keys = Annotated[KeyRing, BeforeValidator(_keys)]
