@@ -77,6 +77,14 @@ def database_url(postgres: Postgres) -> Iterator[str]:
 
 
 @pytest.fixture
+def empty_url(postgres: Postgres) -> Iterator[str]:
+    """A fresh database without a schema."""
+    url = postgres.create(f"empty{next(_names)}")
+    yield url
+    postgres.drop(url)
+
+
+@pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     database = Database(database_url)
     yield database

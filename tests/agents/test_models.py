@@ -1,5 +1,6 @@
 """The model that converses: whole turns of the real SDK with the sandbox, over both of OpenAI's APIs."""
 
+import asyncio
 import json
 from itertools import pairwise
 
@@ -96,6 +97,13 @@ async def test_a_model_that_does_not_reason_is_asked_for_thoughts_once(make: Mak
     for _ in range(2):
         assert (await model.ask(asked())).reply.calls
     assert [refused.param for refused in sandbox.refused] == ["include"]
+
+
+async def test_two_calls_at_once_both_find_out_that_a_model_does_not_reason(make: Make, sandbox: ModelSandbox) -> None:
+    model = make(model="gpt-4.1")
+    answers = await asyncio.gather(model.ask(asked()), model.ask(asked()))
+    assert all(each.reply.calls for each in answers)
+    assert [refused.param for refused in sandbox.refused] == ["include", "include"]
 
 
 @pytest.mark.parametrize("status", [404, 405])

@@ -1,56 +1,141 @@
-"""The knowledge base: documents by source, and passages by words."""
+"""The knowledge base: documents by source, and their passages by words, letters and meanings."""
+
+from datetime import date
 
 import pytest
 
 from threadline.db.engine import Database
-from threadline.db.knowledge import LARGEST
+from threadline.db.knowledge import LARGEST, Embedded, Origin
 from threadline.domain.errors import Permanent
-from threadline.domain.records import Document, Passage
+from threadline.domain.knowledge import Document, DocumentType, Passage, Query, Terms
+from threadline.knowledge.passages import split
+
+TODAY = date(2026, 6, 1)
+
+
+async def keep(
+    database: Database, document: Document, team: str = "T1", root: str = "", embedded: Embedded | None = None
+) -> None:
+    async with database.begin() as work:
+        origin = Origin(root, "hash")
+        await work.knowledge.save(team, document, split(document), origin, embedded or Embedded())
+
+
+async def ask(
+    database: Database, question: str, team: str = "T1", limit: int = 5, types: tuple[DocumentType, ...] = ()
+) -> list[Passage]:
+    async with database.begin() as work:
+        return await work.passages.by_words(Query(team, question, types), TODAY, limit)
 
 
 async def test_a_document_replaces_what_was_known_from_its_source(database: Database) -> None:
+    await keep(database, Document("Old", "a.md", "Cats purr."))
+    await keep(database, Document(" New\n title", " a.md ", "Dogs bark.\r\n\r\nLoudly.\x00"))
+    await keep(database, Document("Theirs", "a.md", "Birds sing."), "T2")
     async with database.begin() as work:
-        await work.knowledge.save("T1", Document("Old", "a.md", "Cats purr."))
-        await work.knowledge.save("T1", Document(" New\n title", " a.md ", "Dogs bark.\r\n\r\nLoudly.\x00"))
-        await work.knowledge.save("T2", Document("Theirs", "a.md", "Birds sing."))
         assert await work.knowledge.documents("T1") == [Document("New title", "a.md", "Dogs bark.\n\nLoudly.")]
-        assert await work.knowledge.passages("T1", "cats") == []
-        assert await work.knowledge.passages("T1", "Which dog barks?") == [Passage("New title", "a.md", "Dogs bark.")]
+    assert await ask(database, "cats") == []
+    [found] = await ask(database, "Which dog barks?")
+    assert (found.title, found.section, found.text.split()) == ("New title", "", ["Dogs", "bark.", "Loudly."])
+    assert await ask(database, "birds") == []
+    async with database.begin() as work:
         assert await work.knowledge.forget("T1", "a.md")
         assert not await work.knowledge.forget("T1", "a.md")
         assert await work.knowledge.documents("T1") == []
         assert len(await work.knowledge.documents("T2")) == 1
+    assert await ask(database, "dogs") == []
+
+
+async def test_what_came_with_a_folder_and_is_gone_is_forgotten_and_nothing_else(database: Database) -> None:
+    for source, root in (("kb/a.md", "kb"), ("kb/b.md", "kb"), ("https://c", "kb/c.urls"), ("kb2/d.md", "kb2")):
+        await keep(database, Document("T", source, "Text."), root=root)
+    async with database.begin() as work:
+        assert await work.knowledge.forget_others("T2", "kb", []) == []
+        assert await work.knowledge.forget_others("T1", "kb", ["kb/a.md"]) == ["https://c", "kb/b.md"]
+        assert list(await work.knowledge.known("T1")) == ["kb/a.md", "kb2/d.md"]
 
 
 @pytest.mark.promise("record:knowledge:with-its-source")
-async def test_of_several_passages_the_likest_comes_first_and_no_more_than_wanted(database: Database) -> None:
-    body = "\n\n".join(
+async def test_the_passage_with_more_of_the_words_comes_first_and_no_more_than_wanted(database: Database) -> None:
+    for number, text in enumerate(
         ["The invoice is sent by mail.", "An invoice with a wrong tax is corrected.", "Tax, tax, invoice."]
-    )
-    async with database.begin() as work:
-        await work.knowledge.save("T1", Document("Invoices", "i.md", body))
-        await work.knowledge.save("T1", Document("Mail", "m.md", "Letters."))
-        found = await work.knowledge.passages("T1", "What if the tax on my invoice is wrong?", limit=2)
+    ):
+        await keep(database, Document("Invoices", f"{number}.md", text))
+    found = await ask(database, "What if the tax on my invoice is wrong?", limit=2)
     assert found[0].text == "An invoice with a wrong tax is corrected."
+    assert found[0].score > found[1].score > 0
     assert len(found) == 2
 
 
-async def test_a_title_alone_finds_its_document(database: Database) -> None:
-    async with database.begin() as work:
-        await work.knowledge.save("T1", Document("Parental leave", "p.md", "Ask the office.\n\nIt takes a week."))
-        assert [each.text for each in await work.knowledge.passages("T1", "parental leave")] == [
-            "Ask the office.",
-            "It takes a week.",
-        ]
+async def test_a_title_or_a_heading_alone_finds_its_passage(database: Database) -> None:
+    await keep(database, Document("Parental leave", "p.md", "Ask the office.\n\n## Duration\n\nA week."))
+    assert [each.section for each in await ask(database, "parental leave")] == ["", "Duration"]
+    assert [each.text for each in await ask(database, "duration")] == ["A week."]
 
 
-async def test_of_a_long_passage_the_places_with_the_words_are_given(database: Database) -> None:
-    filler = "word " * 2_000
+async def test_a_mistyped_word_finds_what_was_meant_and_counts_less(database: Database) -> None:
+    await keep(database, Document("Shipping", "s.md", "Parcels travel for free."))
+    await keep(database, Document("Returns", "r.md", "Goods go back within thirty days."))
+    [mistyped] = await ask(database, "parcles")
+    [right] = await ask(database, "parcels")
+    assert mistyped.source == right.source == "s.md"
+    assert 0 < mistyped.score < right.score == 1
+
+
+async def test_what_does_not_hold_on_the_day_is_not_found(database: Database) -> None:
+    days = {
+        "always.md": (None, None),
+        "expired.md": (None, date(2026, 5, 31)),
+        "last-day.md": (None, TODAY),
+        "first-day.md": (TODAY, None),
+        "not-yet.md": (date(2026, 6, 2), None),
+    }
+    for source, (effective, expires) in days.items():
+        terms = Terms(DocumentType.PRICING, 1.0, effective, expires)
+        await keep(database, Document("Price", source, "The plan costs 20 euros.", terms))
+    found = {each.source for each in await ask(database, "What does the plan cost?")}
+    assert found == {"always.md", "last-day.md", "first-day.md"}
+
+
+async def test_types_narrow_what_is_found_and_terms_come_with_it(database: Database) -> None:
+    for each in DocumentType:
+        await keep(database, Document("Plan", f"{each}.md", "The plan.", Terms.of(each)))
+    wanted = (DocumentType.PRICING, DocumentType.FAQ)
+    found = {each.type: each.authority for each in await ask(database, "plan", types=wanted)}
+    assert found == {DocumentType.PRICING: 1.0, DocumentType.FAQ: 0.6}
+
+
+@pytest.mark.parametrize("question", ["", "?!", "the of and", "' | & ! <-> :* ( \\", "\x00", "🦓", '"', '-"a'])
+async def test_a_question_without_words_finds_nothing(database: Database, question: str) -> None:
+    await keep(database, Document("Plan", "p.md", "The plan & its price."))
+    assert await ask(database, question) == []
+
+
+async def test_a_question_of_forty_thousand_characters_is_answered(database: Database) -> None:
+    await keep(database, Document("Plan", "p.md", "The plan and its price."))
+    words = " ".join(f"{number}x" for number in range(8_000))
+    assert [each.source for each in await ask(database, f"plan {words}")] == ["p.md"]
+
+
+async def test_vectors_of_the_same_model_are_compared_and_of_no_other(database: Database) -> None:
+    vectors = {"near.md": [0.9, 0.1], "far.md": [0.0, 1.0], "nothing.md": [0.0, 0.0], "longer.md": [1.0, 0.0, 0.0]}
+    for source, vector in vectors.items():
+        await keep(database, Document("T", source, "Text."), embedded=Embedded("small", [vector]))
+    await keep(database, Document("T", "other.md", "Text."), embedded=Embedded("large", [[1.0, 0.0]]))
+    await keep(database, Document("T", "none.md", "Text."))
     async with database.begin() as work:
-        await work.knowledge.save("T1", Document("Long", "l.md", f"{filler}the giraffe sleeps standing. {filler}"))
-        [found] = await work.knowledge.passages("T1", "giraffe")
-    assert "giraffe sleeps" in found.text
-    assert len(found.text) < 3_000
+        found = await work.passages.by_meaning(Query("T1", ""), TODAY, 5, "small", [1.0, 0.0])
+        assert found is not None
+        assert [(each.source, round(each.score, 1)) for each in found] == [("near.md", 1.0), ("far.md", 0.0)]
+        assert (await work.knowledge.known("T1"))["near.md"] == (Origin("", "hash"), "small")
+
+
+async def test_a_postgres_without_vectors_says_so_and_finds_words(database: Database) -> None:
+    await keep(database, Document("T", "a.md", "Text."), embedded=Embedded("small", [[1.0]]))
+    async with database.begin() as work:
+        await work.connection.exec_driver_sql("DROP EXTENSION vector")
+        assert await work.passages.by_meaning(Query("T1", ""), TODAY, 5, "small", [1.0]) is None
+    assert len(await ask(database, "text")) == 1
 
 
 @pytest.mark.parametrize(
@@ -63,13 +148,11 @@ async def test_of_a_long_passage_the_places_with_the_words_are_given(database: D
     ],
 )
 async def test_what_is_no_document_is_refused_in_plain_words(database: Database, document: Document, says: str) -> None:
-    async with database.begin() as work:
-        with pytest.raises(Permanent, match=says):
-            await work.knowledge.save("T1", document)
+    with pytest.raises(Permanent, match=says):
+        await keep(database, document)
 
 
 async def test_the_largest_document_of_words_that_all_differ_is_kept(database: Database) -> None:
     words = " ".join(f"{number:06}x" for number in range(LARGEST // 8))
-    async with database.begin() as work:
-        await work.knowledge.save("T1", Document("All", "all.md", words))
-        assert [each.source for each in await work.knowledge.passages("T1", "000017x")] == ["all.md"]
+    await keep(database, Document("All", "all.md", words))
+    assert [each.source for each in await ask(database, "000017x")] == ["all.md"]

@@ -8,16 +8,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import NullPool, create_engine
 
-from tests.postgres import Postgres
 from threadline.db.engine import Database, driver_url
 from threadline.db.migrate import downgrade, is_current, upgrade
 from threadline.db.tables import metadata
 from threadline.domain.errors import Transient
-
-
-@pytest.fixture
-def empty_url(postgres: Postgres) -> str:
-    return postgres.create("empty")
 
 
 def tables_in(url: str) -> set[str]:
@@ -35,14 +29,11 @@ def test_the_tables_of_the_code_are_those_of_the_migrations(database_url: str) -
 
 
 @pytest.mark.promise("replay:database:same-schema")
-async def test_many_processes_may_migrate_at_once_and_again(postgres: Postgres, empty_url: str) -> None:
-    try:
-        assert not is_current(empty_url)
-        await asyncio.gather(*(asyncio.to_thread(upgrade, empty_url) for _ in range(3)))
-        assert is_current(empty_url)
-        upgrade(empty_url)
-    finally:
-        postgres.drop(empty_url)
+async def test_many_processes_may_migrate_at_once_and_again(empty_url: str) -> None:
+    assert not is_current(empty_url)
+    await asyncio.gather(*(asyncio.to_thread(upgrade, empty_url) for _ in range(3)))
+    assert is_current(empty_url)
+    upgrade(empty_url)
 
 
 @pytest.mark.promise("replay:database:same-schema")

@@ -89,6 +89,19 @@ async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Tal
     assert (await talk.read()).messages == ()
 
 
+async def test_of_what_reads_otherwise_now_no_summary_keeps_telling(talk: Talking) -> None:
+    await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 5)))
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one and two", 2)
+        await work.transcripts.rewrite(THREAD, "u:3", "drei")
+        await work.transcripts.rewrite(THREAD, "u:9", "nobody wrote it")
+    assert (await talk.read()).summary == "one and two"
+    async with talk.database.begin() as work:
+        await work.transcripts.rewrite(THREAD, "u:2", "zwei")
+    read = await talk.read()
+    assert (read.summary, [each.message.content for each in read.messages]) == ("", ["1", "zwei", "drei", "4"])
+
+
 async def test_a_turn_is_read_alone_and_so_is_the_end(talk: Talking) -> None:
     for turn in (1, 2, 3):
         await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)

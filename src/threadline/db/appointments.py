@@ -67,18 +67,19 @@ _SHOWN = """
 appointment_id, a.resource, lower(during) AS starts_at, upper(during) AS ends_at,
 to_char(lower(during) AT TIME ZONE (SELECT time_zone FROM appointment_resources r
                                     WHERE r.team = a.team AND r.name = a.resource), 'YYYY-MM-DD HH24:MI') AS local,
-title, attendee, cancelled_at IS NOT NULL AS cancelled
+title, attendee, cancelled_at IS NOT NULL AS cancelled, revision
 """
 _BOOK = text(f"""
 INSERT INTO appointments AS a (team, resource, during, title, attendee, created_at)
 VALUES (:team, :resource, tstzrange(:starts_at, :ends_at), :title, :attendee, :now) RETURNING {_SHOWN}
 """)  # noqa: S608 - all of it is written here
 _MOVE = text(f"""
-UPDATE appointments a SET during = tstzrange(:starts_at, :ends_at)
+UPDATE appointments a SET during = tstzrange(:starts_at, :ends_at), revision = revision + 1
 WHERE team = :team AND appointment_id = :id RETURNING {_SHOWN}
 """)  # noqa: S608 - as above
 _CANCEL = text(f"""
-UPDATE appointments a SET cancelled_at = coalesce(cancelled_at, :now)
+UPDATE appointments a SET cancelled_at = coalesce(cancelled_at, :now),
+    revision = revision + (cancelled_at IS NULL)::int
 WHERE team = :team AND appointment_id = :id RETURNING {_SHOWN}
 """)  # noqa: S608 - as above
 _ONE = text(f"SELECT {_SHOWN} FROM appointments a WHERE team = :team AND appointment_id = :id")  # noqa: S608 - as above

@@ -10,9 +10,12 @@ from threadline.contracts.conversation import Refusal, Refused
 from threadline.db import conversation_row, pending_requests, threads_read, transcripts
 from threadline.db.conversation_row import WANTS, Conversation
 from threadline.db.conversation_tables import conversation_messages, conversations
+from threadline.db.decisions import Decisions
+from threadline.db.handovers import Handovers
 from threadline.db.memories import Memories
 from threadline.db.quarantine import Quarantine
 from threadline.db.storing import Shelf, Storing, distinct, seconds
+from threadline.db.thumbs import Thumbs
 from threadline.db.turn_plans import TurnPlans
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -45,6 +48,12 @@ _TURNS = text("""
 SELECT DISTINCT turn FROM conversation_messages
 WHERE conversation_id = :id AND message_id = ANY(:deleted) AND turn IS NOT NULL
 """)
+_REWORDED = text("""
+SELECT DISTINCT turn FROM conversation_messages
+WHERE conversation_id = :id AND message_id = ANY(:originals) AND turn IS NOT NULL
+  AND EXISTS (SELECT FROM handovers h WHERE h.conversation_id = :id)
+ORDER BY turn
+""")
 _WAKE_NOBODY = text("""
 UPDATE conversation_messages SET wakes = false
 WHERE conversation_id = :id AND wakes AND turn IS NULL AND redacted_at IS NOT NULL
@@ -66,22 +75,35 @@ class Unjudged:
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """`quarantined`: ids of what is in quarantine since. `question_open`: the bot has asked and nobody has answered."""
+    """`quarantined`: ids of what is in quarantine since. `question_open`: the bot has asked and nobody has answered.
+
+    `with_person`: somebody has taken the thread over. `passed_on`: ids of words to stop that are messages for them.
+    `reworded`: turns of what was edited or deleted, in a thread that a person has or had.
+    """
 
     marks: ConversationMarks
     quarantined: tuple[str, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
     question_open: bool = False
+    with_person: bool = False
+    passed_on: tuple[str, ...] = ()
+    reworded: tuple[int, ...] = ()
 
 
 async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
     """See `Conversations.store`."""
-    each_once = distinct(batch)
+    thumbs = [message for message in batch if message.kind in messages.THUMBS]
+    each_once = distinct([message for message in batch if message not in thumbs])
     row = await _opened(connection, thread, each_once)
     if row is None:
         kept = await Quarantine(connection).keep(thread, each_once)
         return StoredBatch(ConversationMarks(), tuple(kept))
+    await Thumbs(connection).note(row.id, thumbs)
     storing = Storing(connection, _SHELF, row.id, row.stored)
+    handover = await Handovers(connection).open_in(thread)
+    with_person = bool(handover and handover.taken_by)
+    passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
+    each_once = [replace(each, kind=messages.MESSAGE) if each.id in passed_on else each for each in each_once]
     stored = await storing.add(await _answering(connection, row.id, each_once), _columns)
     if corrected := await storing.correct(stored):
         await _forget_words(connection, thread, row.id, corrected)
@@ -95,6 +117,9 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         tuple(message.id for message in stored if message.kind == messages.QUARANTINED),
         await _unjudged(connection, row.id),
         bool(row.question),
+        with_person,
+        passed_on,
+        await _reworded(connection, row.id, each_once),
     )
 
 
@@ -129,6 +154,29 @@ async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection
     """See `Conversations.overheard`."""
     row = await conversation_row.locked(connection, thread)
     return frozenset((await connection.execute(_OVERHEARD, {"id": row.id, "ids": list(ids)})).scalars())
+
+
+async def _to_a_person(
+    connection: AsyncConnection, thread: Thread, row: Conversation, batch: Sequence[IncomingMessage]
+) -> tuple[str, ...]:
+    """Which words to stop are for the person who has the thread: the bot is at nothing there that it could leave.
+
+    One that meets a turn of the bot's from before that stops it; a reaction has no words to pass on.
+    """
+    words = tuple(each.id for each in batch if each.kind == messages.STOP and each.text.strip())
+    plan = await TurnPlans(connection).of(thread, row.turn + 1) if words else None
+    return words if plan is None or plan.route.ends else ()
+
+
+async def _reworded(
+    connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
+) -> tuple[int, ...]:
+    """By all of the batch: what it holds may be stored already, and the answer that said so lost."""
+    originals = [each.correction_of for each in batch if each.kind in (messages.EDIT, messages.DELETION)]
+    if not originals:
+        return ()
+    which = {"id": conversation_id, "originals": originals}
+    return tuple((await connection.execute(_REWORDED, which)).scalars())
 
 
 async def _answering(
@@ -188,3 +236,4 @@ async def _forget_words(
         keys = [addressing.turn_id(thread, turn) for turn in turns]
         await Memories(connection).forget_said(thread.team, keys)
         await TurnPlans(connection).forget_told(conversation_id)
+        await Decisions(connection).forget_words(conversation_id)

@@ -113,6 +113,58 @@ turn_plans = Table(
     must("created_at", MOMENT),
 )
 
+decisions = Table(
+    "decisions",
+    metadata,
+    _conversation(primary_key=True),
+    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("turn", "round")),
+    *(must(name, Text()) for name in ("inputs_hash", "prompt_version", "variant", "action")),
+    must("decided", JSONB()),
+    *(must(name, Double()) for name in ("threshold_high", "threshold_low")),
+    must("sources", JSONB()),
+    *(Column(name, JSONB) for name in ("retrieval", "factors")),
+    Column("confidence", Double),
+    *(must(name, Text()) for name in ("course", "reason", "outcome")),
+    must("cost_usd", Double()),
+    must("at", MOMENT),
+    Index("decisions_age_idx", "at"),
+)
+
+handovers = Table(
+    "handovers",
+    metadata,
+    _conversation(primary_key=True),
+    Column("turn", Integer, primary_key=True, autoincrement=False),
+    *(must(name, Text()) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
+    must("opened_at", MOMENT),
+    *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
+    Index("handovers_open_key", "conversation_id", unique=True, postgresql_where=text("closed_at IS NULL")),
+    Index("handovers_card_idx", "channel", "card_ts"),
+)
+
+handover_answers = Table(
+    "handover_answers",
+    metadata,
+    _conversation(primary_key=True),
+    Column("message_id", Text, primary_key=True),
+    must("turn", Integer()),
+    *(must(name, Text()) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),
+    must("version", SLACK_TIME),
+    must("message_text", Text()),
+    must("files", JSONB()),
+    must("deleted", Boolean()),
+    Index("handover_answers_message_idx", "message_id"),
+)
+
+thumbs = Table(
+    "thumbs",
+    metadata,
+    _conversation(primary_key=True),
+    *(Column(name, Text, primary_key=True) for name in ("message_ts", "user_id", "reaction")),
+    must("put", Boolean()),
+    must("at", SLACK_TIME),
+)
+
 model_calls = Table(
     "model_calls",
     metadata,

@@ -17,7 +17,11 @@ from threadline.db.conversation_tables import (
     conversation_messages,
     conversation_turns,
     conversations,
+    decisions,
+    handover_answers,
+    handovers,
     model_calls,
+    thumbs,
     transcript,
     turn_plans,
 )
@@ -60,6 +64,12 @@ WHERE c.id = ANY(:ids) AND p.channel = c.channel AND p.thread_ts = c.thread_ts A
   AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
 """)
 """The first condition on the key is the index's own."""
+_FORGET_HANDOVER_POSTS = text("""
+DELETE FROM slack_posts p USING handovers h, conversations c
+WHERE h.conversation_id = ANY(:ids) AND c.id = h.conversation_id AND p.key LIKE 'handover:%'
+  AND starts_with(p.key, 'handover:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':' || h.turn || ':')
+""")
+"""They stand in two channels."""
 _OLD = text("""
 SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
 ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -74,6 +84,19 @@ class SettledTurn:
     detail: bool
     said: bool
     """The answer is in Slack."""
+
+
+_PARTS = (
+    conversation_messages,
+    transcript,
+    conversation_turns,
+    turn_plans,
+    decisions,
+    handover_answers,
+    handovers,
+    thumbs,
+    model_calls,
+)
 
 
 class Conversations:
@@ -229,7 +252,7 @@ class Conversations:
         """Keep what a call of the model cost; each call that was made counts, be it the same again.
 
         Args:
-            purpose: `think`, `summarise` or `analyse`.
+            purpose: `think`, `summarise`, `analyse`, `decide` or `compare`.
         """
         row = await conversation_row.locked(self._connection, thread)
         call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}
@@ -260,10 +283,10 @@ class Conversations:
             how many, so that 0 means none is left.
         """
         old = list((await self._connection.execute(_OLD, {"before": before, "limit": limit})).scalars())
-        for table in (conversation_messages, transcript, conversation_turns, turn_plans, model_calls):
-            await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
-        for statement in (_UNBIND, _FORGET_POSTS):
+        for statement in (_UNBIND, _FORGET_POSTS, _FORGET_HANDOVER_POSTS):
             await self._connection.execute(statement, {"ids": old})
+        for table in _PARTS:
+            await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))
         nobody = {"writer": "", "several": False}
         nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0, **nobody}
         forgotten = update(conversations).where(conversations.c.id.in_(old))

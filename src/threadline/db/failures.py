@@ -8,7 +8,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from threadline.domain.errors import ClaimLost, IllegalTransition, OnRecord, Permanent, Transient
+from threadline.domain.errors import ClaimLost, IllegalTransition, OnRecord, Permanent, ProgramFault, Transient
 
 _RETRYABLE = ("08", "40", "53", "57P", "55P03", "57014")
 """Connection trouble, rollbacks and deadlocks, exhaustion, shutdown, locks not got and statements out of time."""
@@ -58,7 +58,7 @@ def translated(error: BaseException) -> Exception:
         return kind(words(error))
     if state.startswith(_RETRYABLE) or _lost(error):
         return Transient(f"the database cannot be used just now: {words(error)}")
-    return Permanent(f"the database refused: {words(error)}; this is a fault of the program or of its schema")
+    return ProgramFault(f"the database refused: {words(error)}; this is a fault of the program or of its schema")
 
 
 def _lost(error: BaseException) -> bool:

@@ -101,6 +101,7 @@ _UNSTORED = text("""
 SELECT r.message_id FROM resent_messages r
 WHERE r.times >= :times AND NOT EXISTS (SELECT FROM bug_conversations m WHERE m.message_id = r.message_id)
   AND NOT EXISTS (SELECT FROM conversation_messages s WHERE s.message_id = r.message_id)
+  AND NOT EXISTS (SELECT FROM handover_answers a WHERE a.message_id = r.message_id)
 ORDER BY r.last_at DESC LIMIT :limit
 """)
 

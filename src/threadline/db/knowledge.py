@@ -1,41 +1,54 @@
-"""What the team has written down, and the passages of it that have to do with a question."""
+"""What the team has written down: documents, and the passages in which they are found."""
 
-import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import delete, func, select, text
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import and_, delete, func, insert, or_, select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.agent_pool import storable
-from threadline.db.tool_tables import knowledge_documents
+from threadline.db.tool_tables import knowledge_documents, knowledge_passages
 from threadline.domain.errors import Permanent
-from threadline.domain.records import Document, Passage
+from threadline.domain.knowledge import Document, DocumentType, Piece, Terms, source_of
 
 LARGEST = 300_000
 """Characters of a document. Postgres keeps at most 1 MiB of words of one text, and refuses what has more."""
-_LONGEST_TITLE = 300
-_HEADING = re.compile(r"^(#{1,6} .*)\n(?:[ \t]*\n)+", re.MULTILINE)
-_PASSAGES = text(r"""
-WITH asked AS (
-    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query, array_agg(lexeme) AS lexemes
-    FROM unnest(to_tsvector('english', left(:question, 4000)))
-)
-SELECT d.title, d.source, CASE WHEN length(p.passage) <= :longest THEN p.passage ELSE
-           ts_headline('english', left(p.passage, 100000), a.query,
-                       'MaxFragments=3, MaxWords=80, MinWords=40, StartSel="", StopSel="", FragmentDelimiter=" … "')
-       END AS passage
-FROM asked a
-JOIN knowledge_documents d ON d.team = :team AND d.words @@ a.query
-CROSS JOIN LATERAL regexp_split_to_table(d.body, '\n[ \t]*\n') WITH ORDINALITY AS p (passage, place)
-CROSS JOIN LATERAL (
-    SELECT setweight(to_tsvector('english', d.title), 'A') || to_tsvector('english', p.passage) AS words) w
-WHERE w.words @@ a.query AND p.passage ~ '\S'
-ORDER BY cardinality(ARRAY(SELECT unnest(tsvector_to_array(w.words)) INTERSECT SELECT unnest(a.lexemes))) DESC,
-         ts_rank(w.words, a.query, 1) DESC, d.title, p.place LIMIT :limit
+_WORDS = text("""
+INSERT INTO knowledge_words (team, word)
+SELECT DISTINCT :team, lower(found[1])
+FROM knowledge_passages CROSS JOIN LATERAL
+     regexp_matches(title || ' ' || section || ' ' || body, '[[:alpha:]]{4,40}', 'g') AS found
+WHERE document_id = :id ORDER BY 2 ON CONFLICT DO NOTHING
 """)
-"""A passage is a paragraph with the heading above it; the more of the question's words it has, the sooner it comes."""
-_LONGEST_PASSAGE = 1_500
-"""Characters of a passage that are given whole; of a longer one the places with the words are."""
+"""In order, so that two who keep documents wait for each other and not in a circle. What was known once stays: a word
+that no passage has any more finds none."""
+_LONGEST_TITLE = 300
+_LONGEST_SECTION = 500
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a document came from: with which folder or list, and the hash of what was read."""
+
+    root: str = ""
+    content_hash: str = ""
+
+
+NOWHERE = Origin()
+"""Of a document that no reading brought: the next one that brings its source replaces it."""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What `model` made of a document's pieces, a vector each."""
+
+    model: str = ""
+    vectors: Sequence[Sequence[float]] = ()
+
+
+NOT_EMBEDDED = Embedded()
 
 
 class Knowledge:
@@ -44,37 +57,83 @@ class Knowledge:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def save(self, team: str, document: Document) -> None:
-        """Keep a document; it replaces what was known from the same source.
+    async def save(
+        self,
+        team: str,
+        document: Document,
+        pieces: Sequence[Piece],
+        origin: Origin = NOWHERE,
+        embedded: Embedded = NOT_EMBEDDED,
+    ) -> None:
+        """Keep a document with the pieces it is found by; it replaces what was known from the same source.
 
         Raises:
             Permanent: it has no title, no source or no text, or it is longer than `LARGEST`.
         """
-        title, source = (" ".join(storable(each).split()) for each in (document.title, document.source))
-        body = _HEADING.sub(r"\1\n", storable(document.body).replace("\r\n", "\n")).strip()
-        if not (title and source and body):
+        title, source = " ".join(storable(document.title).split()), source_of(storable(document.source))
+        body = storable(document.body).replace("\r\n", "\n").strip()
+        if not (title and source and body and pieces):
             raise Permanent(f"{source or 'the document'} needs a title, a source and a text")
         if len(body) > LARGEST:
             raise Permanent(f"{source} has {len(body):,} characters, and {LARGEST:,} are the most: split it")
-        row = {"title": title[:_LONGEST_TITLE], "body": body}
-        new = insert(knowledge_documents).values(team=team, source=source, **row, updated_at=func.now())
-        changed = {**row, "updated_at": func.now()}
-        await self._connection.execute(new.on_conflict_do_update(index_elements=["team", "source"], set_=changed))
+        title = title[:_LONGEST_TITLE]
+        row = {**vars(document.terms), **vars(origin), "title": title, "body": body, "updated_at": func.now()}
+        new = upsert(knowledge_documents).values(team=team, source=source, **row)
+        kept = new.on_conflict_do_update(index_elements=["team", "source"], set_=row)
+        identity = (await self._connection.execute(kept.returning(knowledge_documents.c.id))).scalar_one()
+        old = delete(knowledge_passages).where(knowledge_passages.c.document_id == identity)
+        await self._connection.execute(old)
+        await self._connection.execute(insert(knowledge_passages), _rows(identity, title, pieces, embedded))
+        await self._connection.execute(_WORDS, {"team": team, "id": identity})
 
     async def forget(self, team: str, source: str) -> bool:
         """Whether there was a document from this source; there is none any more."""
         row = knowledge_documents.c
-        named = delete(knowledge_documents).where(row.team == team, row.source == storable(source))
+        named = delete(knowledge_documents).where(row.team == team, row.source == source_of(storable(source)))
         return (await self._connection.execute(named)).rowcount > 0
+
+    async def forget_others(self, team: str, root: str, sources: Collection[str]) -> list[str]:
+        """The sources that came with this folder or list and are none of these: they are forgotten."""
+        row = knowledge_documents.c
+        under = or_(row.root == root, row.root.startswith(f"{root}/", autoescape=True))
+        gone = delete(knowledge_documents).where(row.team == team, under, row.source.not_in(list(sources)))
+        return sorted((await self._connection.execute(gone.returning(row.source))).scalars())
 
     async def documents(self, team: str) -> list[Document]:
         """By source."""
         row = knowledge_documents.c
-        query = select(row.title, row.source, row.body).where(row.team == team).order_by(row.source)
-        return [Document(*each) for each in await self._connection.execute(query)]
+        terms = (row.type, row.authority, row.effective, row.expires)
+        query = select(row.title, row.source, row.body, *terms).where(row.team == team).order_by(row.source)
+        rows = await self._connection.execute(query)
+        return [
+            Document(title, source, body, Terms(DocumentType(type_), *rest))
+            for title, source, body, type_, *rest in rows
+        ]
 
-    async def passages(self, team: str, question: str, limit: int = 5) -> list[Passage]:
-        """What has the question's words in it, the likest first; nothing when it has none that mean something."""
-        given = {"team": team, "question": storable(question), "limit": limit, "longest": _LONGEST_PASSAGE}
-        rows = await self._connection.execute(_PASSAGES, given)
-        return [Passage(*row) for row in rows]
+    async def known(self, team: str) -> Mapping[str, tuple[Origin, str]]:
+        """By source, where each document came from, and the model whose vectors it is found by; empty for none."""
+        row, passage = knowledge_documents.c, knowledge_passages.c
+        first = and_(passage.document_id == row.id, passage.place == 1)
+        query = (
+            select(row.source, row.root, row.content_hash, func.coalesce(passage.model, ""))
+            .outerjoin(knowledge_passages, first)
+            .where(row.team == team)
+        )
+        rows = await self._connection.execute(query)
+        return {source: (Origin(root, content_hash), model) for source, root, content_hash, model in rows}
+
+
+def _rows(identity: int, title: str, pieces: Sequence[Piece], embedded: Embedded) -> list[dict[str, Any]]:
+    vectors: Sequence[Sequence[float] | None] = embedded.vectors or [None] * len(pieces)
+    return [
+        {
+            "document_id": identity,
+            "place": place,
+            "title": title,
+            "section": storable(piece.section)[:_LONGEST_SECTION],
+            "body": storable(piece.text),
+            "model": embedded.model,
+            "vector": None if vector is None else list(vector),
+        }
+        for place, (piece, vector) in enumerate(zip(pieces, vectors, strict=True), 1)
+    ]

@@ -69,6 +69,13 @@ class Posts:
         query = select(slack_posts.c.ts).where(slack_posts.c.key == key)
         return (await self._connection.execute(query)).scalar_one_or_none()
 
+    async def parts_of(self, key: str) -> list[str]:
+        """Where each message is that a post has become, in order; empty while there is none."""
+        parts = list[str]()
+        while ts := await self.ts_of(f"{key}#{len(parts) + 1}" if parts else key):
+            parts.append(ts)
+        return parts
+
     async def _known(self, key: str, now: float) -> PostClaim | None:
         query = select(slack_posts.c.ts, slack_posts.c.claimed_at, slack_posts.c.lease_until)
         row = (await self._connection.execute(query.where(slack_posts.c.key == key))).one_or_none()

@@ -65,6 +65,12 @@ class Team:
             raise MemberNotFound(f"nobody of the team is called {sought!r}: list the team")
         return found
 
+    async def has_address(self, team: str, email: str) -> bool:
+        """Whether somebody of the team has this mail address, in small letters."""
+        member = team_members.c
+        query = select(member.user_id).where(member.team == team, func.lower(member.email) == storable(email)).limit(1)
+        return (await self._connection.execute(query)).first() is not None
+
     async def of(self, team: str, user_ids: Sequence[str]) -> dict[str, TeamMember]:
         """What is known of these people, by id; who is not there is nobody of the team."""
         member = team_members.c

@@ -1,10 +1,11 @@
 """The calls of tools: what was about to be done, what came of it, and for how long that is remembered."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, and_, delete, select
+from sqlalchemy import ColumnElement, Row, and_, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -136,9 +137,12 @@ class ToolExecutions:
     async def shown(self, thread: Thread, turn: int) -> list[Any]:
         """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
         their results this part alone, since a turn may have a hundred of two megabytes."""
-        row = agent_tool_executions.c
-        part = select(row.result["structured"]).where(_in(thread), row.turn == turn, row.success)
-        return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
+        return await self._parts(thread, turn, "structured")
+
+    async def sources(self, thread: Thread, turn: int) -> list[str]:
+        """What the answer of a turn names that rests on its calls, each once, in the order in which it was found."""
+        parts = await self._parts(thread, turn, "sources")
+        return list(dict.fromkeys(source for part in parts for source in part or ()))
 
     async def called(self, thread: Thread, turn: int) -> list[str]:
         """The names of what a turn has called, in the order in which the calls were begun."""
@@ -154,11 +158,28 @@ class ToolExecutions:
         rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
         return [CallOutcome(each.tool_name, each.status, each.code or "") for each in rows]
 
+    async def tally(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
+        """How many calls of a thread went well, and how many ended with an error of these codes."""
+        row = agent_tool_executions.c
+        code = row.result["error"]["code"].astext
+        went = select(
+            func.count().filter(row.status.in_(("ok", "cached"))),
+            func.count().filter(row.status == "error", code.in_(broken)),
+        ).where(_in(thread))
+        well, ill = (await self._connection.execute(went)).one()
+        return int(well), int(ill)
+
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
         return (await self._connection.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
+
+    async def _parts(self, thread: Thread, turn: int, name: str) -> list[Any]:
+        """One part of the results of the calls that went well; None where a result has none."""
+        row = agent_tool_executions.c
+        part = select(row.result[name]).where(_in(thread), row.turn == turn, row.success)
+        return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
 
     async def _row(self, operation: Operation) -> Row[Any] | None:
         query = select(agent_tool_executions).where(*_place(operation))

@@ -2,10 +2,12 @@
 
 from sqlalchemy import (
     ARRAY,
+    REAL,
     UUID,
     Boolean,
     Column,
     Computed,
+    Date,
     Double,
     ForeignKey,
     ForeignKeyConstraint,
@@ -106,6 +108,7 @@ appointments = Table(
     *(must(name, Text()) for name in ("title", "attendee")),
     must("created_at", MOMENT),
     Column("cancelled_at", MOMENT),
+    must("revision", Integer()),
     UniqueConstraint("appointment_id"),
     ForeignKeyConstraint(
         ["team", "resource"],
@@ -193,6 +196,38 @@ knowledge_documents = Table(
         ),
     ),
     must("updated_at", MOMENT),
+    must("type", Text()),
+    must("authority", Double()),
+    *(Column(name, Date) for name in ("effective", "expires")),
+    *(must(name, Text()) for name in ("root", "content_hash")),
     UniqueConstraint("team", "source"),
     Index("knowledge_documents_words_idx", "words", postgresql_using="gin"),
+)
+
+knowledge_passages = Table(
+    "knowledge_passages",
+    metadata,
+    Column("document_id", ForeignKey("knowledge_documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    *(must(name, Text()) for name in ("title", "section", "body")),
+    Column(
+        "words",
+        TSVECTOR,
+        Computed(
+            "((setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
+            " || setweight(to_tsvector('english'::regconfig, section), 'B'::\"char\"))"
+            " || setweight(to_tsvector('english'::regconfig, body), 'C'::\"char\"))",
+            persisted=True,
+        ),
+    ),
+    must("model", Text()),
+    Column("vector", ARRAY(REAL)),
+    Index("knowledge_passages_words_idx", "words", postgresql_using="gin"),
+)
+
+knowledge_words = Table(
+    "knowledge_words",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("team", "word")),
+    Index("knowledge_words_letters_idx", "word", postgresql_using="gin", postgresql_ops={"word": "gin_trgm_ops"}),
 )

@@ -123,6 +123,11 @@ class Transcripts:
         given = where | {"messages": MESSAGES, "bytes": size, "added": _ADDED, "summary": _SUMMARY}
         return bool((await self._connection.execute(_CROWDED, given)).scalar_one_or_none())
 
+    async def rewrite(self, thread: Thread, key: str, content: str) -> None:
+        """Put other words under a key, if it is there. A summary that may tell of the old ones is given up."""
+        conversation = await conversation_row.locked(self._connection, thread)
+        await _rewrite(self._connection, conversation.id, [storable_key(key)], content)
+
     async def summarise(self, thread: Thread, summary: str, until: int) -> None:
         """From now on `summary` stands for everything up to the place `until`. One that tells less changes nothing."""
         row = conversations.c
@@ -140,12 +145,15 @@ async def forget_words(connection: AsyncConnection, conversation_id: int, messag
     Args:
         message_ids: of messages and of edits, taken up or not.
     """
+    await _rewrite(connection, conversation_id, [storable_key(f"u:{each}") for each in message_ids], DELETED)
+
+
+async def _rewrite(connection: AsyncConnection, conversation_id: int, keys: Collection[str], content: str) -> None:
     row = transcript.c
-    keys = [storable_key(f"u:{each}") for each in message_ids]
     mine = row.conversation_id == conversation_id
     found = (await connection.execute(select(row.place, row.body).where(mine, row.key.in_(keys)))).all()
     for place, body in found:
-        message = replace(message_body.read(body), content=DELETED)
+        message = replace(message_body.read(body), content=content)
         at = update(transcript).where(mine, row.place == place)
         await connection.execute(at.values(body=message_body.written(message)))
     if found:

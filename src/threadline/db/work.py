@@ -12,16 +12,23 @@ from threadline.db.bindings import Bindings
 from threadline.db.cases import Cases
 from threadline.db.conversation import Conversation
 from threadline.db.conversations import Conversations
+from threadline.db.crm import Crm
+from threadline.db.decision_reports import DecisionReports
+from threadline.db.decisions import Decisions
 from threadline.db.estimates import Estimates
 from threadline.db.events import Events
 from threadline.db.followed import Followed
+from threadline.db.handover_answers import HandoverAnswers
+from threadline.db.handovers import Handovers
 from threadline.db.journal import Journal
 from threadline.db.knowledge import Knowledge
+from threadline.db.letters import Letters
 from threadline.db.limits import Limits
 from threadline.db.memories import Memories
 from threadline.db.operations import Operations
 from threadline.db.opportunities import Opportunities
 from threadline.db.overview import Overview
+from threadline.db.passage_search import PassageSearch
 from threadline.db.posts import Posts
 from threadline.db.proposed_actions import ProposedActions
 from threadline.db.pull_requests import PullRequests
@@ -107,12 +114,40 @@ class Work:
         return Bindings(self.connection)
 
     @cached_property
+    def crm(self) -> Crm:
+        return Crm(self.connection)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return Decisions(self.connection)
+
+    @cached_property
+    def decision_reports(self) -> DecisionReports:
+        return DecisionReports(self.connection)
+
+    @cached_property
     def estimates(self) -> Estimates:
         return Estimates(self.connection)
 
     @cached_property
+    def handover_answers(self) -> HandoverAnswers:
+        return HandoverAnswers(self.connection)
+
+    @cached_property
+    def handovers(self) -> Handovers:
+        return Handovers(self.connection)
+
+    @cached_property
     def knowledge(self) -> Knowledge:
         return Knowledge(self.connection)
+
+    @cached_property
+    def passages(self) -> PassageSearch:
+        return PassageSearch(self.connection)
+
+    @cached_property
+    def letters(self) -> Letters:
+        return Letters(self.connection)
 
     @cached_property
     def limits(self) -> Limits:

@@ -22,6 +22,9 @@ def body(prompt: Prompt, model: str) -> dict[str, Any]:
             for tool in prompt.tools
         ]
         asked["tool_choice"] = prompt.tool_choice.value
+    if form := prompt.form:
+        schema = {"name": form.name, "schema": form.schema, "strict": True}
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
     return asked
 
 

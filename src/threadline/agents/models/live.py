@@ -78,10 +78,11 @@ class OpenAIModel(ChatModel):
         return answer
 
     async def _responses(self, prompt: Prompt) -> Answer:
+        reasoning = self._reasoning  # as it is sent now: another call may find out meanwhile that there is none
         try:
             return await self._respond(prompt)
         except BadRequestError as exc:
-            if self._reasoning and is_reasoning_missing(exc):
+            if reasoning and is_reasoning_missing(exc):
                 self._reasoning = False
             elif exc.code == "invalid_encrypted_content":
                 # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.

@@ -8,6 +8,14 @@ from threadline.domain.dialogue import Message, ModelReply, ToolChoice, Usage
 
 
 @dataclass(frozen=True)
+class Form:
+    """What an answer has to look like: `schema` is a JSON schema as strict structured outputs take it."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Prompt:
     """One question to the model.
 
@@ -15,7 +23,7 @@ class Prompt:
     Tools have the provider's names here, also in the calls of `messages`. `instructions` and `tools` stay the same,
     byte for byte, for all calls of a turn, and `messages` only grow at their end: the provider's cache pays for what
     was sent before. `cache_key` is equal for prompts that begin alike. `longest`: tokens that the model may write, its
-    thoughts included, where the API takes such a limit; 0: as many as it likes.
+    thoughts included, where the API takes such a limit; 0: as many as it likes. `form`: the reply's text is JSON of it.
     """
 
     instructions: str
@@ -24,6 +32,7 @@ class Prompt:
     tool_choice: ToolChoice = ToolChoice.AUTO
     cache_key: str = ""
     longest: int = 0
+    form: Form | None = None
 
 
 @dataclass(frozen=True)

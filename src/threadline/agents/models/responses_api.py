@@ -37,6 +37,8 @@ def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any
         asked["prompt_cache_key"] = prompt.cache_key
     if prompt.longest:
         asked["max_output_tokens"] = prompt.longest
+    if form := prompt.form:
+        asked["text"] = {"format": {"type": "json_schema", "name": form.name, "schema": form.schema, "strict": True}}
     return asked
 
 

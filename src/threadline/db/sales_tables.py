@@ -1,0 +1,72 @@
+"""The tables of the sales tools, as queries see them; see `threadline.db.tables`."""
+
+from sqlalchemy import Column, Computed, ForeignKey, Index, Table, Text, UniqueConstraint, text
+
+from threadline.db.columns import MOMENT, must, serial
+from threadline.db.tables import metadata
+
+
+def _numbered(name: str, prefix: str) -> Column[str]:
+    """An id for people, made of the row's number."""
+    return Column(name, Text, Computed(f"('{prefix}-'::text || (id)::text)", persisted=True), nullable=False)
+
+
+crm_companies = Table(
+    "crm_companies",
+    metadata,
+    serial(),
+    _numbered("company_id", "CO"),
+    *(must(name, Text()) for name in ("team", "name", "website", "industry", "company_notes")),
+    must("created_at", MOMENT),
+    UniqueConstraint("company_id"),
+    Index("crm_companies_name_idx", "team", text("lower(name)"), unique=True),
+)
+
+crm_leads = Table(
+    "crm_leads",
+    metadata,
+    serial(),
+    _numbered("lead_id", "LEAD"),
+    *(must(name, Text()) for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")),
+    Column("company_id", Text, ForeignKey("crm_companies.company_id")),
+    must("created_at", MOMENT),
+    UniqueConstraint("lead_id"),
+    Index("crm_leads_user_idx", "team", "user_id", unique=True, postgresql_where=text("user_id <> ''")),
+    Index("crm_leads_email_idx", "team", "email", unique=True, postgresql_where=text("email <> ''")),
+)
+
+crm_interactions = Table(
+    "crm_interactions",
+    metadata,
+    serial(),
+    Column("lead_id", Text, ForeignKey("crm_leads.lead_id", ondelete="CASCADE"), nullable=False),
+    *(must(name, Text()) for name in ("kind", "summary")),
+    must("at", MOMENT),
+    must("by_user", Text()),
+    Index("crm_interactions_lead_idx", "lead_id", "id"),
+)
+
+crm_audit = Table(
+    "crm_audit",
+    metadata,
+    serial(),
+    Column("lead_id", Text, ForeignKey("crm_leads.lead_id", ondelete="CASCADE")),
+    Column("company_id", Text, ForeignKey("crm_companies.company_id", ondelete="CASCADE")),
+    *(must(name, Text()) for name in ("field", "was", "became", "user_id", "correlation_id", "operation_key")),
+    must("at", MOMENT),
+    Index("crm_audit_lead_idx", "lead_id", "id"),
+    Index("crm_audit_company_idx", "company_id", "id"),
+)
+
+email_drafts = Table(
+    "email_drafts",
+    metadata,
+    serial(),
+    _numbered("draft_id", "MAIL"),
+    *(must(name, Text()) for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")),
+    *(must(name, Text()) for name in ("status", "operation_key", "message_id")),
+    must("created_at", MOMENT),
+    Column("sent_at", MOMENT),
+    UniqueConstraint("draft_id"),
+    Index("email_drafts_age_idx", "created_at"),
+)

@@ -1,0 +1,1 @@
+"""What the team has written down: documents, their passages, and which of them answer a question."""

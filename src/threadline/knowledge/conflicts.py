@@ -1,0 +1,120 @@
+"""A cheap look for passages that may contradict each other; whether they do is for the model to say. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+SAME_TOPIC = 0.3
+"""The least share of words that two sentences have in common, of the shorter one's, to be about the same thing."""
+_FEWEST = 2
+"""Words that they have in common at least: one alone says little."""
+_MOST_SENTENCES = 60
+"""Of a passage that are compared; a passage is of a few paragraphs."""
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_WORD = re.compile(r"[a-zäöüß]+(?:'t)?")
+_STEM = 5
+"""Letters by which a word is known again in another form: refund, refunds, refunded."""
+_ONES = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen"
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+_SPELLED = {word: str(number) for number, word in enumerate(_ONES.split("|"))} | {
+    word: str(number) for word, number in _TENS.items()
+}
+_UNITS = {
+    "money": "€|eur|euros?|\\$|usd|dollars?|£|gbp|pounds?",
+    "share": "%|percent|per cent",
+    "minutes": "min|mins|minutes?",
+    "hours": "h|hrs?|hours?",
+    "days": "days?",
+    "weeks": "weeks?",
+    "months": "months?",
+    "years": "years?",
+}
+_DURATIONS = {"minutes": 1.0, "hours": 60.0, "days": 1440.0, "weeks": 10080.0, "months": 43200.0, "years": 525600.0}
+"""In minutes; a month has thirty days, as people count who promise something."""
+_NUMBER = r"(?<![\w.,])(\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)"
+_BETWEEN = r"(?:[\s-]+(?:working|business|calendar))?[\s-]*"
+_AMOUNT = re.compile(rf"([€$£])?\s*{_NUMBER}(?:{_BETWEEN}({'|'.join(_UNITS.values())})(?![a-z]))?")
+_NOT = re.compile(r"not|no|never|cannot|none|without|nobody|excluded|except|\w+n't")
+_EMPTY = re.compile(r"the|and|for|are|was|with|you|your|our|this|that|from|has|have|will|can|may|per|each|all|any|its")
+"""Words that nothing is about; shorter ones are left out anyway."""
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A sentence: its words in short, what it counts by kind, and whether it denies."""
+
+    words: frozenset[str]
+    amounts: dict[str, frozenset[float]]
+    denies: bool
+
+
+class Sourced(Protocol):
+    """A text, and the document that it is from."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+def suspicious(passages: Sequence[Sourced]) -> list[tuple[int, int]]:
+    """Pairs of passages, by their places, from different documents that speak of the same thing and differ in it.
+
+    They differ in amounts of one kind (prices, shares, durations, bare numbers), or one denies what the other says.
+    """
+    claims = [list(_claims(each.text)) for each in passages]
+    return [
+        (one, other)
+        for one, other in combinations(range(len(passages)), 2)
+        if passages[one].source != passages[other].source
+        and any(_clash(mine, theirs) for mine in claims[one] for theirs in claims[other])
+    ]
+
+
+def _claims(text: str) -> Iterator[_Claim]:
+    for sentence in _SENTENCE.split(text.lower())[:_MOST_SENTENCES]:
+        words = _WORD.findall(sentence.replace("’", "'"))
+        denies = any(map(_NOT.fullmatch, words))
+        meant = frozenset(word[:_STEM] for word in words if _says_something(word))
+        if len(meant) >= _FEWEST:
+            yield _Claim(meant, _amounts(sentence), denies)
+
+
+def _says_something(word: str) -> bool:
+    return len(word) > 2 and word not in _SPELLED and not _EMPTY.fullmatch(word) and not _NOT.fullmatch(word)
+
+
+def _clash(one: _Claim, other: _Claim) -> bool:
+    shared = len(one.words & other.words)
+    if shared < _FEWEST or shared / min(len(one.words), len(other.words)) < SAME_TOPIC:
+        return False
+    kinds = one.amounts.keys() & other.amounts.keys()
+    if any(one.amounts[kind].isdisjoint(other.amounts[kind]) for kind in kinds):
+        return True
+    return one.denies != other.denies and 2 * shared >= min(len(one.words), len(other.words))
+
+
+def _amounts(sentence: str) -> dict[str, frozenset[float]]:
+    """By kind; durations of all units are of one."""
+    spelled = re.sub(r"[a-z]+", lambda word: _SPELLED.get(word[0], word[0]), sentence)
+    found: dict[str, set[float]] = {}
+    for sign, digits, unit in _AMOUNT.findall(spelled):
+        kind = "money" if sign else _kind(unit)
+        value = _value(digits) * _DURATIONS.get(kind, 1.0)
+        found.setdefault("duration" if kind in _DURATIONS else kind, set()).add(value)
+    return {kind: frozenset(values) for kind, values in found.items()}
+
+
+def _kind(unit: str) -> str:
+    return next((kind for kind, names in _UNITS.items() if unit and re.fullmatch(names, unit)), "number")
+
+
+def _value(digits: str) -> float:
+    """4.90 and 4,90 are the same, and so are 1,200 and 1 200 and 1200."""
+    if re.fullmatch(r"\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?", digits):
+        return float(re.sub(r"[,\s]", "", digits))
+    return float(digits.replace(",", "."))

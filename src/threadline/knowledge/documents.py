@@ -1,0 +1,153 @@
+"""Reads a document from the bytes of a file: Markdown, and what its front matter says of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from threadline.domain.errors import Permanent
+from threadline.domain.knowledge import Document, DocumentType, Terms
+
+LARGEST_FILE = 20 * 1024 * 1024
+"""Bytes; more is not even read to its end."""
+LARGEST_TEXT = 300_000
+"""Characters of a document, which Postgres can index."""
+
+_FENCE = "---"
+_KEYS = ("title", "type", "authority", "effective", "expires")
+
+
+class UnreadableDocument(Permanent):
+    """A file is no document; the message says why, and what to do."""
+
+
+def read(source: str, content: bytes) -> Document:
+    """The document that a file holds.
+
+    Its title is that of the front matter, or a first heading of the first level, or the file's name.
+
+    Args:
+        source: where it is from, with `/` between folders.
+
+    Raises:
+        UnreadableDocument: it is too large, no UTF-8, has no text, or its front matter is wrong.
+    """
+    text = _text(source, content)
+    try:
+        return _document(source, text)
+    except UnreadableDocument:
+        raise
+    except Exception as error:  # PyYAML lets through whatever its constructors run into, and so do their values
+        raise UnreadableDocument(
+            f"The front matter of {source} cannot be read: write plain words, numbers and days."
+        ) from error
+
+
+def too_large(source: str) -> UnreadableDocument:
+    """What is said of a file of more than `LARGEST_FILE` bytes."""
+    return UnreadableDocument(f"{source} is larger than {LARGEST_FILE // 1024**2} MB: split it.")
+
+
+def _document(source: str, text: str) -> Document:
+    body, given = _parted(source, text)
+    title, body = _title(source, given.get("title"), body)
+    if not body:
+        raise UnreadableDocument(f"{source} has no text: write something into it, or take it away.")
+    return Document(title, source, body, _terms(source, given))
+
+
+def _text(source: str, content: bytes) -> str:
+    if len(content) > LARGEST_FILE:
+        raise too_large(source)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableDocument(f"{source} is no text in UTF-8 (byte {error.start}): save it as UTF-8.") from error
+    if len(text) > LARGEST_TEXT:
+        raise UnreadableDocument(f"{source} has {len(text):,} characters, and {LARGEST_TEXT:,} are the most: split it.")
+    return text.replace("\r\n", "\n").replace("\x00", "")
+
+
+def _parted(source: str, text: str) -> tuple[str, Mapping[str, Any]]:
+    """The text below the front matter, and what that says; empty without one."""
+    first, _, rest = text.partition("\n")
+    if first.rstrip() != _FENCE:
+        return text, {}
+    lines = rest.split("\n")
+    end = next((place for place, line in enumerate(lines) if line.rstrip() in (_FENCE, "...")), None)
+    if end is None:
+        if not rest.lstrip().startswith(tuple(f"{key}:" for key in _KEYS)):
+            return text, {}  # a rule above a text, and no front matter at all
+        raise UnreadableDocument(f"{source} opens front matter and never closes it: end it with a line of {_FENCE}.")
+    return "\n".join(lines[end + 1 :]), _front_matter(source, "\n".join(lines[:end]))
+
+
+def _front_matter(source: str, words: str) -> Mapping[str, Any]:
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(words, yaml.SafeLoader)):
+            raise UnreadableDocument(f"The front matter of {source} uses aliases (*name): write them out.")
+        given = yaml.safe_load(words)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UnreadableDocument(f"The front matter of {source} is no YAML: {_told(error)}.") from error
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise UnreadableDocument(f"The front matter of {source} is no list of keys: write `title: …`, a line each.")
+    return {str(key).lower(): value for key, value in given.items()}
+
+
+def _told(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "it cannot be read"
+    return f"{problem}, in line {mark.line + 2}" if mark else str(problem)
+
+
+def _title(source: str, given: Any, body: str) -> tuple[str, str]:
+    """The title, and the text without the heading that only repeats it."""
+    body = body.strip()
+    first, _, rest = body.partition("\n")
+    heading = first.removeprefix("# ").strip() if first.startswith("# ") else ""
+    named = " ".join(str(given).split()) if given is not None else ""
+    if heading and rest.strip() and (not named or heading.casefold() == named.casefold()):
+        return named or heading, rest.strip()
+    name = PurePosixPath(source).stem.replace("-", " ").replace("_", " ").strip()
+    return named or heading or name or source, body
+
+
+def _terms(source: str, given: Mapping[str, Any]) -> Terms:
+    terms = Terms.of(_type(source, given.get("type")))
+    terms = replace(terms, effective=_day(source, given, "effective"), expires=_day(source, given, "expires"))
+    if terms.effective and terms.expires and terms.expires < terms.effective:
+        raise UnreadableDocument(f"{source} expires before it is effective: correct one of the days.")
+    if (authority := given.get("authority")) is not None:
+        terms = replace(terms, authority=_authority(source, authority))
+    return terms
+
+
+def _type(source: str, given: Any) -> DocumentType:
+    if given is None:
+        return DocumentType.PRODUCT
+    try:
+        return DocumentType(str(given).strip().lower())
+    except ValueError:
+        known = ", ".join(DocumentType)
+        raise UnreadableDocument(f"{source} is of type {str(given)[:60]!r}: write one of {known}.") from None
+
+
+def _authority(source: str, given: Any) -> float:
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not number or not 0 <= given <= 1:
+        raise UnreadableDocument(f"`authority` of {source} is {str(given)[:60]!r}: write a number from 0 to 1.")
+    return float(given)
+
+
+def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
+    value = given.get(key)
+    if isinstance(value, datetime):
+        return value.date()
+    if value is None or isinstance(value, date):
+        return value
+    raise UnreadableDocument(f"`{key}` of {source} is {str(value)[:60]!r}: write a day as 2026-01-31.")
