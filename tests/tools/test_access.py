@@ -3,7 +3,7 @@
 import pytest
 
 from threadline.domain.routing import Agent
-from threadline.tools.access import allowed
+from threadline.tools.access import allowed, offered
 from threadline.tools.builtin import TOOLS
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
@@ -17,6 +17,8 @@ OWN = {
     "propose.action",
 }
 """What is held to the protocol, and so only in turns that have one."""
+REPLACED = {"appointments.book", "appointments.freeSlots"}
+"""Others do the same with less to be said: a model is not offered both."""
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +33,26 @@ def ports(registry: Registry) -> Ports:
 
 
 def test_the_conversational_agent_has_no_tool_that_the_protocol_is_about(registry: Registry, ports: Ports) -> None:
-    everything = {each.name for each in registry.all()}
+    everything = {each.name for each in registry.all()} - REPLACED
     assert allowed(registry, ports, Agent.OPERATOR, read_only=False).names == everything
     assert allowed(registry, ports, Agent.COPILOT, read_only=False).names == everything - OWN
     assert everything >= OWN | {"opportunity.load", "schedule.job", "rfp.create.from.slack.file"}
 
 
 def test_in_a_read_only_thread_the_operator_still_writes_down_what_it_says(registry: Registry, ports: Ports) -> None:
-    reads = {each.name for each in registry.all() if not each.mutating}
+    reads = {each.name for each in registry.all() if not each.mutating} - REPLACED
     assert allowed(registry, ports, Agent.OPERATOR, read_only=True).names == reads | OWN
     assert allowed(registry, ports, Agent.COPILOT, read_only=True).names == reads
+
+
+@pytest.mark.promise("sales:meeting:one-way")
+def test_what_takes_anothers_place_is_offered_alone_and_the_other_stays_where_it_is_not(
+    registry: Registry, ports: Ports
+) -> None:
+    names = allowed(registry, ports, read_only=False).names
+    assert {"calendar.book", "calendar.free"} <= names
+    assert not names & REPLACED
+    assert {each.name for each in offered(registry, ports)} >= REPLACED, "an approved action is made by its old name"
+    without = Registry([each for each in registry.all() if each.toolset != "calendar"])
+    assert allowed(without, ports, read_only=False).names >= REPLACED
+    assert {each.instead for each in registry.all()} - {""} == REPLACED

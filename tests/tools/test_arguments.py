@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
@@ -155,7 +155,6 @@ def test_equal_arguments_have_one_canonical_form() -> None:
 
 
 @pytest.mark.promise("tool:arguments:refused-first")
-@settings(deadline=None)
 @given(st.text(max_size=200) | st.binary(max_size=50).map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_read_or_refused(text: str) -> None:
     readable(text)
@@ -164,7 +163,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.promise("tool:arguments:refused-first")
-@settings(deadline=None)
 @given(
     st.recursive(st.none() | st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each))
 )

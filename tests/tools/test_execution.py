@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.tools.doubles import MemoryCache, MemoryLog, context
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
+from threadline.domain.errors import Permanent, ProgramFault, Transient
 from threadline.tools.access import allowed
 from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
@@ -132,6 +132,11 @@ async def test_no_side_effect_follows_from_a_failure_or_from_an_answer_that_is_g
             Code.SERVICE_UNAVAILABLE,
             "Jira is away. Try again in 30 seconds.",
         ),
+        (
+            ProgramFault("the database refused: there is no table calendar"),
+            Code.TOOL_EXECUTION_FAILED,
+            "Something went wrong on our side.",
+        ),
         (KeyError("name"), Code.TOOL_EXECUTION_FAILED, "Something went wrong on our side."),
         (TimeoutError(), Code.TOOL_EXECUTION_FAILED, "Something went wrong on our side."),
         (ExceptionGroup("x", [ValueError("y")]), Code.TOOL_EXECUTION_FAILED, "Something went wrong on our side."),
@@ -146,6 +151,7 @@ async def test_what_a_tool_raises_becomes_an_error_in_words(error: Exception, co
     assert result.error
     assert result.error.code is code
     assert told in result.text
+    assert "database" not in result.text
     assert [each["event"] for each in logs] == ["tool_failed"] * (code is Code.TOOL_EXECUTION_FAILED)
 
 

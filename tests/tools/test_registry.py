@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -85,7 +85,6 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.promise("tool:registry:complete")
-@settings(deadline=None)
 @given(st.lists(NAMES, min_size=2, max_size=20, unique=True))
 def test_the_providers_names_fit_its_pattern_and_are_as_many_as_the_tools(names: list[str]) -> None:
     spoken = {wire_name(name) for name in names}

@@ -44,7 +44,7 @@ def _bytes(value: Any) -> int:
 
 
 @pytest.mark.promise("tool:result:bounded")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(JSON, st.integers(256, 5_000))
 def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any, limit: int) -> None:
     fits = fitted(value, limit)
@@ -54,7 +54,7 @@ def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any
 
 
 @pytest.mark.promise("tool:result:bounded")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(JSON, st.text(), st.lists(st.text()), st.integers(3_000, 12_000))
 def test_what_the_model_is_shown_is_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
     for result in (

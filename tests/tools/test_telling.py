@@ -17,7 +17,11 @@ async def look(context: ToolContext) -> None: ...
 async def clear(context: ToolContext) -> None: ...
 
 
-REGISTRY = Registry([look, clear])
+@tool("stage.light", "Light it.", mutating=True, critical=True)
+async def light(context: ToolContext) -> None: ...
+
+
+REGISTRY = Registry([look, clear, light])
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,23 @@ REGISTRY = Registry([look, clear])
 )
 def test_every_result_has_its_status(result: ToolResult, status: ExecutionStatus) -> None:
     assert execution(ToolCall("1", "stage.look"), result, REGISTRY).status is status
+
+
+@pytest.mark.parametrize(
+    ("result", "critical"),
+    [
+        (ToolResult(), True),
+        (failure(Code.SERVICE_UNAVAILABLE), True),
+        (failure(Code.OUTCOME_UNKNOWN), True),
+        (failure(Code.TOOL_EXECUTION_FAILED), True),
+        (failure(Code.REFUSED), False),
+        (failure(Code.INVALID_ARGUMENTS), False),
+        (failure(Code.TOO_MANY_CHANGES), False),
+    ],
+)
+def test_a_refusal_of_a_critical_tool_is_an_answer(result: ToolResult, critical: bool) -> None:
+    assert execution(ToolCall("1", "stage.light"), result, REGISTRY).critical is critical
+    assert not execution(ToolCall("1", "stage.clear"), result, REGISTRY).critical
 
 
 def test_a_tool_is_named_by_its_own_name_and_a_name_that_was_made_up_is_not() -> None:

@@ -1,7 +1,7 @@
 """What people are told of errors, and what they are not."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.domain.secrets_corpus import SECRETS
@@ -58,7 +58,6 @@ def test_a_sentence_for_people_stays_as_it_is(text: str) -> None:
     assert sentence(text, "-") == text
 
 
-@settings(deadline=None)
 @given(st.text(max_size=2_000))
 @example("a " * 1_000)
 @example("x" * 100_000)

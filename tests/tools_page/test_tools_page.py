@@ -37,7 +37,7 @@ NAMES = st.from_regex(r"[a-z]{1,8}\.[a-zA-Z]{1,12}", fullmatch=True)
 WORDS = st.text(min_size=1, max_size=60).filter(str.strip)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(NAMES, st.tuples(WORDS, st.booleans(), WORDS), max_size=6))
 def test_whatever_tools_there_are_each_has_one_row_of_all_its_cells(drawn: dict[str, tuple[str, bool, str]]) -> None:
     made = []

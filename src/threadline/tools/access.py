@@ -42,7 +42,8 @@ def allowed(
         own = kind not in (Kind.READ, Kind.LOAD, Kind.GLOBAL)
         if (agent is Agent.OPERATOR) if own else not (read_only and each.mutating):
             names.add(each.name)
-    return Allowed(frozenset(names), because)
+    replaced = {each.instead for each in registry.all() if each.name in names}
+    return Allowed(frozenset(names - replaced), because)
 
 
 def offered(registry: Registry, ports: Ports) -> Sequence[Tool]:

@@ -54,7 +54,8 @@ class ToolContext:
     would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
     each as `labelled` names them: with any, it is not plain whom a call is for; `other_ids` are their
     ids. `deletions` counts what was deleted in the thread before the call: what a tool has read there holds no word
-    that was deleted, as long as there is no more.
+    that was deleted, as long as there is no more. `approved`: the proposed action that somebody has approved and that
+    this call carries out; empty for what a model asks for.
 
     Raises:
         ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
@@ -76,6 +77,7 @@ class ToolContext:
     others: tuple[str, ...] = ()
     other_ids: tuple[str, ...] = ()
     deletions: int = 0
+    approved: str = ""
 
     def __post_init__(self) -> None:
         for name in _REQUIRED:

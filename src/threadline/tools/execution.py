@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient, Undone
+from threadline.domain.errors import Permanent, ProgramFault, Transient, Undone
 from threadline.domain.limits import RateExceeded
 from threadline.tools import arguments, policies, protocol
 from threadline.tools.access import Allowed
@@ -77,11 +77,8 @@ def performing(registry: Registry) -> Run:
             return _unavailable(tool, fault)
         except RateExceeded as often:
             return failure(Code.TOO_MANY_CHANGES, str(often))
-        except Permanent as refusal:
-            return failure(Code.REFUSED, str(refusal))
-        except Exception:  # noqa: BLE001 - logged; its text could hold what nobody may see
-            structlog.get_logger().exception("tool_failed", tool=tool.name)
-            return failure(Code.TOOL_EXECUTION_FAILED)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
+            return _failed(tool, error)
         return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
 
     return perform
@@ -103,6 +100,14 @@ def with_side_effects(run: Run, registry: Registry) -> Run:
     return followed
 
 
+def _failed(tool: Tool, error: Exception) -> ToolResult:
+    """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
+    if isinstance(error, Permanent) and not isinstance(error, ProgramFault):
+        return failure(Code.REFUSED, str(error))
+    structlog.get_logger().error("tool_failed", tool=tool.name, exc_info=error)
+    return failure(Code.TOOL_EXECUTION_FAILED)
+
+
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
     if tool.mutating and not isinstance(fault, Undone):
         return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
@@ -114,10 +119,10 @@ async def _note(handler: SideEffect, success: Success) -> str | None:
     try:
         async with asyncio.timeout(_SIDE_EFFECT_TIMEOUT):
             said = await handler(success)
-    except (Permanent, Transient) as told:
-        return f"[Side Effect Error] {sentence(str(told), _NO_SIDE_EFFECT)}"
-    except Exception:  # noqa: BLE001 - logged; the call itself was a success and stays one
-        structlog.get_logger().exception("side_effect_failed", tool=success.tool)
+    except Exception as error:  # noqa: BLE001 - the call itself was a success and stays one
+        if isinstance(error, Permanent | Transient) and not isinstance(error, ProgramFault):
+            return f"[Side Effect Error] {sentence(str(error), _NO_SIDE_EFFECT)}"
+        structlog.get_logger().error("side_effect_failed", tool=success.tool, exc_info=error)
         return f"[Side Effect Error] {_NO_SIDE_EFFECT}"
     return f"[Side Effect] {said}" if said else None
 

@@ -193,8 +193,8 @@ def timed(run: Run, registry: Registry) -> Run:
 def _clean(result: ToolResult, largest: int) -> ToolResult:
     data, text = fitted(result.data, largest - largest // 8), fitted(result.display_text, largest // 8)
     records = fitted([[each.kind, each.records] for each in result.structured], largest // 8)
-    notes = fitted(list(result.notes), largest // 8)
-    cuts = [*data.cuts, *text.cuts, *records.cuts, *notes.cuts]
+    notes, sources = fitted(list(result.notes), largest // 8), fitted(list(result.sources), largest // 8)
+    cuts = [*data.cuts, *text.cuts, *records.cuts, *notes.cuts, *sources.cuts]
     told = [f"[Cut] The result was too large to keep whole: {'; '.join(cuts)}. Ask for less at once."] if cuts else []
     kept = (each for each in records.value if len(each) == 2)
     return replace(
@@ -203,6 +203,7 @@ def _clean(result: ToolResult, largest: int) -> ToolResult:
         display_text=text.value,
         structured=tuple(Structured(kind, tuple(rows)) for kind, rows in kept),
         notes=(*notes.value, *told),
+        sources=tuple(sources.value),
     )
 
 

@@ -95,6 +95,9 @@ def _unfit(tool: Tool) -> ToolResult | None:
     """Why a tool cannot be proposed at all."""
     if kind_of(tool.name, read_only=not tool.mutating) in (Kind.SPEAK, Kind.PROPOSE):
         return failure(Code.REFUSED, f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something.")
+    if tool.asks:
+        said = f"{tool.wire_name} waits for its approval by itself, and so is not proposed."
+        return failure(Code.REFUSED, said, "Call it yourself.")
     if not tool.mutating:
         return failure(Code.REFUSED, f"{tool.wire_name} only reads, so nobody has to approve it.", "Call it yourself.")
     return None

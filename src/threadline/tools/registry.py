@@ -75,6 +75,14 @@ class Tool:
 
     `binds`: it may make a record the one that the thread is about, though it changes nothing in it.
 
+    `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
+    refuses what is asked for, such as a time that is taken, is an answer.
+
+    `asks`: it waits for an approval by itself, and shows what its arguments only name; so it is called, and never
+    proposed.
+
+    `instead`: the tool that this one takes the place of: where both could be offered, that one is not.
+
     `timeout` in seconds. `needs` are the ports without which the tool is not offered.
 
     `settles`: seconds until what was sent has taken effect, or never will. That the effect is not there counts no
@@ -88,6 +96,9 @@ class Tool:
     takes_model: bool
     mutating: bool = False
     binds: bool = False
+    critical: bool = False
+    asks: bool = False
+    instead: str = ""
     cache: Cache | None = None
     needs: tuple[Port[Any], ...] = ()
     record: Callable[[Any], str] | None = None
@@ -157,6 +168,9 @@ def tool(
     *,
     mutating: bool = False,
     binds: bool = False,
+    critical: bool = False,
+    asks: bool = False,
+    instead: str = "",
     cache: Cache | None = None,
     needs: tuple[Port[Any], ...] = (),
     record: Callable[[Any], str] | None = None,
@@ -183,6 +197,9 @@ def tool(
             takes_model=takes_model,
             mutating=mutating,
             binds=binds,
+            critical=critical,
+            asks=asks,
+            instead=instead,
             cache=cache,
             needs=needs,
             record=record,

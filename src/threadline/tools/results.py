@@ -44,6 +44,11 @@ class Code(StrEnum):
     def category(self) -> Category:
         return _MEANING[self][0]
 
+    @property
+    def breaks(self) -> bool:
+        """Whether what was wanted could have been done, and something did not work; a refusal is an answer."""
+        return self.category in (Category.EXTERNAL, Category.INTERNAL)
+
 
 _MEANING: dict[Code, tuple[Category, str, str]] = {
     Code.INVALID_ARGUMENTS: (
@@ -133,7 +138,8 @@ class Structured:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """`data` is what the model reads; `display_text` and `structured` are for the thread; `notes` tell of side effects.
+    """`data` is what the model reads; `display_text` and `structured` are for the thread; `notes` tell of side effects;
+    `sources` is what an answer that rests on this names.
 
     Raises:
         ValueError: a failure without an error, or a success with one.
@@ -145,6 +151,7 @@ class ToolResult:
     structured: tuple[Structured, ...] = ()
     error: ToolError | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
+    sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.success == (self.error is not None):

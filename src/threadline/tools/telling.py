@@ -25,4 +25,5 @@ def execution(call: ToolCall, result: ToolResult, registry: Registry) -> Executi
         ExecutionStatus.UNKNOWN if code is Code.OUTCOME_UNKNOWN else _STATUS[result.status],
         note=sentence(said, ""),
         read_only=tool is not None and not tool.mutating,
+        critical=tool is not None and tool.critical and (code is None or code.breaks),
     )

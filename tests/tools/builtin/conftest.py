@@ -5,12 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.db.scene import Scene
-from tests.postgres import agent_url, database, database_url, postgres
 from threadline.db.agent_pool import agent_pool
 from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
-
-__all__ = ["agent_url", "database", "database_url", "postgres"]
 
 
 @pytest.fixture

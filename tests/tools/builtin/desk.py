@@ -46,7 +46,7 @@ class Desk:
         """One call; `team`, `user_id`, `others` and the like are the context's, everything else the tool's."""
         where = {
             name: arguments.pop(name)
-            for name in ("team", "channel", "thread_ts", "user_id", "others")
+            for name in ("team", "channel", "thread_ts", "user_id", "actor", "others", "other_ids")
             if name in arguments
         }
         called = call_id or next(self._ids)

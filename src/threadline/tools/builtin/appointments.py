@@ -4,88 +4,28 @@ A time is told in ISO 8601. With an offset it is that moment; without one it is 
 every answer says those clocks' zone.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
 from threadline.domain.appointments import Appointment, Resource, Slot, SlotTaken, clock_of
-from threadline.domain.operations import Change, Effect, Operation
-from threadline.tools.context import Port, ToolContext
+from threadline.tools.builtin.appointment_book import (
+    APPOINTMENTS,
+    AppointmentId,
+    Minutes,
+    ResourceName,
+    Time,
+)
+from threadline.tools.builtin.invitations import invite
+from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
 from threadline.tools.registry import Cache, tool
 from threadline.tools.results import Code, Status, Structured, ToolError, ToolResult, failure
 
-_EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
 MOST = 50
 """Appointments of one answer; further ones are found by their resource or person."""
-_YEARS = range(2000, 2200)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-class Calendar(Protocol):
-    """A team's appointments. A time without a zone is by the clocks of the resource, whose name is read in any case.
-
-    Raises:
-        ResourceNotFound, AppointmentNotFound, NotBookable: the message says what is there instead.
-        SlotTaken, RateExceeded: of a change; nothing was changed.
-    """
-
-    async def resources(self, team: str) -> Sequence[Resource]: ...
-
-    async def free(
-        self, team: str, resource: str, after: datetime | None, minutes: int, days: int, now: datetime
-    ) -> Sequence[Slot]:
-        """The next free times after a moment, and after now."""
-        ...
-
-    async def nearest(self, team: str, resource: str, wanted: datetime, minutes: int, now: datetime) -> Sequence[Slot]:
-        """A few free times around one that was wanted."""
-        ...
-
-    async def upcoming(
-        self, team: str, now: datetime, resource: str, attendee: str, limit: int
-    ) -> Sequence[Appointment]: ...
-
-    async def get(self, team: str, appointment_id: str) -> Appointment: ...
-
-    async def book(
-        self, change: Change, resource: str, starts_at: datetime, minutes: int, title: str, attendee: str
-    ) -> Appointment: ...
-
-    async def move(
-        self, change: Change, appointment_id: str, starts_at: datetime, minutes: int | None
-    ) -> Appointment: ...
-
-    async def cancel(self, change: Change, appointment_id: str) -> Appointment: ...
-
-    async def effect(self, operation: Operation) -> Effect | None:
-        """What the operation did; None when it changed nothing."""
-        ...
-
-
-APPOINTMENTS = Port[Calendar](
-    "The appointments", "They are in the database: set DATABASE_URL, and fill it with `threadline records load FILE`."
-)
-
-
-def _time(value: object) -> datetime:
-    try:
-        told = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
-    except ValueError:
-        raise ValueError(f"expected a date and time such as {_EXAMPLES}") from None
-    if told.year not in _YEARS:
-        raise ValueError(f"expected a year from {_YEARS.start} to {_YEARS.stop - 1}")
-    return told
-
-
-Time = Annotated[
-    datetime, BeforeValidator(_time, json_schema_input_type=str), Field(description=f"Such as {_EXAMPLES}.")
-]
-ResourceName = Annotated[str, Field(min_length=1, max_length=200, description="What is booked, by its name.")]
-Minutes = Annotated[int, Field(ge=1, le=24 * 60, description="How long, in minutes.")]
-AppointmentId = Annotated[str, Field(min_length=1, max_length=40, description="Such as APT-7.")]
 
 
 class Book(BaseModel):
@@ -132,6 +72,11 @@ async def free_slots(
     minutes: Minutes = 60,
     days: Annotated[int, Field(ge=1, le=62, description="How many days to look at.")] = 7,
 ) -> ToolResult:
+    return await free(context, resource, after, minutes, days)
+
+
+async def free(context: ToolContext, resource: str, after: datetime | None, minutes: int, days: int) -> ToolResult:
+    """The next free times of what is booked by this name."""
     calendar = context.ports[APPOINTMENTS]
     slots = await calendar.free(context.team, resource, after, minutes, days, context.clock())
     zone = await _zone(context, resource)
@@ -174,7 +119,8 @@ def _appointment_of(given: Move | Cancel) -> str:
     return f"appointment:{given.appointment_id.strip().upper()}"
 
 
-async def _book(context: ToolContext, given: Book) -> ToolResult:
+async def booked(context: ToolContext, given: Book) -> ToolResult:
+    """Book a time, or say which are free around it."""
     calendar, attendee = context.ports[APPOINTMENTS], given.attendee_id or context.user_id
     if context.others and not given.attendee_id:
         said = f"Several people have written: {', '.join(context.people)}. Give one's id in attendee_id."
@@ -194,10 +140,11 @@ async def _book(context: ToolContext, given: Book) -> ToolResult:
     mutating=True,
     needs=(APPOINTMENTS,),
     record=_resource_of,
-    look_up=by_effect(APPOINTMENTS, _book),
+    look_up=by_effect(APPOINTMENTS, booked),
+    side_effects=(invite,),
 )
 async def book(context: ToolContext, given: Book) -> ToolResult:
-    return await _book(context, given)
+    return await booked(context, given)
 
 
 async def _move(context: ToolContext, given: Move) -> ToolResult:
@@ -218,6 +165,7 @@ async def _move(context: ToolContext, given: Move) -> ToolResult:
     needs=(APPOINTMENTS,),
     record=_appointment_of,
     look_up=by_effect(APPOINTMENTS, _move),
+    side_effects=(invite,),
 )
 async def move(context: ToolContext, given: Move) -> ToolResult:
     return await _move(context, given)
@@ -236,6 +184,7 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     needs=(APPOINTMENTS,),
     record=_appointment_of,
     look_up=by_effect(APPOINTMENTS, _cancel),
+    side_effects=(invite,),
 )
 async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
     return await _cancel(context, given)
@@ -284,7 +233,8 @@ def _slot(slot: Slot, zone: str) -> dict[str, Any]:
 
 
 def _appointment(made: Appointment, zone: str) -> dict[str, Any]:
-    return {**vars(made), **_times(made), "time_zone": zone}
+    told = {name: value for name, value in vars(made).items() if name != "revision"}
+    return {**told, **_times(made), "time_zone": zone}
 
 
 def _times(at: Slot | Appointment) -> dict[str, str]:

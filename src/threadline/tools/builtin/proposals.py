@@ -13,7 +13,7 @@ from threadline.domain.dialogue import ToolCall
 from threadline.domain.operations import Change
 from threadline.domain.proposed_actions import ProposedAction, Risk, deciders
 from threadline.tools.context import Port, ToolContext
-from threadline.tools.proposing import TURN, Rehearsed, Turn, rehearsed
+from threadline.tools.proposing import TURN, Turn, rehearsed
 from threadline.tools.registry import tool
 from threadline.tools.results import Code, Structured, ToolResult, failure
 from threadline.tools.words import sentence
@@ -108,7 +108,7 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     action = await proposals.propose(context.change, meant.action, risk, author, rfp_id, others)
     if action.risk is Risk.LOW:
         return await _done(turn, call, made, action, proposals)
-    return _waiting(meant, action, given.reason)
+    return waiting(meant.tool.description.split(". ")[0].rstrip("."), meant.arguments, action, given.reason)
 
 
 async def _done(
@@ -126,7 +126,8 @@ async def _done(
     return ToolResult(data=told, display_text=words, notes=result.notes)
 
 
-def _waiting(meant: Rehearsed, action: ProposedAction, reason: str) -> ToolResult:
+def waiting(does: str, arguments: Mapping[str, Any], action: ProposedAction, reason: str) -> ToolResult:
+    """What is said of an action that waits, with its card: what the call does, what it is given, and why."""
     waits_for = list(deciders(action.risk, action.author.user_id, action.approvers))
     told = {
         "action_id": action.action_id,
@@ -138,8 +139,8 @@ def _waiting(meant: Rehearsed, action: ProposedAction, reason: str) -> ToolResul
     record = {
         "action_id": action.action_id,
         "action_hash": action.action_hash,
-        "does": meant.tool.description.split(". ")[0].rstrip("."),
-        "arguments": meant.arguments,
+        "does": does,
+        "arguments": dict(arguments),
         "risk": action.risk.value,
         "reason": reason,
         "asked_by": action.author.user_id,

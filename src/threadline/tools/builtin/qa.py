@@ -5,7 +5,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from threadline.domain.records import Passage
+from threadline.domain.knowledge import Passage, citations
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.registry import Cache, tool
 from threadline.tools.results import ToolResult
@@ -20,15 +20,17 @@ class KnowledgeBase(Protocol):
 
 
 KNOWLEDGE = Port[KnowledgeBase](
-    "The knowledge base", "It is in the database: set DATABASE_URL, and fill it with `threadline knowledge add FILE…`."
+    "The knowledge base",
+    "It is in the database: set DATABASE_URL, and fill it with `threadline knowledge ingest PATH…`.",
 )
 
 
 @tool(
     "qa.answer",
-    "Passages of the team's documents about a question. Answer from them alone and name their source; where they do "
-    "not hold the answer, say so.",
+    "Passages of the team's documents about a question. Answer from them alone and name each that you used as its "
+    "`cite` says; where they do not hold the answer, say so.",
     needs=(KNOWLEDGE,),
+    critical=True,
     cache=Cache(60, shared=True),
 )
 async def answer(
@@ -37,11 +39,25 @@ async def answer(
     question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
 ) -> ToolResult:
     found = await context.ports[KNOWLEDGE].passages(context.team, question)
-    sources = list(dict.fromkeys(each.source for each in found))
+    named = tuple(citations(found))
     return ToolResult(
-        data={"passages": [vars(each) for each in found]},
-        display_text=f"Found in {', '.join(sources)}." if found else _NOTHING,
+        data={"passages": [_record(each) for each in found]},
+        display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
+        sources=named,
     )
+
+
+def _record(passage: Passage) -> dict[str, object]:
+    """As the model is told it; `cite` is how an answer names it."""
+    return {
+        "cite": citations([passage])[0],
+        "title": passage.title,
+        "section": passage.section,
+        "source": passage.source,
+        "type": passage.type.value,
+        "valid_until": passage.expires.isoformat() if passage.expires else None,
+        "text": passage.text,
+    }
 
 
 TOOLS = [answer]

@@ -1,0 +1,1 @@
+"""Mail: what leaves by SMTP."""

@@ -1,0 +1,40 @@
+"""People of a workspace, one of them a guest and one of another company, and a desk at which customers are kept."""
+
+from collections.abc import Mapping
+
+from tests.tools.builtin.desk import Desk
+from threadline.activities.customers import PostgresCrm
+from threadline.activities.names import PeopleLookup
+from threadline.db.engine import Database
+from threadline.domain.errors import Transient
+from threadline.domain.limits import Rate
+from threadline.domain.people import Person
+from threadline.tools.builtin import crm
+from threadline.tools.builtin.crm import CRM
+from threadline.tools.context import Ports
+
+PEOPLE = {
+    "U1": Person("T1", name="Ana Silva", email="Ana@Acme.example"),
+    "U2": Person("T1", name="Ben Okoro", email="ben@shop.example"),
+    "UGUEST": Person("T1", guest=True, name="Gus", email="gus@acme.example"),
+    "UOTHER": Person("T9", stranger=True, name="Olga", email="olga@other.example"),
+    "U9": Person("T2", name="Nina", email="nina@second.example"),
+}
+
+
+class Directory(PeopleLookup):
+    """What Slack says of people; `away`: it does not answer."""
+
+    def __init__(self, people: Mapping[str, Person] = PEOPLE) -> None:
+        self._people = people
+        self.away = False
+
+    async def person(self, user: str) -> Person | None:
+        if self.away:
+            raise Transient("Slack did not answer.")
+        return self._people.get(user)
+
+
+def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> Desk:
+    book = PostgresCrm(database, people or Directory(), rate)
+    return Desk(database, crm.TOOLS, ports=Ports().having(CRM, book))
