@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.activities.talking import Make, Talking, make_talk
-from tests.postgres import database
 from threadline.activities.approval import Hands, LiveApprovalActivities
 from threadline.activities.proposals import Approving, PostgresProposals, Start
 from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit
@@ -32,7 +31,7 @@ from threadline.tools.protocol import Rules, Speech
 from threadline.tools.registry import Registry, tool
 from threadline.tools.results import Structured, ToolResult
 
-__all__ = ["database", "make_talk"]
+__all__ = ["make_talk"]
 
 ASKER, APPROVER, OTHER = REPORTER, DEVELOPER, BYSTANDER
 

@@ -9,7 +9,6 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from tests.db.scene import Scene
-from tests.postgres import agent_url, database, database_url, postgres
 from threadline.activities.turns import LiveAgentActivities
 from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
 from threadline.agents.investigator.workspace import Workspaces
@@ -22,8 +21,6 @@ from threadline.devstack.model_sandbox import ModelSandbox
 from threadline.devstack.sample_repository import make_sample_repository
 from threadline.domain import addressing
 from threadline.domain.bug import Limits
-
-__all__ = ["agent_url", "database", "database_url", "postgres"]
 
 
 @dataclass

@@ -99,6 +99,7 @@ class Talking:
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
+    mind: Mind
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
 
@@ -201,10 +202,10 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
     ):
         root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
 
-        def mind_of(key: str, budget: Budget | None, registry: Registry, *, with_model: bool) -> Mind:
+        def mind_of(key: str, budget: Budget | None, registry: Registry, ports: Ports, *, with_model: bool) -> Mind:
             if with_model:
                 made.append(OpenAIModel(OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")))
-            return Mind(made[-1] if with_model else None, registry, Ports(), budget or Budget())
+            return Mind(made[-1] if with_model else None, registry, ports, budget or Budget())
 
         def make(
             *,
@@ -212,10 +213,11 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             budget: Budget | None = None,
             key: str = KEY,
             registry: Registry = REGISTRY,
+            ports: Ports | None = None,
             mind: Mind | None = None,
             guards: Guards | None = None,
         ) -> Talking:
-            mind = mind or mind_of(key, budget, registry, with_model=with_model)
+            mind = mind or mind_of(key, budget, registry, ports or Ports(), with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             posts = Posts(client, PostLedger(database, Claim))
             alerts = Alerts(posts, ESCALATIONS)
@@ -238,6 +240,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                     SaidBefore(History(client), HavingASay(client)),
                     6_000,
                 ),
+                mind,
             )
 
         yield make

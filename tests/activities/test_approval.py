@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.activities.approving import APPROVER, ASKER, LOADED, OTHER, Desk, database, desk, make_desk, make_talk
+from tests.activities.approving import APPROVER, ASKER, LOADED, OTHER, Desk, desk, make_desk, make_talk
 from threadline.activities.proposals import Approving
 from threadline.activities.tool_ports import PostgresExecutionLog
 from threadline.contracts import options
@@ -18,7 +18,7 @@ from threadline.domain.operations import Change, Operation
 from threadline.domain.protocol import ProtocolState
 from threadline.domain.rfps import Facts, NewRfp
 
-__all__ = ["database", "desk", "make_desk", "make_talk"]
+__all__ = ["desk", "make_desk", "make_talk"]
 
 REF = ActionRef(TEAM, "ACT-1")
 

@@ -11,7 +11,6 @@ from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from tests.postgres import database, database_url, postgres
 from threadline.activities.catch_up import LiveCatchUpActivities
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.contracts.catch_up import LookPlan, PageRequest, WindowDone
@@ -26,8 +25,6 @@ from threadline.gateway.events import Addressed, Ignored, Overheard, RoutingConf
 from threadline.gateway.placing import Placing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-
-__all__ = ["database", "database_url", "postgres"]
 
 BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL
 CALL = f"<@{BOT}>"

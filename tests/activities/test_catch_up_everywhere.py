@@ -4,22 +4,11 @@ import time
 
 import pytest
 
-from tests.activities.test_catch_up_conversations import (
-    BOT,
-    CALL,
-    CHANNELS,
-    GENERAL,
-    REPORTER,
-    House,
-    database,
-    database_url,
-    house,
-    postgres,
-)
+from tests.activities.test_catch_up_conversations import BOT, CALL, CHANNELS, GENERAL, REPORTER, House, house
 from threadline.domain.errors import Permanent
 from threadline.slack.history import History
 
-__all__ = ["database", "database_url", "house", "postgres"]
+__all__ = ["house"]
 
 
 @pytest.mark.promise("catch-up:talk:missed")

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.activities.talking import RAN, Make, Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.activities import sentences
 from threadline.agents.models.failures import RateLimited
 from threadline.devstack.model_sandbox.turn import Turn
@@ -15,7 +14,7 @@ from threadline.devstack.slack_sandbox.identity import ESCALATIONS, REPORTER
 from threadline.domain.dialogue import ExecutionStatus, Outcome, OutcomeKind
 from threadline.domain.errors import Permanent
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 async def test_a_turn_chains_tools_answers_and_is_remembered_by_the_next(talk: Talking) -> None:

@@ -8,7 +8,6 @@ import asyncio
 import pytest
 
 from tests.activities.talking import RAN, Make, Talking, list_lamps, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.devstack.model_sandbox.turn import Turn
 from threadline.devstack.slack_sandbox.identity import BOT_USER, GENERAL
 from threadline.domain import answers
@@ -19,7 +18,7 @@ from threadline.tools.context import ToolContext
 from threadline.tools.registry import Registry, tool
 from threadline.tools.rendering import FOR_STEP, LARGEST_KEPT
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 MB = 1_000_000
 

@@ -7,13 +7,12 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.activities.talking import Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.contracts.conversation import Refusal, TalkTurn
 from threadline.devstack.model_sandbox.turn import Turn
 from threadline.devstack.slack_sandbox.identity import BYSTANDER
 from threadline.domain.dialogue import OutcomeKind
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 @pytest.mark.promise("talk:answer:silent")

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.activities.names import Names
 from threadline.agents.models.live import OpenAIModel
 from threadline.agents.models.port import Answer
@@ -15,7 +14,7 @@ from threadline.domain.dialogue import Message, ModelReply, Outcome, OutcomeKind
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.messages import IncomingMessage
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 def gone(talk: Talking, said: IncomingMessage) -> IncomingMessage:

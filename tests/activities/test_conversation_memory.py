@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.activities.talking import Make, Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.activities import sentences
 from threadline.agents.copilot import briefing
 from threadline.agents.copilot.context import Budget
@@ -15,7 +14,7 @@ from threadline.devstack.slack_sandbox.identity import BYSTANDER, REPORTER
 from threadline.domain.dialogue import Outcome, OutcomeKind
 from threadline.domain.errors import Permanent
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 @pytest.mark.promise("memory:context:prefix")

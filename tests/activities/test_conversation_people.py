@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.activities.talking import RAN, Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.activities import sentences
 from threadline.activities.acting import Acting
 from threadline.contracts.conversation import Refusal
@@ -19,7 +18,7 @@ from threadline.domain.dialogue import Outcome, OutcomeKind
 from threadline.domain.messages import IncomingMessage
 from threadline.tools.context import ToolContext
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 def aside(talk: Talking, text: str) -> IncomingMessage:

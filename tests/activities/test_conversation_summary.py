@@ -3,7 +3,6 @@
 import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.agents.models.failures import ModelUnavailable
 from threadline.contracts.conversation import TalkTurn
 from threadline.devstack.model_sandbox.turn import Turn
@@ -11,7 +10,7 @@ from threadline.domain.conversation import ConversationMarks
 from threadline.domain.dialogue import Message, Role
 from threadline.domain.messages import IncomingMessage
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 async def long_ago(talk: Talking, count: int, each: int = 10) -> IncomingMessage:

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 from tests.activities.talking import Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.devstack.slack_sandbox.identity import REPORTER
 from threadline.domain import addressing
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 
 async def test_a_question_in_somebodys_name_is_answered_once_in_their_thread(talk: Talking) -> None:

@@ -6,18 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.activities.approving import (
-    APPROVER,
-    ASKER,
-    LOADED,
-    OTHER,
-    Desk,
-    MakeDesk,
-    database,
-    desk,
-    make_desk,
-    make_talk,
-)
+from tests.activities.approving import APPROVER, ASKER, LOADED, OTHER, Desk, MakeDesk, desk, make_desk, make_talk
 from threadline.domain.authorship import Author
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.operations import Change, Operation
@@ -25,7 +14,7 @@ from threadline.domain.proposed_actions import Decision, Risk
 from threadline.domain.rfps import Facts, NewRfp
 from threadline.tools.results import Code
 
-__all__ = ["database", "desk", "make_desk", "make_talk"]
+__all__ = ["desk", "make_desk", "make_talk"]
 
 
 def patch(status: str, rfp_id: str = "rfp_abc") -> dict[str, Any]:

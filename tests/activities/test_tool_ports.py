@@ -58,7 +58,7 @@ any_result = st.builds(
     error=st.builds(ToolError, st.sampled_from(Code), st.text(max_size=40), st.text(max_size=40)),
     notes=any_notes,
 )
-of_many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def entry(result: ToolResult | None = None, *, arguments: str = "{}", **where: Any) -> Entry:

@@ -131,7 +131,6 @@ async def test_one_huge_piece_is_shown_by_its_beginning() -> None:
 
 
 @pytest.mark.promise("memory:context:within-budget")
-@settings(deadline=None)
 @given(
     rows=st.integers(0, 60),
     words=st.text(max_size=400) | st.sampled_from(["ß" * 900, "👩‍💻 " * 300, "</context>" * 50]),
@@ -217,7 +216,7 @@ def test_a_layer_of_which_nothing_fits_is_left_out() -> None:
 
 @pytest.mark.promise("memory:context:fenced")
 @given(st.integers(0, 12_000), st.integers(10, 2_000))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_secret_is_not_halved_into_sight(before: int, longest: int) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     told = fences.line("word " * (before // 5) + f"{secret} " * 3 + "more " * 3_000, longest)

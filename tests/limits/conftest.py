@@ -6,10 +6,10 @@ import asyncpg
 import pytest
 
 from tests.limits.scene import Ground, laid_out
-from tests.workflows.conftest import agent_url, database, database_url, pool, postgres
+from tests.workflows.conftest import pool
 from threadline.db.engine import Database
 
-__all__ = ["agent_url", "database", "database_url", "pool", "postgres"]
+__all__ = ["pool"]
 
 
 @pytest.fixture

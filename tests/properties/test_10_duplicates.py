@@ -17,7 +17,7 @@ _examples = itertools.count(1)
 any_text = st.text(st.characters(), max_size=40)
 gaps = st.integers(0, 4 * WINDOW).map(lambda halves: halves / 2)
 utterances = st.lists(st.tuples(st.integers(0, 2), gaps), min_size=2, max_size=8)
-of_many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.promise("guard:duplicate:two-minutes")

@@ -16,7 +16,7 @@ _examples = itertools.count(1)
 
 gaps = st.one_of(st.just(0.0), st.integers(0, 20).map(lambda halves: halves / 2), st.integers(0, 2 * WINDOW).map(float))
 requests = st.lists(st.tuples(st.integers(1, 2), gaps), min_size=1, max_size=30)
-of_many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def expected(times: list[float], told: list[float]) -> Verdict:

@@ -52,7 +52,7 @@ def played(
 
 
 @pytest.mark.promise("talk:answer:always")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_the_person_gets_one_message_that_can_be_seen(
     replies: list[ModelReply | StepFailed], results: list[list[Execution]], stops: list[bool], max_turns: int
@@ -65,7 +65,7 @@ def test_the_person_gets_one_message_that_can_be_seen(
 
 
 @pytest.mark.promise("talk:answer:bounded")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
     replies: list[ModelReply | StepFailed],
@@ -81,7 +81,7 @@ def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
 
 
 @pytest.mark.promise("talk:answer:bounded")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
     replies: list[ModelReply | StepFailed],
@@ -100,7 +100,7 @@ def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
 
 
 @pytest.mark.promise("talk:answer:silent")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
     replies: list[ModelReply | StepFailed], results: list[list[Execution]], stops: list[bool], max_turns: int
@@ -112,7 +112,7 @@ def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
 
 
 @pytest.mark.promise("talk:run:replays")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_same_steps_lead_to_the_same_end_and_it_survives_json(
     replies: list[ModelReply | StepFailed],

@@ -64,7 +64,7 @@ TOOLS = st.dictionaries(NAMES, DESCRIPTIONS, max_size=30)
 
 
 @pytest.mark.promise("talk:help:without-model")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SIGNS | EMOJI, TOOLS)
 def test_property_2_an_unknown_intent_is_answered_with_at_least_one_capability(
     text: str, given_: dict[str, str]

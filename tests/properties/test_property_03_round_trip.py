@@ -21,7 +21,7 @@ calls = st.builds(ToolCall, any_text, any_text, st.one_of(any_text, any_json), s
 any_message = st.builds(
     Message, st.sampled_from(Role), any_text, st.lists(calls, max_size=4).map(tuple), any_text, any_text, any_text
 )
-of_many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.promise("memory:transcript:exact")

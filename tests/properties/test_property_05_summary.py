@@ -20,6 +20,7 @@ from threadline.agents.copilot import context
 from threadline.agents.copilot.context import Budget, Past
 from threadline.agents.models.port import Prompt
 from threadline.contracts.conversation import TalkTurn, ThinkRequest
+from threadline.db.agent_pool import storable
 from threadline.db.engine import Database
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -87,7 +88,7 @@ class Talk:
 
 
 @pytest.mark.promise("memory:context:bounded", "memory:context:in-order", "memory:summary:extended")
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     transcripts(),
     st.lists(st.text(min_size=1, max_size=300).map(lambda text: f"{text * 40}?"), min_size=1, max_size=5),
@@ -107,7 +108,7 @@ async def test_property_5_more_than_20_messages_become_20_within_the_budget(
     kept = [each for _, each in question.past.messages]
     assert kept == earlier[len(earlier) - len(kept) :]
     assert is_blank(summary) or until + len(kept) == len(earlier)
-    assert question.past.summary == ("" if until == 0 else context.as_summary(summary))
+    assert question.past.summary == ("" if until == 0 else context.as_summary(storable(summary)))
 
 
 def begun(past: Past, said: list[str], budget: Budget) -> tuple[Past, list[Message], Prompt]:
@@ -124,7 +125,7 @@ def prompt(past: Past, current: list[Message]) -> Prompt:
 
 
 @pytest.mark.promise("memory:context:bounded")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(transcripts(), st.lists(st.text(max_size=50_000), min_size=1, max_size=5), BUDGETS, st.text(max_size=30_000))
 def test_property_5_without_a_new_summary_they_are_as_few(
     earlier: list[Message], said: list[str], budget: Budget, summary: str
@@ -135,7 +136,7 @@ def test_property_5_without_a_new_summary_they_are_as_few(
 
 
 @pytest.mark.promise("memory:summary:extended")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(transcripts(least=1), st.text(min_size=1, max_size=2_000), BUDGETS)
 def test_property_5_a_summary_is_extended_and_what_is_left_goes_on_from_it(
     earlier: list[Message], summary: str, budget: Budget
@@ -148,7 +149,7 @@ def test_property_5_a_summary_is_extended_and_what_is_left_goes_on_from_it(
 
 
 @pytest.mark.promise("memory:context:in-order")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(transcripts(), BUDGETS)
 def test_property_4_what_is_sent_of_the_past_is_its_end_in_order(earlier: list[Message], budget: Budget) -> None:
     kept, _, sent = begun(Past("", placed(earlier)), ["new"], budget)
@@ -164,7 +165,7 @@ def says_something(message: Message) -> bool:
 
 
 @pytest.mark.promise("memory:context:prefix")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(transcripts(least=1), st.integers(1, 5), st.lists(st.text(max_size=300), max_size=3))
 def test_the_calls_of_a_turn_begin_byte_for_byte_like_the_one_before(
     earlier: list[Message], steps: int, interjections: list[str]

@@ -40,7 +40,7 @@ __all__ = ["make_talk"]
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a thread of its own."""
-of_many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 CONDITIONS = (
     "raises",
@@ -191,7 +191,7 @@ async def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is
 
 
 @pytest.mark.promise("talk:answer:no-insides")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ERRORS, st.sampled_from(Code), st.sampled_from(ExecutionStatus))
 def test_property_8_a_text_of_our_own_is_clean_whatever_came_into_it(
     raised: tuple[Any, ...], code: Code, status: ExecutionStatus

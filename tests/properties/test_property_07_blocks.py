@@ -31,7 +31,7 @@ def blocks_of(messages: Sequence[Rendered]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.promise("talk:answer:blocks")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ANSWERS, GROUPS, st.booleans())
 def test_property_7_structured_data_of_any_shape_is_shown_in_blocks_that_slack_takes(
     text: str, groups: list[tuple[str, list[Any]]], detail: bool
@@ -43,7 +43,7 @@ def test_property_7_structured_data_of_any_shape_is_shown_in_blocks_that_slack_t
 
 
 @pytest.mark.promise("talk:answer:blocks")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(KINDS | TEXTS, RECORDS, st.integers(1, 400))
 def test_property_7_however_many_records_there_are_none_disappears_without_a_word(
     kind: str, records: list[Any], times: int
@@ -58,7 +58,7 @@ def test_property_7_however_many_records_there_are_none_disappears_without_a_wor
 
 
 @pytest.mark.promise("talk:answer:blocks")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), min_size=1), min_size=2, max_size=9))
 def test_property_7_every_value_of_a_small_table_can_be_read(records: list[dict[str, int]]) -> None:
     told = legible(answer_of("", [("things", records)]))

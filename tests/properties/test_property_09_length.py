@@ -20,7 +20,7 @@ NOBODY_ASKED = st.sampled_from(["what is open for checkout?", "create three WBS 
 
 
 @pytest.mark.promise("talk:answer:length")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(NOBODY_ASKED, LONG | WILD | CODE)
 def test_property_9_an_answer_has_at_most_2000_characters_unless_detail_was_asked_for(asked: str, text: str) -> None:
     parts = answers.parts(text, detail=answers.wants_detail(asked))
@@ -30,7 +30,7 @@ def test_property_9_an_answer_has_at_most_2000_characters_unless_detail_was_aske
 
 
 @pytest.mark.promise("talk:answer:length")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(LONG, st.integers(200, 12_000))
 def test_property_9_in_detail_every_word_is_said_and_none_is_cut(text: str, limit: int) -> None:
     parts = answers.parts(text, detail=True, limit=limit)
@@ -39,7 +39,7 @@ def test_property_9_in_detail_every_word_is_said_and_none_is_cut(text: str, limi
 
 
 @pytest.mark.promise("talk:answer:length")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(WILD, min_size=1, max_size=5), st.booleans())
 def test_property_9_holds_for_every_end_of_a_turn(names: list[str], stopping: bool) -> None:
     calls = tuple(ToolCall(str(number), name) for number, name in enumerate(names))

@@ -112,7 +112,7 @@ class Watch:
 SEEN: Counter[str] = Counter()
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=1_500)
 @given(st.sampled_from([A, A, ""]), REPLIES, GOES, GOES, CRASHES)
 def _any_model_is_held_to_the_protocol(
     scope: str, replies: list[list[ToolCall]], goes: list[Goes], journal_goes: list[Goes], crashes: list[bool]

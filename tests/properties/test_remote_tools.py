@@ -63,7 +63,7 @@ def test_whatever_a_service_answers_no_error_names_a_place_or_a_secret() -> None
         office = runner.run(opening.enter_async_context(opened()))
         count = iter(range(10**6))
 
-        @settings(max_examples=200, deadline=None)
+        @settings(max_examples=200)
         @given(FAULTS, st.sampled_from(CALLS))
         def holds(fault: dict[str, Any], call: tuple[str, dict[str, Any]]) -> None:
             name, arguments = call

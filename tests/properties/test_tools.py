@@ -47,7 +47,7 @@ def _is_clean(result: ToolResult, inside: str) -> None:
 
 
 @pytest.mark.promise("tool:error:in-words")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ERRORS, st.booleans(), st.booleans())
 def test_property_6_a_failing_tool_is_reported_without_its_insides(
     raised: tuple[Any, ...], mutating: bool, returned: bool
@@ -72,7 +72,7 @@ CONDITIONS = ("error", "unknown", "not json", "invalid", "blocked", "throttled",
 
 
 @pytest.mark.promise("tool:error:in-words")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ERRORS, st.sampled_from(CONDITIONS), st.sampled_from(Code))
 def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: str, code: Code) -> None:
     """Property 8: in every error condition the text is not empty, holds no raw exception, and says what to try."""
@@ -110,7 +110,7 @@ STORABLE = VALUES.filter(lambda value: not isinstance(value, str) or "\0" not in
 
 
 @pytest.mark.promise("tool:cache:within-its-time")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.dictionaries(st.sampled_from("abc"), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
     st.floats(1, 10_000),
@@ -174,7 +174,7 @@ def _tool(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], descri
 
 
 @pytest.mark.promise("tool:registry:complete")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(NAMES, st.tuples(st.text(min_size=1).filter(str.strip), SHAPES), min_size=1, max_size=4))
 def test_property_14_a_registered_tool_is_found_listed_and_defined(given: dict[str, tuple[str, Any]]) -> None:
     """Property 14: a tool that was registered comes back by its name, is among all, and has a complete definition."""
@@ -204,7 +204,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 @pytest.mark.promise("tool:arguments:refused-first")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(SHAPES, st.data(), st.sampled_from(["missing", "type", "unknown"]))
 def test_property_15_arguments_that_do_not_fit_are_refused_before_anything_runs(
     shape: dict[str, tuple[Any, bool]], data: st.DataObject, fault: str
@@ -242,7 +242,7 @@ ID = st.text(min_size=1, max_size=200).filter(str.strip)
 
 
 @pytest.mark.promise("tool:context:identity")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.fixed_dictionaries(dict.fromkeys(IDENTITY, ID)), st.sampled_from(IDENTITY), st.sampled_from([None, "", " \n"])
 )

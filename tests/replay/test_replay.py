@@ -22,6 +22,7 @@ from tests.activities.approving import make_desk, make_talk
 from tests.replay import diverging, histories, later_paths, operator_paths  # noqa: F401 - their paths list themselves
 from tests.replay.approval_paths import APPROVALS, ApprovalPath, ApprovalStage
 from tests.replay.conversation_paths import TALKS, TalkPath, TalkStage
+from tests.replay.decision_paths import HANDOVERS, HandoverPath, HandoverStage
 from tests.replay.job_paths import JOBS, JobPath, JobStage
 from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
@@ -31,20 +32,22 @@ from tests.workflows.house import house
 from tests.workflows.jobbing import jobbing
 from tests.workflows.talking import talking
 from tests.workflows.test_approval import MakeHouse, make_house
+from tests.workflows.test_handover import House as HandoverHouse
+from tests.workflows.test_handover import handover_house
 from threadline.bootstrap import replayer
 from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
 from threadline.db.engine import Database
 from threadline.domain.bug import Limits
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 
-__all__ = ["make_desk", "make_house", "make_talk"]
+__all__ = ["handover_house", "make_desk", "make_house", "make_talk"]
 
 MAX_BYTES = 100_000
 _OF_A_MACHINE = re.compile(r"(?<![\w:/.])/(?:[\w.-]+/)+|\d+@\w")
 """An absolute path, or a process on a host."""
 
-AnyPath = PlayedPath | TalkPath | JobPath | ApprovalPath
-EVERY: list[AnyPath] = [*PATHS, *TALKS, *JOBS, *APPROVALS]
+AnyPath = PlayedPath | TalkPath | JobPath | ApprovalPath | HandoverPath
+EVERY: list[AnyPath] = [*PATHS, *TALKS, *JOBS, *APPROVALS, *HANDOVERS]
 every_path = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 on_demand = pytest.mark.skipif(
     os.environ.get("THREADLINE_RECORD_HISTORIES") != "1", reason="histories are recorded on demand alone"
@@ -87,6 +90,16 @@ async def test_a_job_is_recorded_to_its_end(path: JobPath, database: Database) -
 async def test_an_approval_is_recorded_to_its_end(path: ApprovalPath, make_house: MakeHouse) -> None:
     async with make_house(path.expiry, path.server) as house, house.working():
         stage = ApprovalStage(house)
+        await path.play(stage)
+        histories.write(path.name, stage.runs)
+
+
+@on_demand
+@pytest.mark.parametrize("path", HANDOVERS, ids=lambda path: path.name)
+async def test_a_hand_over_is_recorded_to_its_end(path: HandoverPath, handover_house: HandoverHouse) -> None:
+    handover_house.remind_every = path.remind_every
+    async with handover_house.working():
+        stage = HandoverStage(handover_house)
         await path.play(stage)
         histories.write(path.name, stage.runs)
 

@@ -5,10 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.postgres import agent_url, database, database_url, postgres
 from threadline.db.agent_pool import agent_pool
-
-__all__ = ["agent_url", "database", "database_url", "postgres"]
 
 
 @pytest.fixture

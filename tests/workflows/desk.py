@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from tests.workflows.engine_desk import EngineDesk
 from threadline.contracts.conversation import (
     ActRequest,
     ConversationActivities,
@@ -43,9 +44,11 @@ _SHOWN = 200
 """Characters of a reply's text that travel."""
 
 
-def calls(*names: str, read_only: bool = False, text: str = "") -> ModelReply:
+def calls(*names: str, read_only: bool = False, critical: bool = False, text: str = "") -> ModelReply:
     """A reply that asks for tools; each call's id is made of its name and what follows a colon: `create:1`."""
-    wanted = (ToolCall(name, name.partition(":")[0], '{"much": "text"}', read_only=read_only) for name in names)
+    wanted = (
+        ToolCall(name, name.partition(":")[0], '{"much": "text"}', read_only, critical=critical) for name in names
+    )
     return ModelReply(text, tuple(wanted))
 
 
@@ -57,7 +60,7 @@ class Row:
 
 
 @dataclass
-class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
+class Desk(EngineDesk, ConversationActivities, SpeakingActivities, OperatorActivities):
     """One conversation in memory: what is stored, thought, done and said, each once under its key."""
 
     replies: list[Reply] = field(default_factory=list)
@@ -70,6 +73,10 @@ class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
     opened: bool = False
     rows: dict[str, Row] = field(default_factory=dict)
     quarantined: list[str] = field(default_factory=list)
+    passed_on: tuple[str, ...] = ()
+    """Ids of words to stop that are for a person who has the thread."""
+    reworded: tuple[int, ...] = ()
+    """Turns of which a person is to see something anew, whenever something is stored."""
     judged_late: tuple[Refused, ...] = ()
     """What the guards refuse of what an earlier run has stored."""
     transcript: dict[str, ModelReply] = field(default_factory=dict)
@@ -135,6 +142,8 @@ class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
         request = self.settled.get(turn)
         if request is None:
             return ""
+        if request.kind in (OutcomeKind.CLARIFIED, OutcomeKind.ESCALATED):
+            return f"({request.kind} by the engine)"
         return self.transcript[f"a:{turn}:{request.answered_at}"].text if request.answered_at else request.text
 
     async def _answered(self, name: str) -> None:
@@ -164,7 +173,8 @@ class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
         await self._answered("store_messages")
         people = {row.message.sender_id for row in self.rows.values()}
         heard = (each.id for each in request.messages if len(people) > 1 and not each.addressed)
-        return Stored(replace(marks, rev=self.rev), tuple(each for each in refused if each), tuple(heard))
+        told = tuple(each for each in refused if each)
+        return Stored(replace(marks, rev=self.rev), told, tuple(heard), self.passed_on, self.reworded)
 
     def _store(self, message: IncomingMessage) -> Refused | None:
         if message.kind == messages.QUARANTINED:
@@ -262,7 +272,9 @@ class Desk(ConversationActivities, SpeakingActivities, OperatorActivities):
                 note = await self._use(self.tools.get(call.name), request)
             finally:
                 self.under_way -= 1
-            done = Execution(call.id, call.name, ExecutionStatus.OK, note[:_SHOWN], call.read_only)
+            done = Execution(
+                call.id, call.name, ExecutionStatus.OK, note[:_SHOWN], call.read_only, critical=call.critical
+            )
             self.results[key] = replace(done, protocol=_after(request, call))
             await self._answered("act")
         return self.results[key]

@@ -1,5 +1,6 @@
 """A case's workflow on its real parts: Temporal, its clock skipped, Postgres, the Slack sandbox; a scripted agent."""
 
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -119,6 +120,17 @@ class House:
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
         return self.environment.client.get_workflow_handle(addressing.bug_workflow_id(self.thread))
+
+    async def result(self) -> Any:
+        """How the case's run ends. At times the test server ends the wait for it with nothing: then it is asked again.
+
+        Raises:
+            RuntimeError: it did so three times.
+        """
+        for _ in range(2):
+            with contextlib.suppress(RuntimeError):  # "No completion event found"
+                return await self.handle.result()
+        return await self.handle.result()
 
     async def send(self, message: IncomingMessage) -> None:
         signal = addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE

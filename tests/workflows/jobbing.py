@@ -15,6 +15,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.desk import Desk
+from tests.workflows.engine_desk import ENGINE
 from tests.workflows.environment import activities_of, skipping_time, until, worker
 from threadline.bootstrap.gateway import CaseThreads
 from threadline.bootstrap.jobs import Jobs, live_jobs
@@ -118,7 +119,7 @@ class Jobbing:
         """A worker for as long as the block lasts."""
         served = [
             *activities_of(self.jobs.activities, AgentJobActivities),
-            *activities_of(self.model, ConversationActivities, SpeakingActivities, OperatorActivities),
+            *activities_of(self.model, ConversationActivities, SpeakingActivities, OperatorActivities, *ENGINE),
         ]
         return worker(self.environment, WORKFLOWS, served)
 

@@ -12,6 +12,7 @@ from temporalio.client import WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.desk import Desk, Reply, Tool
+from tests.workflows.engine_desk import ENGINE
 from tests.workflows.environment import activities_of, deliver, skipping_time, until, worker
 from threadline.bootstrap.temporal import WORKFLOWS
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
@@ -89,7 +90,7 @@ class Talking:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""
-        served = activities_of(self.desk, ConversationActivities, SpeakingActivities, OperatorActivities)
+        served = activities_of(self.desk, ConversationActivities, SpeakingActivities, OperatorActivities, *ENGINE)
         return worker(self.environment, WORKFLOWS, served)
 
 

@@ -12,7 +12,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
 
-from tests.activities.approving import APPROVER, ASKER, OTHER, Desk, MakeDesk, database, make_desk, make_talk
+from tests.activities.approving import APPROVER, ASKER, OTHER, Desk, MakeDesk, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.workflows.environment import activities_of, real_time, until, worker
 from threadline.activities.proposals import starter
@@ -28,7 +28,7 @@ from threadline.gateway.events import RoutingConfig
 from threadline.gateway.handover import Handover
 from threadline.workflows.approval import MOST_EVENTS, ApprovalWorkflow
 
-__all__ = ["database", "make_desk", "make_talk"]
+__all__ = ["make_desk", "make_talk"]
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -78,7 +78,7 @@ async def escalates_and_is_resolved(home: House) -> None:
     await home.until_said(f"is with people now. {TOLD}")
     await home.until_said("canary-summary", ESCALATIONS)
     await home.developer("canary-developer: that was it")
-    assert await home.handle.result() == "resolved"
+    assert await home.result() == "resolved"
     await home.until_said("is resolved")
 
 
@@ -142,7 +142,7 @@ async def test_the_address_of_a_fix_is_for_developers(
         await home.developer("please fix it")
         await home.until_said("have a proposed fix", REPORTS)
         await home.reporter("never mind", messages.CLOSE)
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         await home.until_said("A fix was proposed; it is left as it is.", REPORTS)
         await home.until_said("canary-shop", SUMMARIES)
         assert not [post for post in home.said(REPORTS) if CANARY in post]
@@ -173,7 +173,7 @@ async def test_words_for_the_reporter_that_repeat_something_internal_are_not_sho
         await home.report()
         await home.until_status("pending_verification")
         await home.developer("that was it")
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         await home.until_said("is resolved")
         assert not [post for post in home.said(REPORTS) if CANARY in post]
 
@@ -192,5 +192,5 @@ async def test_what_the_reporter_has_named_themselves_may_be_told_to_them(
         await home.until_said(told[0])
         await home.until_status("pending_verification")
         await home.developer("that was it")
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         await home.until_said(told[1])

@@ -60,7 +60,7 @@ async def test_never_mind_closes_at_once_and_a_message_reopens(database: Databas
         await home.report()
         await home.until_status("pending_verification")
         await home.reporter("never mind", messages.CLOSE)
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert (await home.case()).close_reason == "reporter_closed"
         assert home.agent.cleaned == ["BUG-1"]
         assert sum("closed, as its reporter asked" in said for said in home.said(REPORTS) + home.said(SUMMARIES)) == 2
@@ -161,7 +161,7 @@ async def test_resolved_ends_the_case_and_tells_the_reporter(database: Database,
     told = "It is no bug: the discount had ended."
     async with house(database, pool, outcome(RESOLVE, "the clock of the shop is right", for_reporter=told)) as home:
         await home.report()
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert any("the discount had ended" in said and "resolved" in said for said in home.said(REPORTS))
 
 
@@ -206,7 +206,7 @@ async def test_a_close_during_a_turn_cancels_it_and_drops_its_findings(database:
     cancelled = asyncio.Event()
     async with house(database, pool, never_ends) as home:
         await home.report()
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert home.said(SUMMARIES) == []
         assert sum("closed, as its reporter asked" in said for said in home.said(REPORTS)) == 1
 
@@ -227,9 +227,9 @@ async def test_never_mind_then_still_broken_does_not_close(database: Database, p
 async def test_thanks_after_the_end_reopens_nothing_and_gets_a_reaction(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(RESOLVE)) as home:
         await home.report()
-        await home.handle.result()
+        await home.result()
         await home.reporter("thanks a lot!")
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert (await home.statuses())[-1] == "resolved"
         assert len(home.agent.requests) == 1
         thanks = [m for m in home.slack.workspace.channel(REPORTS).messages.values() if m.text == "thanks a lot!"]
@@ -291,7 +291,7 @@ async def test_cancel_in_the_ui_stores_what_came_and_closes_the_case(database: D
         await home.until_status("pending_verification")
         await home.reporter("one more thing")
         await home.handle.cancel()
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert (await home.case()).close_reason == "operator_cancelled"
         async with home.database.begin() as work:
             page = await work.conversation.entries("BUG-1", None, 100)
@@ -314,7 +314,7 @@ async def test_a_strangers_reply_opens_nothing(database: Database, pool: asyncpg
     async with house(database, pool) as home:
         home.thread = replace(home.thread, ts="1600000000.000001")
         await home.send(home.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1600000001.000001"))
-        assert await home.handle.result() == "ignored"
+        assert await home.result() == "ignored"
 
 
 @pytest.mark.promise("intake:signal:any-arguments")
@@ -348,7 +348,7 @@ async def test_continue_as_new_at_every_point_loses_nothing(database: Database, 
         await home.until_status("pending_verification", "investigating", "pending_verification")
         await home.until_said("third", SUMMARIES)
         await home.developer("good, that is it")
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         run, runs = (await home.handle.describe()).run_id, 0
         while run:
             history = await home.environment.client.get_workflow_handle(home.handle.id, run_id=run).fetch_history()
@@ -370,9 +370,9 @@ async def test_what_says_nothing_after_the_end_reopens_nothing(
 ) -> None:
     async with house(database, pool, outcome(RESOLVE)) as home:
         await home.report()
-        await home.handle.result()
+        await home.result()
         await home.reporter(text_of_it)
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert len(home.agent.requests) == 1
 
 
@@ -447,7 +447,7 @@ async def test_an_operator_resolves_a_case_with_a_reason(database: Database, poo
         now = f"{time.time() + 60:.6f}"
         close = home.message(messages.CLOSE, messages.OPERATOR, "ops", "a duplicate of BUG-7", now)
         await home.send(close)
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert (await home.case()).close_reason == "operator_resolved"
         assert (await home.transitions())[-1].actor == "ops"
         await home.until_said("a duplicate of BUG-7")

@@ -89,7 +89,7 @@ async def test_cancel_in_the_ui_during_a_turn_closes_what_the_turn_can_no_longer
         await home.reporter("one more thing")
         await home.handle.cancel()
         await home.handle.cancel()
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert (await home.case()).close_reason == "operator_cancelled"
         with pytest.raises(ClaimLost):
             await home.agent.turns.finish(held[0], outcome(POST))

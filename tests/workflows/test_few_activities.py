@@ -106,7 +106,7 @@ async def test_no_claim_of_findings_is_left_when_their_case_is_closed_while_they
         await home.until(stored, "Slack has stored the findings, and its answer was lost")
         await home.reporter("never mind", "close")
         await home.until_status("resolved")
-        await home.handle.result()
+        await home.result()
         async with database.begin() as work:
             unsure = await work.connection.scalar(text("SELECT count(*) FROM slack_posts WHERE ts IS NULL"))
         assert unsure == 0

@@ -144,7 +144,7 @@ async def test_never_mind_after_the_fix_names_the_pull_request(
     async with house(database, pool, *script, repositories={SHOP: str(repository)}) as home:
         await _asked_for_a_fix(home)
         await home.reporter("never mind", messages.CLOSE)
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in home.said(SUMMARIES))
         assert any("A fix was proposed; it is left" in said for said in home.said(REPORTS))
 

@@ -97,7 +97,7 @@ async def test_the_clock_that_runs_is_told_of_the_end_also_when_another_escalati
         await home.until(settled, "the second turn is settled")
         await home.reporter("never mind", messages.CLOSE)
         await home.until_status("resolved")
-        await home.handle.result()
+        await home.result()
         assert (await home.case()).escalations == 2
         clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
 

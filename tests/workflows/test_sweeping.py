@@ -154,6 +154,44 @@ async def test_an_answer_that_slack_refused_is_tried_again_for_a_day_after_the_r
     assert (await runs(home, kept), await runs(home, given_up)) == (True, False)
 
 
+@pytest.mark.promise("sweep:terminated:handover")
+async def test_a_hand_over_whose_run_is_gone_is_waited_for_again_and_one_that_is_closed_is_not(home: House) -> None:
+    waits, closed = await handed_over(home, "8.0"), await handed_over(home, "9.0", closed=True)
+    await sweep(home)
+    assert (await runs(home, waits), await runs(home, closed)) == (True, False)
+    handle = home.environment.client.get_workflow_handle(waits)
+    await handle.terminate("by accident")
+    await sweep(home)
+    assert await runs(home, waits)
+    begun = (await handle.describe()).run_id
+    await sweep(home)
+    assert (await handle.describe()).run_id == begun, "it runs, and is left alone"
+
+
+@pytest.mark.promise("sweep:terminated:handover")
+async def test_every_page_of_hand_overs_is_swept(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 2)
+    known = [await handed_over(home, f"{number}.0", closed=number == 12) for number in range(10, 15)]
+    async with home.database.begin() as work:
+        first = await work.handovers.open_after(0, 2)
+        rest = await work.handovers.open_after(first[-1].id, 10)
+    assert [each.ref.thread.ts for each in (*first, *rest)] == ["10.0", "11.0", "13.0", "14.0"]
+    await sweep(home)
+    assert [await runs(home, each) for each in known] == [True, True, False, True, True]
+
+
+async def handed_over(home: House, ts: str, *, closed: bool = False) -> str:
+    """A turn that was given to a person, and no run of a hand-over; returns its workflow's id."""
+    await talk(home, ts, used=1)
+    await change(
+        home,
+        f"""INSERT INTO handovers (conversation_id, turn, user_id, closed_by, closed_at)
+            SELECT id, 1, 'U1', '{"U2" if closed else ""}', {"now()" if closed else "NULL"}
+            FROM conversations WHERE thread_ts = '{ts}'""",  # noqa: S608 - all of it is written here
+    )
+    return addressing.handover_workflow_id(addressing.Thread(identity.TEAM, identity.GENERAL, ts), 1)
+
+
 async def runs(home: House, workflow_id: str) -> bool:
     try:
         described = await home.environment.client.get_workflow_handle(workflow_id).describe()

@@ -75,9 +75,9 @@ async def test_never_mind_after_the_end_does_not_close_what_a_developer_reopens(
 ) -> None:
     async with house(database, pool, outcome(RESOLVE), outcome(POST, "looked again")) as home:
         await home.report()
-        await home.handle.result()
+        await home.result()
         await home.reporter("never mind", messages.CLOSE)
-        await home.handle.result()
+        await home.result()
         await home.developer("no, it is still broken")
         await home.until_status("resolved", "investigating", "pending_verification")
         await home.until_said("looked again", SUMMARIES)
@@ -92,9 +92,9 @@ async def test_a_close_takes_back_the_message_that_would_have_reopened(database:
 
     async with house(database, pool, outcome(RESOLVE), slow) as home:
         await home.report()
-        await home.handle.result()
+        await home.result()
         await home.reporter("it is back")
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert (await home.case()).close_reason == "reporter_closed"
 
 
@@ -103,9 +103,9 @@ async def test_an_edit_or_a_stranger_opens_no_case_for_an_old_message(database: 
     async with house(database, pool) as home:
         await home.later(hours=1)
         await home.send(_edit_of_the_report(home, "a typo mended"))
-        assert await home.handle.result() == "ignored"
+        assert await home.result() == "ignored"
         await home.send(home.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1700000001.000001"))
-        assert await home.handle.result() == "ignored"
+        assert await home.result() == "ignored"
         assert not home.said(REPORTS)
 
 
@@ -188,10 +188,10 @@ async def test_each_reopening_is_told(database: Database, pool: asyncpg.Pool, ag
     async with house(database, pool, *[outcome(RESOLVE)] * 3) as home:
         await home.report()
         for _ in range(again):
-            await home.handle.result()
+            await home.result()
             await home.reporter("it is back again")
             await home.until_status("resolved", "investigating", "resolved")
-        await home.handle.result()
+        await home.result()
         assert sum("is open again" in said for said in home.said(REPORTS)) == again
 
 
@@ -240,5 +240,5 @@ async def test_the_workspace_is_removed_although_the_run_would_continue_as_new(
 ) -> None:
     async with house(database, pool, outcome(RESOLVE), limits=Limits(history_events=12)) as home:
         await home.report()
-        assert await home.handle.result() == "resolved"
+        assert await home.result() == "resolved"
         assert home.agent.cleaned == ["BUG-1"]

@@ -166,6 +166,7 @@ class LiveApprovalActivities(ApprovalActivities):
             step=operation.step,
             call_id=operation.call_id,
             retries_left=max(0, options.CARRY_OUT_TRIES - attempt),
+            approved=action.action_id,
         )
 
 

@@ -14,6 +14,7 @@ from threadline.activities.requests_in_turns import asked_in
 from threadline.activities.turn_words import Said
 from threadline.contracts.conversation import TalkTurn
 from threadline.contracts.operator import Begun, PassOn
+from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.db.work import Work
 from threadline.domain import addressing, phrases, questions, rfps, routing
@@ -90,9 +91,18 @@ class Beginning:
     async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> Route:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
+        handover = await work.handovers.open_in(thread)
         if marks.stop_due:
-            return Route(Agent.COPILOT, Branch.A)
+            return Route(Agent.COPILOT, Branch.A, relays=handover is not None)
         taken = await work.conversations.take_up(thread, turn.turn, 1)
+        if handover and handover.taken_by:
+            return Route(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
+        route = await self._way(work, turn, marks, taken)
+        return replace(route, relays=handover is not None)
+
+    async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> Route:
+        """The way of what was taken up, where no person has the thread."""
+        thread = turn.thread
         said = turn_words.said(taken, addressed=marks.addressed_due)
         bound, trouble = await _bound(work, thread)
         done = await self._obey(work, thread, said, bound)
@@ -178,6 +188,7 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         max_turns=MAX_STEPS if operator else 0,
         behind=route.behind,
         remembers=route.remembers,
+        relays=route.relays,
     )
 
 

@@ -7,12 +7,14 @@ from decimal import Decimal
 from temporalio import activity
 
 from threadline.activities import missed_events
-from threadline.activities.memories import CaseMemory, Memory, TalkMemory
+from threadline.activities.memories import CaseMemory, HandoverMemory, Memory, TalkMemory
 from threadline.activities.missed_events import MissedEvent, Raw
 from threadline.db.conversation import StoredMessage
 from threadline.db.engine import Database
 from threadline.db.followed import DueThread
+from threadline.db.work import Work
 from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
 from threadline.domain.redaction import redact
 from threadline.slack.history import History
 
@@ -61,8 +63,8 @@ class Comparison:
     async def of(self, thread: DueThread, oldest: float, latest: float) -> Difference:
         """Compare what was said, edited and deleted between two moments, in seconds since 1970."""
         floor, end = max(thread.floor, Decimal(f"{oldest:.6f}")), Decimal(f"{latest:.6f}")
-        memory = self._memory(thread)
         async with self._database.begin() as work:  # before Slack is asked: what is stored meanwhile is not gone
+            memory = await self._memory(work, thread)
             said = await memory.said_in(work, floor, end)
         listed = await self._listed(thread, thread.thread_ts, floor)
         shown = memory.concerns([message for message in listed if floor < Decimal(message["ts"]) < end])
@@ -72,9 +74,12 @@ class Comparison:
         young = any(Decimal(message["ts"]) >= end or _edited(message) >= end for message in listed)
         return Difference(missing, young)
 
-    def _memory(self, thread: DueThread) -> Memory:
+    async def _memory(self, work: Work, thread: DueThread) -> Memory:
         if self.is_talk(thread):
             return TalkMemory(thread, self._team, self._bot_user)
+        place = Thread(self._team, thread.channel, thread.thread_ts)
+        if not thread.bug_id and (handover := await work.handovers.at(place)):
+            return HandoverMemory(thread, self._team, handover.ref)
         return CaseMemory(thread, self._team)
 
     async def _sides(self, thread: DueThread, memory: Memory, listed: list[Raw], shown: list[Raw]) -> _Sides:

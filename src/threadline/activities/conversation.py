@@ -79,14 +79,17 @@ class LiveConversationActivities(ConversationActivities):
         files = {each.id: each.files for each in batch}
         verdicts: dict[str, Refusal | None] = dict.fromkeys(overheard & {each.message_id for each in stored.unjudged})
         for each in stored.unjudged:
-            if each.message_id not in overheard:
+            if stored.with_person:
+                verdicts[each.message_id] = None  # the guards spare the model, and none is asked
+            elif each.message_id not in overheard:
                 attached = files.get(each.message_id, ())
                 verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
         async with self._database.begin() as work:
             marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
             # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
             refused = await work.conversations.refused(thread, told)
-        return Stored(marks, refused, tuple(each.id for each in batch if each.id in overheard))
+        heard = tuple(each.id for each in batch if each.id in overheard)
+        return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
 
     async def _judge(self, thread: Thread, said: Unjudged, files: Sequence[FileRef], *, exempt: bool) -> Refusal | None:
         """The guards' word on a message; `exempt`: the bot has asked, and an answer may be the same twice."""

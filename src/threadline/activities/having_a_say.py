@@ -9,7 +9,7 @@ import structlog
 from threadline.activities.names import PeopleLookup
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent, Transient
-from threadline.domain.people import Person
+from threadline.domain.people import Person, belongs
 
 _AT_ONCE = 5
 """People about whom Slack is asked side by side."""
@@ -44,7 +44,7 @@ class HavingASay:
         """
         if thread.channel in self._open or not user:
             return True
-        return _welcome(await self._people.person(user), thread)
+        return belongs(thread.team, await self._people.person(user))
 
     async def _who(self, user: str) -> Person | None:
         async with self._places:
@@ -60,11 +60,7 @@ class HavingASay:
             return True
         if said.get("bot_id") or not _user(said):
             return _home(said) in ("", thread.team)
-        return _welcome(people[_user(said)], thread)
-
-
-def _welcome(person: Person | None, thread: Thread) -> bool:
-    return bool(person and not person.stranger and not person.guest and person.team in ("", thread.team))
+        return belongs(thread.team, people[_user(said)])
 
 
 def _user(said: Raw) -> str:

@@ -6,6 +6,7 @@ import structlog
 from temporalio import activity
 
 from threadline.activities.cases import tell_quarantined, without_secrets
+from threadline.activities.relaying import Relaying
 from threadline.contracts.bug import Forward, IntakeActivities
 from threadline.contracts.options import FETCH_ATTEMPTS
 from threadline.db.attachments import PendingFile
@@ -25,13 +26,17 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveIntakeActivities(IntakeActivities):
-    """Args: `bot_user` is our own user's id; `deliver` hands a message to a case's workflow, starting it if need be."""
+    """Args: `bot_user` is our own user's id; `deliver` hands a message to a case's workflow, starting it if need be;
+    `relaying` takes what is no case's."""
 
-    def __init__(self, database: Database, slack: Slack, bot_user: str, deliver: Deliver) -> None:
+    def __init__(
+        self, database: Database, slack: Slack, bot_user: str, deliver: Deliver, relaying: Relaying | None = None
+    ) -> None:
         self._database = database
         self._slack = slack
         self._bot_user = bot_user
         self._deliver = deliver
+        self._relaying = relaying
 
     @activity.defn
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
@@ -76,6 +81,8 @@ class LiveIntakeActivities(IntakeActivities):
 
     @activity.defn
     async def forward_reply(self, forward: Forward) -> bool:
+        if self._relaying and await self._relaying.relay(forward.thread, forward.message):
+            return True
         report = await self._report_of(forward.thread)
         if report is None:
             async with self._database.begin() as work:

@@ -10,6 +10,7 @@ from threadline.db.followed import DueThread
 from threadline.db.work import Work
 from threadline.domain import mentions, rich_text
 from threadline.domain.addressing import Thread
+from threadline.domain.handovers import HandoverRef
 
 
 class Memory(Protocol):
@@ -68,6 +69,25 @@ class CaseMemory(Memory):
 
     async def others(self, work: Work) -> list[str]:
         return await work.threads.others(self._thread.bug_id, self._thread.channel, self._thread.thread_ts)
+
+
+class HandoverMemory(CaseMemory):
+    """The thread of a hand-over's card: what was written there is said elsewhere, and is no case's."""
+
+    placed = True
+
+    def __init__(self, thread: DueThread, team: str, ref: HandoverRef) -> None:
+        super().__init__(thread, team)
+        self._ref = ref
+
+    async def stored(self, work: Work, ids: Collection[str]) -> dict[str, StoredMessage]:
+        return await work.handover_answers.stored(self._ref, ids)
+
+    async def said_in(self, work: Work, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
+        return await work.handover_answers.said_in(self._ref, oldest, latest)
+
+    async def others(self, work: Work) -> list[str]:
+        return []
 
 
 class TalkMemory(Memory):

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from threadline.activities.names import PeopleLookup
-from threadline.domain.people import Person
+from threadline.domain.people import Person, belongs
 
 KEPT = 3600.0
 """Seconds for which an answer counts, as it does at the gateway."""
@@ -53,3 +53,8 @@ class KnownPeople(PeopleLookup):
         self._known.move_to_end(user)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
+
+
+async def all_inside(people: PeopleLookup, team: str, users: Iterable[str]) -> bool:
+    """Whether each of them is a full member of the team's workspace. Raises `Permanent` or `Transient`."""
+    return all([belongs(team, await people.person(each)) for each in users])

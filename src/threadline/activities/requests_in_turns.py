@@ -8,8 +8,12 @@ LONGEST_CHAIN = 6
 """Turns, the last one included; what came before is in the dialogue all the same."""
 
 
-async def asked_in(work: Work, thread: Thread, turn: int) -> list[str]:
-    """Each message in order, the earliest turn first, as far as it is read at all; what was deleted is left out."""
+async def asked_in(work: Work, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
+    """Each message in order, the earliest turn first, as far as the operator reads it; what was deleted is left out.
+
+    Args:
+        whole: to the end.
+    """
     texts: list[str] = []
     for _ in range(LONGEST_CHAIN):
         texts = [*await work.turn_plans.said_in(thread, turn), *texts]
@@ -17,4 +21,5 @@ async def asked_in(work: Work, thread: Thread, turn: int) -> list[str]:
         if plan is None or not plan.route.resumes:
             break
         turn = plan.route.resumes
-    return [questions.cut(questions.normalised(each)) for each in texts]
+    asked = [questions.normalised(each) for each in texts]
+    return asked if whole else [questions.cut(each) for each in asked]

@@ -106,6 +106,11 @@ def word(kind: WordKind, until: float = 0.0) -> str:
             "That is more than I can take at once from one person, so I have left your last messages aside. "
             "Please wait a minute, and then write again what is still open."
         )
+    if kind is WordKind.NOT_SHOWN:
+        return (
+            "What you wrote last could not be shown to the person who has taken this over, so they do not know of it. "
+            "Please write it again later, or tell them in another way."
+        )
     waits = f" until {datetime.fromtimestamp(until, UTC):%H:%M} UTC" if until else ""
     return (
         "My language model does not answer at the moment. Your message is kept: I try again by myself"

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from threadline.activities import decision_words
 from threadline.agents.copilot import briefing, replies
 from threadline.contracts.conversation import SettleRequest
 from threadline.db.engine import Database
@@ -16,6 +17,7 @@ from threadline.domain import addressing, answers, protocol, questions
 from threadline.domain.addressing import Thread
 from threadline.domain.authorship import Author
 from threadline.domain.conversation import ConversationMarks
+from threadline.domain.decisions import Course, Deliberation, Result, concluded
 from threadline.domain.dialogue import OutcomeKind, Role
 from threadline.domain.journal import LONGEST_ENTRY, EntryKind, EntryRefused, NewEntry
 from threadline.domain.operations import Change, Operation
@@ -28,6 +30,16 @@ from threadline.tools.words import account
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
 """Their words list what was tried."""
+_QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
+_BY_DECISION = (OutcomeKind.CLARIFIED, OutcomeKind.ESCALATED)
+_THEIRS = (OutcomeKind.ANSWERED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, *_BY_DECISION)
+_RESULTS = {
+    OutcomeKind.CLARIFIED: Result.CLARIFIED,
+    OutcomeKind.ESCALATED: Result.ESCALATED,
+    OutcomeKind.STOPPED: Result.FAILED,
+    OutcomeKind.FAILED: Result.FAILED,
+    OutcomeKind.SPEECHLESS: Result.FAILED,
+}
 _log = structlog.get_logger(__name__)
 
 
@@ -40,12 +52,16 @@ class Settling:
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             plan = await work.turn_plans.of(thread, turn)
+            made = concluded(await work.decisions.of(thread, turn))
             request = await _taken_back(work, request, plan)
-            answer, own = await _answer(work, request, plan)
+            request = await _taken_over(work, request)
+            answer, own = await _answer(work, request, plan, made)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(work, request)
             answer = await _written_down(work, request, user, answer)
             notes = await _notes(work, request, plan)
+            if made:
+                await _decided(work, request, made, user)
             marks = await work.conversations.settle(
                 thread,
                 turn,
@@ -69,7 +85,7 @@ class Settling:
 async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> SettleRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard. What is told by rule was done, and is told."""
-    if plan is None or request.kind is not OutcomeKind.ASKED or request.spoken_by:
+    if plan is None or request.kind not in _QUESTIONS or request.spoken_by:
         return request
     if await work.conversations.open_step(request.thread, request.turn, 1):
         stopped = (await work.conversations.marks(request.thread)).stop_due
@@ -79,10 +95,22 @@ async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> 
     return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(())) if stopped else request
 
 
-async def _answer(work: Work, request: SettleRequest, plan: Plan | None) -> tuple[str, bool]:
+async def _taken_over(work: Work, request: SettleRequest) -> SettleRequest:
+    """Where a person has taken the thread over since the turn began, it is theirs to answer: what the turn was about
+    they were shown. What a turn has done with tools is told all the same."""
+    if request.kind not in _THEIRS or await work.tool_executions.called(request.thread, request.turn):
+        return request
+    handover = await work.handovers.open_in(request.thread)
+    theirs = handover is not None and handover.taken_by and handover.ref.turn != request.turn
+    return replace(request, kind=OutcomeKind.SILENT, text="") if theirs else request
+
+
+async def _answer(work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None) -> tuple[str, bool]:
     """What is to be said, and whether it is our own and no model's; a silent turn says nothing."""
     if request.kind is OutcomeKind.SILENT:
         return "", False
+    if request.kind in _BY_DECISION:
+        return "\n\n".join(filter(None, (decision_words.said(request.kind, made), request.text))), True
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, True
     key = f"a:{request.turn}:{request.answered_at}"
@@ -91,7 +119,25 @@ async def _answer(work: Work, request: SettleRequest, plan: Plan | None) -> tupl
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.words_of(call.arguments) if call else ""
         return (words, False) if words else (account(request.text, answers.TROUBLE), True)
-    return (reply.content, False) if reply else (account(request.text, answers.TROUBLE), True)
+    if request.kind in _ACCOUNTS:
+        return reply.content if reply else account(request.text, answers.TROUBLE), reply is None
+    if reply is None:
+        return decision_words.behind(account(request.text, answers.TROUBLE), made), True
+    found = await work.tool_executions.sources(request.thread, request.turn)
+    shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
+    return decision_words.behind(decision_words.cited(reply.content, shown, found), made), False
+
+
+async def _decided(work: Work, request: SettleRequest, made: Deliberation, user: str) -> None:
+    """What came of the turn's decision; one that ends with a person waits for them from now on."""
+    result = _RESULTS.get(request.kind, Result.ANSWERED)
+    if made.verdict and made.verdict.course is Course.ESCALATE and result is not Result.FAILED:
+        result = Result.ESCALATED
+        await work.handovers.open(request.thread, request.turn, user)
+    if request.kind is OutcomeKind.SILENT and (open_ := await work.handovers.open_in(request.thread)):
+        result = Result.TAKEN_OVER if open_.taken_by else result
+    spent = await work.turn_plans.spent(request.thread, request.turn)
+    await work.decisions.settled(request.thread, request.turn, result, spent.cost_usd)
 
 
 async def _written_down(work: Work, request: SettleRequest, user: str, answer: str) -> str:
@@ -148,7 +194,7 @@ async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
 
 def _question(request: SettleRequest, answer: str) -> str:
     """The start of what is asked with the answer; empty where it asks nothing."""
-    if request.kind is OutcomeKind.ASKED:
+    if request.kind in _QUESTIONS:
         return " ".join(answer.split())
     return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 

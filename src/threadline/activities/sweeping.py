@@ -13,10 +13,11 @@ from threadline.db.sweep import OpenCase, OpenEscalation
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 from threadline.domain.bug import Severity
+from threadline.domain.handovers import HandoverRef
 from threadline.domain.sla import Target
 
 PAGE = 100
-"""Cases, conversations, escalations or missing answers that one activity looks at."""
+"""Cases, conversations, escalations or missing answers that one activity looks at; hand-overs that it reads at once."""
 GRACE = 900.0
 """Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
 
@@ -38,6 +39,10 @@ class Workflows(Protocol):
 
     async def start_conversation(self, thread: Thread) -> None:
         """As `start_case`, of a conversation."""
+        ...
+
+    async def start_handover(self, ref: HandoverRef) -> None:
+        """As `start_case`, of a turn that a person is to take over."""
         ...
 
     async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
@@ -92,7 +97,33 @@ class LiveSweepActivities(SweepActivities):
             await self._workflows.start_conversation(talk.thread)
             _log.warning("conversation_revived", slack_thread=talk.thread.key, reason="something waits for its answer")
             revived += 1
-        return Swept(talks[-1].id if len(talks) == PAGE else 0, revived)
+        if len(talks) == PAGE:
+            return Swept(talks[-1].id, revived)
+        return Swept(0, revived + await self._sweep_handovers())
+
+    async def _sweep_handovers(self) -> int:
+        """All of them, page by page."""
+        revived, after = 0, 0
+        while True:
+            async with self._database.begin() as work:
+                waiting = await work.handovers.open_after(after, PAGE)
+            for each in waiting:
+                activity.heartbeat()
+                revived += await self._revived(each.ref)
+            if len(waiting) < PAGE:
+                return revived
+            after = waiting[-1].id
+
+    async def _revived(self, ref: HandoverRef) -> bool:
+        if await self._workflows.is_running(addressing.handover_workflow_id(ref.thread, ref.turn)):
+            return False
+        async with self._database.begin() as work:
+            handover = await work.handovers.of(ref)
+        if handover is None or not handover.open:
+            return False
+        await self._workflows.start_handover(ref)
+        _log.warning("handover_revived", handover=ref.key, reason="a person is to take over")
+        return True
 
     @activity.defn
     async def sweep_clocks(self, after: int) -> Swept:

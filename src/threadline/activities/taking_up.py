@@ -78,10 +78,18 @@ class _Found:
 
 
 class TakingUp:
-    """Args: `clock` returns seconds since 1970."""
+    """Args: `clock` returns seconds since 1970; for `sensitive_words` see `turn_words.staying`."""
 
-    def __init__(self, database: Database, names: Names, budget: Budget, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        names: Names,
+        budget: Budget,
+        clock: Callable[[], float],
+        sensitive_words: Sequence[str] = (),
+    ) -> None:
         self._database = database
+        self._sensitive_words = sensitive_words
         self._names = names
         self._budget = budget
         self._clock = clock
@@ -143,7 +151,7 @@ class TakingUp:
             if not step:
                 raise Permanent(_OVER)
             plan = await work.turn_plans.of(thread, turn) if step > 1 else None
-            stays = turn_words.staying(plan.route) if plan else None
+            stays = turn_words.staying(plan.route, self._sensitive_words) if plan else None
             taken = await work.conversations.take_up(thread, turn, step, stays)
             marks = await work.conversations.marks(thread)
             if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
@@ -158,7 +166,7 @@ class TakingUp:
                 summary_until=transcript.summary_until,
                 placed=transcript.messages,
                 previous=previous or _last_briefing(transcript.messages),
-                about=await _about(work, thread),
+                about=await bound_to(work, thread),
             )
 
     async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
@@ -268,7 +276,8 @@ def _lost(call_id: str, *, read_only: bool) -> Message:
     return context.result(call_id, rendered(failure(code)))
 
 
-async def _about(work: Work, thread: Thread) -> About:
+async def bound_to(work: Work, thread: Thread) -> About:
+    """What a thread is about, and whether anything may be changed there."""
     bound = await work.bindings.of(thread)
     about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
     with contextlib.suppress(ProjectNotFound):

@@ -12,7 +12,7 @@ from threadline.activities.alerts import Alerts
 from threadline.activities.names import Names
 from threadline.activities.summaries import Summaries
 from threadline.activities.taking_up import Question, TakingUp, has_words
-from threadline.agents.copilot import context, intent, replies
+from threadline.agents.copilot import context, evidence, intent, replies
 from threadline.agents.copilot.briefing import Briefing
 from threadline.agents.copilot.context import Budget, Past
 from threadline.agents.copilot.intent import IntentType
@@ -26,6 +26,7 @@ from threadline.db.conversation_reading import TakenUp
 from threadline.db.engine import Database
 from threadline.domain import addressing
 from threadline.domain.addressing import Thread
+from threadline.domain.decisions import concluded
 from threadline.domain.dialogue import Message, ModelReply
 from threadline.domain.errors import Permanent
 from threadline.domain.routing import Agent
@@ -40,7 +41,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Mind:
-    """What a conversation thinks with; without a `model`, every turn that needs one says so. `clock`: since 1970."""
+    """What a conversation thinks with; without a `model`, every turn that needs one says so. `clock`: since 1970.
+
+    `sensitive_words`: beside those of `domain.sensitive`.
+    """
 
     model: ChatModel | None
     registry: Registry
@@ -49,6 +53,7 @@ class Mind:
     clock: Callable[[], float] = time.time
     bot_name: str = BOT_NAME
     job_types: Sequence[JobType] = ()
+    sensitive_words: Sequence[str] = ()
 
     @cached_property
     def house(self) -> House:
@@ -68,7 +73,7 @@ class Thinking:
         self._mind = mind
         self._alerts = alerts
         self._summaries = Summaries(database, mind.model, mind.budget)
-        self._taking_up = TakingUp(database, names, mind.budget, mind.clock)
+        self._taking_up = TakingUp(database, names, mind.budget, mind.clock, mind.sensitive_words)
 
     async def summarise(self, turn: TalkTurn) -> None:
         """See `Summaries.make`."""
@@ -130,10 +135,11 @@ class Thinking:
         if question.briefing is None:
             raise LookupError("a question without a briefing has its answer already")
         offered = (self._mind.registry, self._mind.allowed(question.briefing, request.agent))
+        briefed, *rest = question.current
         return context.prompt_of(
             request.thread,
             question.past,
-            question.current,
+            [briefed, *await self._evidence(request), *rest],
             offered,
             request.choice,
             tight=tight,
@@ -152,6 +158,15 @@ class Thinking:
         runtime = Runtime(thread, brief.user_id, addressing.turn_id(thread, turn), plan.route.scope.rfp_id)
         told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
         return prompts.assemble(self._mind.house, runtime, **told)
+
+    async def _evidence(self, request: ThinkRequest) -> list[Message]:
+        """What was decided about the turn before its conversational agent is asked; the same at every step."""
+        if request.agent is not Agent.COPILOT:
+            return []
+        async with self._database.begin() as work:
+            rounds = await work.decisions.of(request.thread, request.turn)
+        told = evidence.note(concluded(rounds))
+        return [told] if told else []
 
     async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
         """The same question with half of the past at most; for a summary of what goes there is no time now."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from threadline.activities.case_cards import PostgresCases, Readers
+from threadline.activities.library import PostgresKnowledge
 from threadline.activities.record_books import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
 from threadline.db.engine import Database
 from threadline.db.work import Work
@@ -23,11 +24,11 @@ from threadline.domain.estimates import (
 )
 from threadline.domain.limits import Rate
 from threadline.domain.operations import Change, Effect, Operation
-from threadline.domain.records import Passage
-from threadline.tools.builtin.appointments import APPOINTMENTS, Calendar
+from threadline.knowledge.retrieval import Embedder
+from threadline.tools.builtin.appointment_book import APPOINTMENTS, Calendar
 from threadline.tools.builtin.cases import CASES
 from threadline.tools.builtin.estimate_book import ESTIMATES, EstimateBook
-from threadline.tools.builtin.qa import KNOWLEDGE, KnowledgeBase
+from threadline.tools.builtin.qa import KNOWLEDGE
 from threadline.tools.builtin.record_book import MEMORIES, OPPORTUNITIES, RFPS, TEAM
 from threadline.tools.context import Ports
 
@@ -35,18 +36,25 @@ _MOST_SLOTS = 40
 """Free times of one answer; later ones are asked for by their day."""
 
 
-def postgres_ports(database: Database, readers: Readers, rate: Rate | None = None, ports: Ports | None = None) -> Ports:
+def postgres_ports(
+    database: Database,
+    readers: Readers,
+    rate: Rate | None = None,
+    ports: Ports | None = None,
+    embedder: Embedder | None = None,
+) -> Ports:
     """The ports of all toolsets that are on Postgres.
 
     Args:
         rate: how often one record may be changed; None for as often as one likes.
         ports: what there is besides.
+        embedder: by whose vectors documents are found, too; None for by words alone.
     """
     return (
         (ports or Ports())
         .having(ESTIMATES, PostgresEstimates(database, rate))
         .having(APPOINTMENTS, PostgresAppointments(database, rate))
-        .having(KNOWLEDGE, PostgresKnowledge(database))
+        .having(KNOWLEDGE, PostgresKnowledge(database, embedder))
         .having(CASES, PostgresCases(database, readers))
         .having(RFPS, PostgresRfps(database))
         .having(OPPORTUNITIES, PostgresOpportunities(database, rate))
@@ -206,12 +214,3 @@ async def _called(work: Work, team: str, name: str) -> str:
 
 def _id(appointment_id: str) -> str:
     return appointment_id.strip().upper()
-
-
-class PostgresKnowledge(KnowledgeBase):
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def passages(self, team: str, question: str) -> Sequence[Passage]:
-        async with self._database.begin() as work:
-            return await work.knowledge.passages(team, question)

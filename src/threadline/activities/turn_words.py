@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threadline.agents.operator import asking
 from threadline.db.conversation_reading import Stays, TakenUp
 from threadline.db.transcripts import DELETED
-from threadline.domain import addressing, questions
+from threadline.domain import addressing, questions, sensitive
 from threadline.domain.linking import ThreadCommand, thread_command
 from threadline.domain.rfp_ids import rfp_ids
 from threadline.domain.routing import Agent, Route
@@ -69,13 +69,16 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
     return Said(parts, user, addressed, by_job)
 
 
-def staying(route: Route) -> Stays:
+def staying(route: Route, sensitive_words: Sequence[str] = ()) -> Stays:
     """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
-    and to the operator what is about another RFP than the turn."""
+    to the operator what is about another RFP than the turn, and to the conversational agent what names a sensitive
+    topic, since what was decided about the turn has not seen it."""
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
     def stays(taken: TakenUp) -> bool:
         if _command(taken) is not None and not addressing.is_job_question(taken.message_id):
+            return True
+        if route.agent is Agent.COPILOT and sensitive.words_in(taken.text, sensitive_words):
             return True
         return bool(scope) and rfp_ids(taken.text)[:1] not in ((), (scope,))
 

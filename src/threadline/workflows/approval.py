@@ -1,7 +1,7 @@
 """A proposed action waits for somebody's word, or for its time to run out; what follows is done once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.approvals import Approval, ButtonClick
 
 from threadline.workflows import display
-from threadline.workflows.calls import Asides, attempt, call
+from threadline.workflows.calls import Asides, attempt, surely
 from threadline.workflows.thread_run import Alarm
 
 MOST_EVENTS = 2_000
@@ -68,7 +68,7 @@ class ApprovalWorkflow:
     @workflow.run
     async def run(self, approval: Approval) -> str:
         """Answer clicks in order until the action is decided and what follows is done; returns the decision."""
-        self._enter(await _surely(ApprovalActivities.open_approval, self._ref, "how far is it?"))
+        self._enter(await surely(ApprovalActivities.open_approval, self._ref, "how far is it?"))
         workflow.upsert_memo({"correlation_id": self._state.correlation_id, "action": approval.action_id})
         while True:
             while self._approval.clicks:
@@ -126,7 +126,7 @@ class ApprovalWorkflow:
     async def _answer(self, click: ButtonClick) -> None:
         request = ClickRequest(self._ref.team, self._ref.action_id, click)
         word = "approve" if click.approve else "reject"
-        answer: ClickAnswer = await _surely(ApprovalActivities.decide_action, request, f"{click.user_id}: {word}")
+        answer: ClickAnswer = await surely(ApprovalActivities.decide_action, request, f"{click.user_id}: {word}")
         self._enter(answer.state)
         if answer.words:
             self._whispers.start(ApprovalActivities.whisper, Whisper(click, answer.words), f"tell {click.user_id}")
@@ -134,7 +134,7 @@ class ApprovalWorkflow:
     async def _expire(self) -> None:
         self._alarm.clear()
         expiry = Expiry(self._ref.team, self._ref.action_id, workflow.now().timestamp())
-        self._enter(await _surely(ApprovalActivities.expire_action, expiry, "the time is up"))
+        self._enter(await surely(ApprovalActivities.expire_action, expiry, "the time is up"))
 
     async def _follow(self) -> None:
         """What follows from the decision; each part is found done when a run comes to it again."""
@@ -154,16 +154,6 @@ class ApprovalWorkflow:
             Stage.EXPIRED: "Expired; nothing is done.",
         }[state.stage]
         workflow.set_current_details(f"**{self._approval.action_id}** {details}")
-
-
-async def _surely(method: Callable[..., Awaitable[Any]], argument: Any, summary: str) -> Any:
-    """Run an activity that never gives up, also where somebody cancels the run meanwhile: a click is not dropped."""
-    while True:
-        try:
-            return await call(method, argument, summary=summary)
-        except (asyncio.CancelledError, FailureError) as error:
-            if not is_cancelled_exception(error):
-                raise RuntimeError("an activity that never gives up gave up") from error
 
 
 def _read(name: str, args: Sequence[RawValue]) -> ButtonClick | None:

@@ -24,4 +24,5 @@ def no_reply(error: FailureError) -> StepFailed:
 def broken_off(asked: ToolCall, error: FailureError) -> Execution:
     """What became of a call. Of one whose worker was lost on its last try, nobody knows what it changed."""
     status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
-    return Execution(asked.id, asked.name, status, sentence_of(error) or _BROKE_OFF, read_only=asked.read_only)
+    note = sentence_of(error) or _BROKE_OFF
+    return Execution(asked.id, asked.name, status, note, read_only=asked.read_only, critical=asked.critical)

@@ -65,6 +65,31 @@ async def attempt(
     return ""
 
 
+async def surely(method: Callable[..., Awaitable[Any]], argument: Any, summary: str) -> Any:
+    """Run an activity that never gives up, also where somebody cancels the run meanwhile: a click is not dropped."""
+    while True:
+        try:
+            return await call(method, argument, summary=summary)
+        except (asyncio.CancelledError, FailureError) as error:
+            if not is_cancelled_exception(error):
+                raise RuntimeError("an activity that never gives up gave up") from error
+
+
+async def regardless(
+    method: Callable[[Any, Argument], Awaitable[Result]],
+    argument: Argument,
+    summary: str,
+    taken: Callable[[Result], None] | None = None,
+) -> str:
+    """`attempt`, and once more where somebody cancels the run meanwhile: what waits behind it is not dropped."""
+    while True:
+        try:
+            return await attempt(method, argument, summary=summary, taken=taken)
+        except (asyncio.CancelledError, FailureError) as error:
+            if not is_cancelled_exception(error):
+                raise
+
+
 class Asides:
     """What was started and nobody waits for."""
 

@@ -15,9 +15,11 @@ with workflow.unsafe.imports_passed_through():
         SpeakingActivities,
         Stored,
         StoreRequest,
+        TalkTurn,
         Word,
         WordKind,
     )
+    from threadline.contracts.handover import HandoverActivities
     from threadline.domain import addressing, messages
     from threadline.domain.conversation import ConversationState, Talk
 
@@ -125,6 +127,8 @@ class ConversationWorkflow:
         self._conversation.merge(opened.marks)
         for ts in state.untold:
             self._tell_throttled(ts)
+        for turn in state.reworded:
+            self._show_again(turn)
         self._acknowledge((), Stored(opened.marks, opened.refused))
 
     async def flush(self) -> None:
@@ -134,6 +138,9 @@ class ConversationWorkflow:
         self._inbox.stored(len(batch))
         self._conversation.merge(stored.marks)
         self._acknowledge(batch, stored)
+        for turn in stored.reworded:
+            self._conversation.state.reworded.append(turn)
+            self._show_again(turn)
 
     def due(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
@@ -186,6 +193,16 @@ class ConversationWorkflow:
 
         self._conversation.asides.add(asyncio.create_task(tell()))
 
+    def _show_again(self, turn: int) -> None:
+        """Have a person see what was said in a turn as it reads now."""
+        asked = TalkTurn(self._conversation.state.thread, turn)
+
+        async def show() -> None:
+            await attempt(HandoverActivities.relay_to_person, asked, summary=f"show turn {turn} as it reads now")
+            self._conversation.state.reworded.remove(turn)
+
+        self._conversation.asides.add(asyncio.create_task(show()))
+
     # -- the end by silence ------------------------------------------------------------------------------------------
 
     @property
@@ -223,8 +240,9 @@ class ConversationWorkflow:
 
 
 def _sign(message: messages.IncomingMessage, stored: Stored) -> str:
-    if message.kind == messages.STOP:
+    passed_on = message.id in stored.passed_on
+    if message.kind == messages.STOP and not passed_on:
         return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
-    if message.kind != messages.MESSAGE or message.id in stored.overheard:
+    if not (message.kind == messages.MESSAGE or passed_on) or message.id in stored.overheard:
         return ""
     return TAKEN_IN if stored.marks.opened else ""

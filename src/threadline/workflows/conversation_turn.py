@@ -37,10 +37,12 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.retrying import Fault, FaultKind
     from threadline.domain.routing import Agent
 
-from threadline.workflows import display
+from threadline.workflows import display, patches
 from threadline.workflows.broken_steps import broken_off, no_reply
 from threadline.workflows.calls import attempt, call, fault_of, pause
 from threadline.workflows.conversing import Conversation
+from threadline.workflows.deciding import Deciding
+from threadline.workflows.handover import hand_over, relay
 from threadline.workflows.react_loop import react
 from threadline.workflows.status_line import in_words
 from threadline.workflows.turn_way import Way, closing, unless
@@ -75,7 +77,9 @@ class Turn:
         self._waits = 0
         self._lost = 0
         self._told: asyncio.Task[str] | None = None
-        self._way = Way(TalkTurn(self._thread, self._number))
+        self._turn = TalkTurn(self._thread, self._number)
+        self._way = Way(self._turn)
+        self._deciding = Deciding(self._turn)
 
     async def take(self) -> None:
         outcome = await self._work()
@@ -93,10 +97,14 @@ class Turn:
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
+        if self._deciding.ends_with_a_person(outcome):
+            await hand_over(self._thread, self._number)
         if self._told:
             await self._told  # that the model is away is said before what came after that
         if outcome.kind is not OutcomeKind.SILENT:
             await self._conversation.say(self._number)
+        if self._way.begun and self._way.begun.ends is None:  # what later steps took up, and what a stop has ended
+            await relay(self._turn, self._way.begun)
         if self._way.remembers:
             self._conversation.does(f"remembering turn {self._number}")
             await self._way.remember()
@@ -108,13 +116,19 @@ class Turn:
     async def _work(self) -> Outcome:
         conversation = self._conversation
         try:
-            if (begun := await self._begin()) and begun.ends:
+            begun = await self._begin()
+            await relay(self._turn, begun)
+            if begun and begun.ends:
                 return Outcome(begun.ends, "")
             await self._make_room()
+            if decided := await self._decide():
+                return decided
             outcome = await self._loop()
             if self._way.falls_through(outcome) and not conversation.stopping:
                 await self._way.pass_on(self._step)
                 outcome = await self._loop()
+            if not conversation.stopping:
+                outcome = await self._deciding.behind(outcome)
         except BrokenOff:
             outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
@@ -129,6 +143,18 @@ class Turn:
             self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
             self._step = begun.behind
         return begun
+
+    async def _decide(self) -> Outcome | None:
+        """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
+        conversation = self._conversation
+        if self._way.agent is not Agent.COPILOT or not self._addressed or conversation.stopping:
+            return None
+        if not patches.DECISIONS.passed():
+            return None
+        conversation.does("deciding what to do")
+        self._show("thinking")
+        await unless(lambda: conversation.stopping, self._deciding.decide())
+        return self._deciding.outcome
 
     async def _loop(self) -> Outcome:
         """Think and act as the agent whose turn it is."""
@@ -164,8 +190,8 @@ class Turn:
         conversation.does("summarising what was said before")
         self._hear()
         self._show("thinking")
-        asked, words = TalkTurn(self._thread, self._number), f"summarise before turn {self._number}"
-        activity = attempt(ConversationActivities.summarise, asked, summary=words, taken=conversation.merge)
+        words = f"summarise before turn {self._number}"
+        activity = attempt(ConversationActivities.summarise, self._turn, summary=words, taken=conversation.merge)
         summarising = asyncio.create_task(activity)
         await workflow.wait_condition(lambda: summarising.done() or conversation.stopping)
         if not summarising.done():

@@ -38,5 +38,8 @@ CASES_FIRST = Gate("catch-up-cases-first", date(2027, 6, 1))
 WAYS = Gate("ways-of-turns", date(2027, 6, 1))
 """A turn's way is found before the model is asked, and what it has shown is remembered."""
 
-GATES = (DRAIN_FIRST, SWEEP_TALKS, CASES_FIRST, WAYS)
+DECISIONS = Gate("decisions", date(2027, 6, 1))
+"""What to do with a question is decided before the conversational agent is asked."""
+
+GATES = (DRAIN_FIRST, SWEEP_TALKS, CASES_FIRST, WAYS, DECISIONS)
 """All that there are."""

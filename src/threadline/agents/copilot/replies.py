@@ -78,8 +78,14 @@ def question(text: str) -> str:
 def _own(call: ToolCall, registry: Registry) -> ToolCall:
     tool = registry.get(call.name)
     name = tool.name if tool else _whole(call.name)
-    reads, binds = bool(tool and not tool.mutating), bool(tool and tool.binds)
-    return ToolCall(_whole(call.id), name, _whole(call.arguments), read_only=reads, binds=binds)
+    return ToolCall(
+        _whole(call.id),
+        name,
+        _whole(call.arguments),
+        read_only=bool(tool and not tool.mutating),
+        binds=bool(tool and tool.binds),
+        critical=bool(tool and tool.critical),
+    )
 
 
 def _whole(text: str) -> str:

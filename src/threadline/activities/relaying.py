@@ -1,0 +1,144 @@
+"""What a person writes under a hand-over's card is said in the thread of who asks, once, as it reads now."""
+
+import structlog
+
+from threadline.activities.cases import without_secrets
+from threadline.db.engine import Database
+from threadline.db.handovers import Handover
+from threadline.domain import handovers, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.dialogue import Message, Role
+from threadline.domain.errors import Permanent, ProgramFault
+from threadline.domain.messages import IncomingMessage
+from threadline.slack import handovers as shown
+from threadline.slack.client import Slack
+from threadline.slack.formatting import Rendered
+from threadline.slack.posts import Post, Posts
+
+_DELETED = "(deleted by its author)"
+_log = structlog.get_logger(__name__)
+
+
+class Relaying:
+    """Args: `bot_user` is our own user's id."""
+
+    def __init__(self, database: Database, slack: Slack, posts: Posts, bot_user: str) -> None:
+        self._database = database
+        self._slack = slack
+        self._posts = posts
+        self._bot_user = bot_user
+
+    async def relay(self, place: Thread, message: IncomingMessage) -> bool:
+        """Say it where it is waited for. Whoever answers what nobody has taken has taken it.
+
+        Returns:
+            whether the place is the thread of a hand-over; where it is not, nothing has happened.
+        """
+        handover = await self._at(place)
+        if handover is None:
+            return False
+        message = without_secrets(message)
+        async with self._database.begin() as work:
+            if await work.handover_answers.has(handover.ref, message.id):
+                return True
+            now = await work.handover_answers.as_it_reads(handover.ref, message)
+            if now and handover.open and now.kind == messages.MESSAGE:
+                await work.handovers.take(handover.ref, now.sender_id)
+        if now:
+            await self._say_or_tell(handover, now)
+        async with self._database.begin() as work:  # at last: until then the catch-up sends it again
+            await work.handover_answers.keep(handover.ref, message)
+        _log.info("relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
+        return True
+
+    async def _say_or_tell(self, handover: Handover, message: IncomingMessage) -> None:
+        """Where nothing more can be said, its writer is told so."""
+        try:
+            await self._say(handover, message)
+        except ProgramFault:
+            raise
+        except Permanent as refused:  # else what people write under the card next would wait behind it for ever
+            _log.warning("not_relayed", handover=handover.ref.key, reason=str(refused))
+            words = shown.unsaid(message.sender_id, str(refused), again=message.kind == messages.MESSAGE)
+            await self._under(handover, f"unsaid:{message.id}", words)
+
+    async def _say(self, handover: Handover, message: IncomingMessage) -> None:
+        """Raises:
+        Permanent: nothing more can be said where it is waited for.
+        """
+        key = f"handover:{handover.ref.key}:answer:{message.correction_of or message.id}"
+        if message.kind == messages.QUARANTINED:
+            _log.error("answer_unreadable", handover=handover.ref.key, message=message.id)
+        elif message.kind in (messages.EDIT, messages.DELETION):
+            await self._correct(handover, key, message)
+        elif not handover.open and not await self._has_said(key):
+            await self._under(handover, f"over:{message.id}", shown.over())  # no answer, which could be corrected
+        elif text := _words(message):
+            thread = handover.ref.thread
+            await self._publish(handover, key, thread.channel, thread.ts, shown.answered(message.sender_id, text))
+            await self._note(handover, message.id, _noted(message.sender_id, text))
+
+    async def _has_said(self, key: str) -> bool:
+        """Whether an earlier try, while it was open, has said it; what that left undone is done."""
+        async with self._database.begin() as work:
+            return bool(await work.posts.parts_of(key))
+
+    async def _correct(self, handover: Handover, key: str, message: IncomingMessage) -> None:
+        """Every part that was said with it reads as it does now; nothing happens to what nobody has said."""
+        thread = handover.ref.thread
+        text = _DELETED if message.kind == messages.DELETION else _words(message)
+        async with self._database.begin() as work:
+            places = await work.posts.parts_of(key)
+            if not places:
+                return
+            # At first: whatever Slack refuses, the agent reads no old words.
+            await work.transcripts.rewrite(thread, f"h:{message.correction_of}", _noted(message.sender_id, text))
+        words = shown.answered(message.sender_id, text)
+        for number, ts in enumerate(places):
+            part = words[number] if number < len(words) else shown.left_out()
+            await self._slack.update(thread.channel, ts, part.text, part.blocks)
+        await self._publish(handover, key, thread.channel, thread.ts, words)  # the parts by which it is longer now
+
+    async def _note(self, handover: Handover, message_id: str, words: str) -> None:
+        """The agent knows later what a person has answered in its place."""
+        thread = handover.ref.thread
+        async with self._database.begin() as work:
+            marks = await work.conversations.marks(thread)
+            if marks.opened:
+                note = Message(Role.ASSISTANT, words)
+                await work.transcripts.append(thread, marks.turn, 0, [(f"h:{message_id}", note)])
+
+    async def _under(self, handover: Handover, what: str, words: tuple[Rendered, ...]) -> None:
+        """Where people have it."""
+        await self._publish(handover, f"handover:{handover.ref.key}:{what}", handover.channel, handover.card_ts, words)
+
+    async def _publish(
+        self, handover: Handover, key: str, channel: str, thread_ts: str, words: tuple[Rendered, ...]
+    ) -> None:
+        post = Post(key, channel, thread_ts, words, case="", kind="handover", correlation_id=handover.ref.key)
+        await self._posts.publish(post)
+
+    async def _at(self, place: Thread) -> Handover | None:
+        async with self._database.begin() as work:
+            if (known := await work.handovers.at(place)) or await work.threads.report_of(place):
+                return known
+        root = await self._slack.message(place.channel, place.ts)
+        if root is None or root.user != self._bot_user:
+            return None  # only our own metadata says whose thread it is
+        key = str(root.payload.get("key", ""))
+        ref = handovers.button_read(key.removeprefix("handover:").removesuffix(":card"))
+        if ref is None or ref.thread.team != place.team:
+            return None
+        async with self._database.begin() as work:  # its card was posted, and where is not on record yet
+            if await work.handovers.of(ref) is None:
+                return None
+            await work.handovers.shown(ref, place.channel, place.ts)
+            return await work.handovers.of(ref)
+
+
+def _noted(user_id: str, text: str) -> str:
+    return f"{user_id}, a person of the team, answered: {text}"
+
+
+def _words(message: IncomingMessage) -> str:
+    return shown.with_files(message.text, message.files)

@@ -1,0 +1,86 @@
+"""What a decision is made with: the words of the turn, what was said before, who asks, and what could be done."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from threadline.activities.requests_in_turns import asked_in
+from threadline.activities.taking_up import bound_to
+from threadline.activities.thinking import Mind
+from threadline.contracts.decision import Round
+from threadline.db.engine import Database
+from threadline.decisions.engine import Known, Offered, Said, Situation
+from threadline.domain import sensitive
+from threadline.domain.crm import LONGEST_CONTEXT
+from threadline.domain.decisions import RECENT
+from threadline.domain.dialogue import Message, Role
+from threadline.domain.errors import Permanent, ProgramFault, Transient
+from threadline.domain.knowledge import DocumentType
+from threadline.tools import access
+from threadline.tools.builtin import qa
+
+Lead = Callable[[str, str], Awaitable[str]]
+"""What is on record about who asks (team, Slack id), in a few lines, of which `LONGEST_CONTEXT` characters
+are told; empty for somebody unknown."""
+
+_LONGEST_DESCRIPTION = 300
+_SPOKEN = (Role.USER, Role.ASSISTANT)
+_log = structlog.get_logger(__name__)
+
+
+class Situations:
+    def __init__(self, database: Database, mind: Mind, lead: Lead) -> None:
+        self._database = database
+        self._mind = mind
+        self._lead = lead
+
+    async def of(self, asked: Round) -> Situation:
+        """The situation of a round; its query is empty where nothing was said, or all of it was deleted."""
+        thread, turn = asked.thread, asked.turn
+        async with self._database.begin() as work:
+            query = "\n".join(await asked_in(work, thread, turn, whole=True)).strip()
+            askers = await work.conversations.askers(thread, turn, 1)
+            transcript = await work.transcripts.read(thread)
+            before = await work.decisions.known_sources(thread, turn)
+            rounds = await work.decisions.of(thread, turn)
+            about = await bound_to(work, thread)
+        found = [source for each in rounds if each.round < asked.round for source in each.sources]
+        return Situation(
+            query,
+            tuple(_said(each.message) for each in transcript.messages if _is_speech(each.message))[-RECENT:],
+            await self._who(thread.team, askers[-1].user_id) if askers else "",
+            tuple(Known(each.title, each.section, each.text) for each in (*before, *found)),
+            self._tools(read_only=about.read_only),
+            sensitive.words_in(query, self._mind.sensitive_words),
+            tuple(DocumentType),
+        )
+
+    async def sensitive_words(self, asked: Round) -> tuple[str, ...]:
+        """The sensitive topics that the turn's words name."""
+        async with self._database.begin() as work:
+            query = "\n".join(await asked_in(work, asked.thread, asked.turn, whole=True))
+        return sensitive.words_in(query, self._mind.sensitive_words)
+
+    async def _who(self, team: str, user_id: str) -> str:
+        """Empty where Slack does not say it now: a decision that knows less of who asks is better than none."""
+        try:
+            return (await self._lead(team, user_id))[:LONGEST_CONTEXT]
+        except ProgramFault:
+            raise
+        except (Permanent, Transient) as error:
+            _log.warning("asker_not_known", user=user_id, reason=str(error))
+            return ""
+
+    def _tools(self, *, read_only: bool) -> tuple[Offered, ...]:
+        """Those that the turn may use; what looks into the documents is an action of its own."""
+        allowed = access.allowed(self._mind.registry, self._mind.ports, read_only=read_only)
+        definitions = self._mind.registry.definitions(allowed.names - {qa.answer.name})
+        return tuple(Offered(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
+
+
+def _is_speech(message: Message) -> bool:
+    return message.role in _SPOKEN and bool(message.content.strip())
+
+
+def _said(message: Message) -> Said:
+    return Said(message.author or message.role.value, message.content)
