@@ -8,6 +8,11 @@ import structlog
 
 from threadline.domain.redaction import redact_value
 
+_TALKATIVE = (
+    *("slack_bolt", "slack_sdk", "aiohttp.access", "urllib3", "github", "jira"),
+    *("httpx", "httpx2", "httpcore", "httpcore2"),
+)
+"""Libraries that tell of each request, with its address."""
 _SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -43,7 +48,7 @@ def set_up(level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for name in ("slack_bolt", "slack_sdk", "aiohttp.access", "httpx", "httpcore", "urllib3", "github", "jira"):
+    for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
     structlog.configure(
         processors=[*_SHARED[:-1], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

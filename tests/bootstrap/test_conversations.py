@@ -10,7 +10,6 @@ from sqlalchemy import text
 
 from tests.activities.approving import nothing
 from tests.activities.talking import Talking, make_talk, talk
-from tests.postgres import database, database_url, postgres
 from threadline.activities.alerts import Alerts
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
@@ -20,6 +19,8 @@ from threadline.bootstrap.surroundings import conversation_model
 from threadline.contracts import options
 from threadline.contracts.approval import ApprovalActivities
 from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
+from threadline.contracts.decision import DecisionActivities
+from threadline.contracts.handover import HandoverActivities
 from threadline.contracts.operator import OperatorActivities
 from threadline.db.post_ledger import PostLedger
 from threadline.devstack.slack_sandbox.identity import ESCALATIONS
@@ -27,7 +28,9 @@ from threadline.domain.actors import Actor
 from threadline.domain.agent_jobs import JobSchedule, NewJob
 from threadline.domain.authorship import Author
 from threadline.domain.catch_up import LOOK_BACK
+from threadline.domain.crm import Contact
 from threadline.domain.errors import Permanent
+from threadline.domain.letters import NewLetter
 from threadline.domain.memory import MemoryKind, NewMemory
 from threadline.domain.operations import Change, Operation
 from threadline.domain.proposed_actions import NewAction, Risk
@@ -37,7 +40,7 @@ from threadline.slack.posts import Claim, Posts
 from threadline.tools.builtin import TOOLS
 from threadline.tools.registry import Registry, Tool
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 DAY = 24 * 3600.0
 
@@ -102,6 +105,8 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     async with conversing(TalkSettings(), talk.database, slack, posts, house) as made:
         assert isinstance(made.approving, ApprovalActivities)
         assert isinstance(made.operator, OperatorActivities)
+        assert isinstance(made.deciding, DecisionActivities)
+        assert isinstance(made.handing, HandoverActivities)
         assert isinstance(made.thinking, ConversationActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)
@@ -176,6 +181,25 @@ async def test_what_was_proposed_and_decided_is_forgotten_with_its_conversation(
     for days, left in ((89, 1), (91, 0)):
         await forget(talk.database, ConversationSettings.read(), now + days * DAY)
         assert len(await talk.rows("SELECT 1 FROM proposed_actions")) == left
+
+
+@pytest.mark.promise("memory:retention:forgotten")
+async def test_what_calls_have_kept_of_customers_and_mails_outlives_both_and_is_forgotten_in_time(
+    talk: Talking,
+) -> None:
+    now, author = time.time(), Author("U1", "corr-1")
+    async with talk.database.begin() as work:
+        contact = Contact("U1", "Ana Silva", "ana@shop.example")
+        await work.crm.update(Change(Operation(talk.thread, 1, 1, "put"), now), "", contact, {"phone": "+1"}, author)
+        new = NewLetter("ana@shop.example", "Our call", "Hello Ana Silva.")
+        await work.letters.draft(Change(Operation(talk.thread, 1, 1, "drafted"), now), "U1", new)
+        await work.connection.execute(text("DELETE FROM crm_leads"))
+    assert await talk.rows("SELECT 1 FROM crm_audit") == []
+    for days, left in ((364, 2), (366, 0)):
+        await forget(talk.database, ConversationSettings.read(), now + days * DAY)
+        assert await talk.rows("SELECT 1 FROM email_drafts") == []
+        kept = await talk.rows("SELECT result FROM tool_operations")
+        assert len([each for each in kept if "Ana Silva" in str(each["result"])]) == left
 
 
 async def test_jobs_that_are_long_over_are_forgotten_and_no_others(talk: Talking) -> None:

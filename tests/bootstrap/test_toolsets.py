@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.mail.server import serving
 from threadline.bootstrap import toolsets
 from threadline.devstack.services_sandbox import Services
 from threadline.domain.errors import Permanent
-from threadline.settings import CiSettings, JiraSettings
+from threadline.domain.proposed_actions import Risk
+from threadline.settings import CiSettings, JiraSettings, MailSettings
 from threadline.tools.builtin.ci import CI
 from threadline.tools.builtin.jira import JIRA
 from threadline.tools.context import Ports
@@ -15,6 +17,7 @@ NAMES = [
     *(f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")),
     *(f"THREADLINE_GITHUB_{each}" for each in ("REPOSITORY", "TOKEN", "API_URL")),
     *("GITHUB_TOKEN", "GITHUB_API_URL"),
+    *(f"THREADLINE_{each}" for each in ("SMTP_URL", "SMTP_FROM", "EMAIL_DOMAINS", "EMAIL_RISK")),
 ]
 
 
@@ -37,7 +40,7 @@ async def test_a_service_that_is_set_is_on_when_it_answers(nothing_set: pytest.M
     async with Services.running() as services:
         for name, value in services.settings.items():
             nothing_set.setenv(name, value)
-        assert await toolsets.examined() == "on: ci, jira"
+        assert (await toolsets.examined()).startswith("on: ci, jira; no mail is sent: Set THREADLINE_SMTP_URL")
         nothing_set.setenv("THREADLINE_JIRA_TOKEN", "another")
         with pytest.raises(Permanent, match="THREADLINE_JIRA_TOKEN"):
             await toolsets.examined()
@@ -51,6 +54,51 @@ async def test_the_code_hosts_token_serves_for_builds_too(nothing_set: pytest.Mo
             assert CI not in ports, "without a repository there is nothing to show"
         nothing_set.setenv("THREADLINE_GITHUB_REPOSITORY", services.settings["THREADLINE_GITHUB_REPOSITORY"])
         assert (await toolsets.examined()).startswith("on: ci; jira is off")
+
+
+def mail_is_set(environment: pytest.MonkeyPatch, url: str) -> None:
+    environment.setenv("THREADLINE_SMTP_URL", url)
+    environment.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
+    environment.setenv("THREADLINE_EMAIL_DOMAINS", "Acme.example, @shop.example")
+
+
+async def test_a_mail_server_that_is_set_is_looked_at(nothing_set: pytest.MonkeyPatch) -> None:
+    async with serving() as server:
+        mail_is_set(nothing_set, server.url)
+        assert (await toolsets.examined()).endswith("; mail is sent")
+        nothing_set.setenv("THREADLINE_SMTP_URL", f"smtp://127.0.0.1:{server.port}")
+        with pytest.raises(Permanent, match="offers no encryption"):
+            await toolsets.examined()
+
+
+def test_domains_are_read_in_any_form_and_mail_waits_above_low_risk(nothing_set: pytest.MonkeyPatch) -> None:
+    mail_is_set(nothing_set, "smtps://u:hunter2@mail.acme.example")
+    settings = MailSettings.read()
+    assert (settings.domains, settings.free) == (("acme.example", "shop.example"), Risk.LOW)
+    assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.promise("sales:mail:encrypted")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("THREADLINE_SMTP_URL", "mail.acme.example:hunter2"),
+        ("THREADLINE_SMTP_URL", ""),
+        ("THREADLINE_SMTP_FROM", "Acme Sales"),
+        ("THREADLINE_SMTP_FROM", ""),
+        ("THREADLINE_EMAIL_DOMAINS", "acme.example, everywhere"),
+        ("THREADLINE_EMAIL_DOMAINS", ""),
+        ("THREADLINE_EMAIL_RISK", "none"),
+    ],
+)
+def test_a_wrong_setting_of_mail_is_named_without_a_secret(
+    nothing_set: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    mail_is_set(nothing_set, "smtps://u:hunter2@mail.acme.example")
+    nothing_set.setenv(name, value)
+    with pytest.raises(Permanent, match=name) as told:
+        MailSettings.read()
+    assert "hunter2" not in str(told.value)
 
 
 def test_jira_is_set_as_a_whole_or_not_at_all(nothing_set: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
         "cases show",
         "cases resolve",
         "cases quarantine",
-        "knowledge add",
+        "knowledge ingest",
         "knowledge list",
         "knowledge remove",
         "records delete",

@@ -7,13 +7,10 @@ import pytest
 from tests.cli.command import Command
 from tests.db.recording import create_from
 from tests.db.tooling import THREAD, change
-from tests.postgres import database, database_url, postgres
 from threadline.db.engine import Database
 from threadline.domain.authorship import Author
 from threadline.domain.journal import NewEntry
 from threadline.domain.team import TeamMember
-
-__all__ = ["database", "database_url", "postgres"]
 
 AUTHOR = Author("U1", "c")
 IDA = TeamMember("U7", "Ida", "ida@example.com", "Bid writer", "Ten years of tenders.", ("tenders", "law"), 16)

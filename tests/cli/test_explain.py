@@ -14,7 +14,6 @@ from tests.activities.talking import Talking, make_talk, talk
 from tests.db.recording import create
 from tests.db.scene import THREAD as CASE_THREAD
 from tests.db.scene import report
-from tests.postgres import database, database_url, postgres
 from threadline.contracts.conversation import SettleRequest, Word, WordKind
 from threadline.db.engine import Database
 from threadline.devstack.model_sandbox.turn import Turn
@@ -29,7 +28,7 @@ from threadline.domain.messages import IncomingMessage
 from threadline.domain.operations import Change, Operation
 from threadline.domain.protocol import ProtocolState
 
-__all__ = ["database", "database_url", "make_talk", "postgres", "talk"]
+__all__ = ["make_talk", "talk"]
 
 MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 CITY = "rfp_abc123"

@@ -1,14 +1,15 @@
-"""`threadline knowledge` on a real database: files become documents, and are found again."""
+"""`threadline knowledge` on a real database: folders and files become documents, and are found again."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import Command
-from tests.postgres import database, database_url, postgres
+from threadline.activities.library import Shelves
 from threadline.db.engine import Database
-
-__all__ = ["database", "database_url", "postgres"]
+from threadline.domain.knowledge import Query
+from threadline.knowledge.retrieval import retrieve
 
 
 @pytest.fixture
@@ -16,31 +17,78 @@ def run(database_url: str, tmp_path: Path) -> Command:
     return Command("knowledge", database_url, tmp_path)
 
 
-async def test_files_are_added_listed_found_and_forgotten(run: Command, database: Database) -> None:
-    (run.folder / "leave.md").write_text("# Days off\n\nAsk the office for a day off.\n", encoding="utf-8-sig")
-    (run.folder / "opening-hours.txt").write_text("Open from nine to five.", encoding="utf-8")
-    added = run("add", "leave.md", "opening-hours.txt")
-    assert (added.returncode, added.stderr) == (0, "")
+def write(folder: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8-sig")
+
+
+async def test_a_folder_is_ingested_listed_brought_up_to_date_and_forgotten(run: Command, database: Database) -> None:
+    kb = run.folder / "kb"
+    kb.mkdir()
+    write(kb, leave="# Days off\n\nAsk the office for a day off.\n", hours="Open from nine to five.")
+    write(kb, price="---\ntitle: Prices\ntype: pricing\nexpires: 2199-12-31\n---\n## Starter\n\n20 euros a month.\n")
+    first = run("ingest", "kb")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.splitlines() == ["3 new, 0 changed, 0 unchanged, 0 removed, 0 refused."]
     assert run("list").stdout.splitlines() == [
-        "leave.md: Days off (29 characters)",
-        "opening-hours.txt: opening hours (23 characters)",
+        "kb/hours.md: hours (product, 23 characters)",
+        "kb/leave.md: Days off (product, 29 characters)",
+        "kb/price.md: Prices (pricing, 29 characters, until 2199-12-31)",
     ]
-    async with database.begin() as work:
-        [found] = await work.knowledge.passages("T1", "How do I get a day off?")
-        assert found.text == "Ask the office for a day off."
-        assert await work.knowledge.documents("T2") == []
-    assert run("remove", "leave.md").returncode == 0
-    again = run("remove", "leave.md")
-    assert (again.returncode, len(again.stderr.splitlines())) == (1, 1)
-    assert "There is no document from leave.md" in again.stderr
+    found = await retrieve(Shelves(database), None, Query("T1", "What does Starter cost a month?"))
+    assert [(each.title, each.section) for each in found.passages] == [("Prices", "Starter")]
+    (kb / "hours.md").unlink()
+    write(kb, leave="# Days off\n\nAsk your lead for a day off.\n", broken="---\ntype: : :\n---\nText.\n")
+    again = run("ingest", "kb")
+    assert again.returncode == 1
+    gone, refused, summary = again.stdout.splitlines()
+    assert gone == "kb/hours.md is gone, and forgotten."
+    assert "The front matter of kb/broken.md is no YAML" in refused
+    assert summary == "0 new, 1 changed, 1 unchanged, 1 removed, 1 refused."
+    assert run("remove", "kb/leave.md").returncode == 0
+    missing = run("remove", "kb/leave.md")
+    assert (missing.returncode, len(missing.stderr.splitlines())) == (1, 1)
+    assert "There is no document from kb/leave.md" in missing.stderr
 
 
-async def test_a_file_that_cannot_be_read_is_named_and_nothing_is_kept(run: Command, database: Database) -> None:
-    (run.folder / "fine.md").write_text("Fine.", encoding="utf-8")
-    (run.folder / "picture.png").write_bytes(b"\x89PNG\xff")
-    for name in ("picture.png", "nowhere.md"):
-        done = run("add", "fine.md", name)
-        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-        assert name in done.stderr
+async def test_a_path_that_is_not_there_is_named_and_nothing_is_kept(run: Command, database: Database) -> None:
+    write(run.folder, fine="Fine.")
+    done = run("ingest", "fine.md", "nowhere.md")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "There is no nowhere.md" in done.stderr
     async with database.begin() as work:
         assert await work.knowledge.documents("T1") == []
+
+
+@pytest.mark.parametrize("name", ["two  blanks", "no\u00a0break", "a\u202fnarrow one"])
+async def test_a_file_is_known_again_whatever_blanks_its_name_has(run: Command, name: str) -> None:
+    kb = run.folder / "hand  book"
+    kb.mkdir()
+    write(kb, **{name: "Text."})
+    assert run("ingest", "hand  book").stdout.splitlines() == ["1 new, 0 changed, 0 unchanged, 0 removed, 0 refused."]
+    assert run("ingest", "hand  book").stdout.splitlines() == ["0 new, 0 changed, 1 unchanged, 0 removed, 0 refused."]
+    assert run("remove", f"hand  book/{name}.md").returncode == 0
+
+
+async def test_a_file_whose_name_is_no_utf8_is_refused_and_stops_no_other(run: Command) -> None:
+    kb = run.folder / "kb"
+    kb.mkdir()
+    write(kb, fine="Text.", **{os.fsdecode(b"caf\xe9"): "Text."})
+    done = run("ingest", "kb")
+    assert done.returncode == 1
+    refused, summary = done.stdout.splitlines()
+    assert refused == "✗ The name of kb/caf\\udce9.md is no UTF-8: rename it."
+    assert summary == "1 new, 0 changed, 0 unchanged, 0 removed, 1 refused."
+
+
+async def test_a_folder_that_is_away_costs_no_document_and_ends_with_1(run: Command) -> None:
+    kb = run.folder / "kb"
+    kb.mkdir()
+    write(kb, fine="Text.")
+    run("ingest", "kb")
+    (kb / "fine.md").unlink()
+    away = run("ingest", "kb")
+    assert away.returncode == 1
+    assert "kb holds no document any more" in away.stdout
+    meant = run("ingest", "--forget-all", "kb")
+    assert (meant.returncode, meant.stdout.splitlines()[0]) == (0, "kb/fine.md is gone, and forgotten.")

@@ -7,11 +7,8 @@ import pytest
 
 from tests.cli.command import Command
 from tests.db.tooling import change
-from tests.postgres import database, database_url, postgres
 from threadline.db.engine import Database
 from threadline.domain.authorship import Author
-
-__all__ = ["database", "database_url", "postgres"]
 
 FILE = """
 [[project]]

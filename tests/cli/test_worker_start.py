@@ -13,11 +13,8 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.testing import WorkflowEnvironment
 
-from tests.postgres import Postgres, postgres
 from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES
 from threadline.devstack import environment
-
-__all__ = ["postgres"]
 
 GIVEN = {
     **environment.pick(os.environ, environment.MACHINE),
@@ -64,10 +61,10 @@ async def test_without_its_search_attributes_it_refuses_and_says_how_to_make_the
 @pytest.mark.promise("operation:worker:refuses-to-start")
 @pytest.mark.parametrize("temporal", [SEARCH_ATTRIBUTES], indirect=True)
 async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(
-    temporal: Client, postgres: Postgres, tmp_path: Path
+    temporal: Client, empty_url: str, tmp_path: Path
 ) -> None:
-    address, empty = temporal.service_client.config.target_host, postgres.create("empty")
-    done = await asyncio.to_thread(_start, tmp_path, TEMPORAL_ADDRESS=address, DATABASE_URL=empty)
+    address = temporal.service_client.config.target_host
+    done = await asyncio.to_thread(_start, tmp_path, TEMPORAL_ADDRESS=address, DATABASE_URL=empty_url)
     assert done.returncode == 1, done.stderr
     assert "run `threadline db upgrade`" in done.stderr
 

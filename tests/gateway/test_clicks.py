@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from threadline.domain.addressing import Thread
 from threadline.domain.approvals import APPROVE, REJECT, button_value
+from threadline.domain.handovers import CLOSE, TAKE, HandoverRef
 from threadline.gateway import clicks
-from threadline.gateway.events import Clicked, Ignored, IgnoreReason
+from threadline.gateway.events import Clicked, Ignored, IgnoreReason, Pressed
 
 HASH = "0f" * 32
 
@@ -63,6 +65,17 @@ def test_a_click_on_anything_else_goes_nowhere(body: dict[str, Any]) -> None:
     assert clicks.route(body) == Ignored(IgnoreReason.NO_APPROVAL)
 
 
+def test_a_click_on_a_hand_over_says_who_takes_or_closes_which_one() -> None:
+    ref = HandoverRef(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
+    for button, closes in ((TAKE, False), (CLOSE, True)):
+        route = clicks.route(payload({"action_id": button, "value": ref.key}))
+        assert isinstance(route, Pressed)
+        assert (route.ref, route.click.user_id, route.click.close) == (ref, "U1", closes)
+        assert (route.click.channel, route.click.thread_ts) == ("C1", "1789999990.000100")
+    elsewhere = payload({"action_id": TAKE, "value": ref.key}, team={"id": "T2"})
+    assert clicks.route(elsewhere) == Ignored(IgnoreReason.NO_APPROVAL)
+
+
 def test_a_time_that_cannot_be_read_is_left_open() -> None:
     for moment in ("nan", "soon", "-5", "1e300"):
         assert clicks.route(payload({"action_ts": moment})).click.at == 0.0  # type: ignore[union-attr]
@@ -78,7 +91,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["actions", "user", "team", "container", "message"]), json_values))
 def test_any_json_gets_a_route(body: dict[str, Any]) -> None:
     assert isinstance(clicks.route(body), Clicked | Ignored)

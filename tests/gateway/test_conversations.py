@@ -33,8 +33,8 @@ from threadline.gateway.events import (
     Lookup,
     Message,
     Overheard,
+    Sign,
     Start,
-    StopSign,
     StopWord,
     route,
 )
@@ -129,7 +129,12 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("a stop sign at no time", sign(event_ts=None), IgnoreReason.MISSING_FIELDS),
     ("a stop sign on a report", sign(item={"channel": REPORTS, "ts": ROOT}), IgnoreReason.REACTION),
     ("a stop sign on findings", sign(item={"channel": SUMMARIES, "ts": ROOT}), IgnoreReason.REACTION),
-    ("a stop sign that is taken away", sign(type="reaction_removed"), IgnoreReason.NOT_A_MESSAGE),
+    ("a stop sign that is taken away", sign(type="reaction_removed"), IgnoreReason.REACTION),
+    ("another reaction that is taken away", sign("eyes", type="reaction_removed"), IgnoreReason.REACTION),
+    ("a thumb on what a person said", sign("+1", item_user=REPORTER), IgnoreReason.REACTION),
+    ("our own thumb", sign("+1", user=BOT, item_user=BOT), IgnoreReason.OWN_MESSAGE),
+    ("a thumb at no time", sign("+1", item_user=BOT, event_ts=None), IgnoreReason.MISSING_FIELDS),
+    ("a thumb on findings", sign("+1", item_user=BOT, item={"channel": SUMMARIES, "ts": ROOT}), IgnoreReason.REACTION),
 ]
 
 
@@ -175,7 +180,7 @@ def test_a_word_to_stop_beside_the_threads_of_a_direct_channel_has_its_thread_lo
 def test_a_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
     found = routed(sign(name))
 
-    assert found == StopSign(
+    assert found == Sign(
         Thread(TEAM, ELSE, LATER),
         IncomingMessage(f"{TEAM}:{ELSE}:{LATER}:stop:{OTHER}:{EDITED}", "stop", UNKNOWN, OTHER, "", ELSE, EDITED),
     )
@@ -188,6 +193,25 @@ def test_each_stop_sign_is_one_of_its_own_and_the_same_when_it_is_delivered_agai
 
     assert len(ids) == 4
     assert again in ids
+
+
+@pytest.mark.parametrize("name", ["+1", "-1", "+1::skin-tone-5"])
+@pytest.mark.parametrize("author", [{"item_user": BOT}, {}])
+def test_a_thumb_on_what_the_bot_said_is_taken_with_its_message(name: str, author: Json) -> None:
+    found = routed(sign(name, **author))
+    assert isinstance(found, Sign)
+    told = found.message
+    assert found.place == Thread(TEAM, ELSE, LATER)
+    assert (told.kind, told.text, told.sender_id, told.ts) == ("thumb", name, OTHER, EDITED)
+    assert told.correction_of == f"{TEAM}:{ELSE}:{LATER}"
+
+
+def test_a_thumb_that_is_taken_away_is_told_too_and_is_another_event() -> None:
+    put = message_of(routed(sign("-1", item_user=BOT)))
+    away = message_of(routed(sign("-1", item_user=BOT, type="reaction_removed", event_ts="9.9")))
+    again = message_of(routed(sign("-1", item_user=BOT)))
+    assert (put.kind, away.kind, away.correction_of) == ("thumb", "thumb_taken", put.correction_of)
+    assert put.id == again.id != away.id
 
 
 def test_who_wrote_the_root_is_told_unless_it_was_the_bot() -> None:

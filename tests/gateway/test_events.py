@@ -16,8 +16,8 @@ from threadline.gateway.events import (
     Message,
     Route,
     RoutingConfig,
+    Sign,
     Start,
-    StopSign,
     route,
 )
 
@@ -139,7 +139,7 @@ def test_what_people_do_in_a_case_reaches_it(event: Json, kind: Kind, message_ki
 
 IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("a reaction", {"type": "reaction_added", "user": REPORTER}, IgnoreReason.REACTION),
-    ("a reaction that is taken away", {"type": "reaction_removed", "user": REPORTER}, IgnoreReason.NOT_A_MESSAGE),
+    ("a reaction that is taken away", {"type": "reaction_removed", "user": REPORTER}, IgnoreReason.REACTION),
     ("nothing", {}, IgnoreReason.NOT_A_MESSAGE),
     ("our own post", said(user=BOT), IgnoreReason.OWN_MESSAGE),
     ("our own post by bot id", said(user="U_X", bot_id="B_BOT"), IgnoreReason.OWN_MESSAGE),
@@ -310,7 +310,7 @@ slack_shaped: st.SearchStrategy[Json] = st.deferred(
     lambda: st.fixed_dictionaries(
         {},
         optional={
-            "type": st.sampled_from(["message", "app_mention", "reaction_added"]) | json_values,
+            "type": st.sampled_from(["message", "app_mention", "reaction_added", "reaction_removed"]) | json_values,
             "subtype": st.sampled_from(["message_changed", "message_deleted", "file_share", "tombstone"]) | json_values,
             "channel": st.sampled_from([REPORTS, SUMMARIES, "C_ELSE", "D_1"]) | json_values,
             "channel_type": st.sampled_from(["channel", "group", "mpim", "im"]) | json_values,
@@ -318,7 +318,8 @@ slack_shaped: st.SearchStrategy[Json] = st.deferred(
             "ts": st.just(ROOT) | json_values,
             "thread_ts": st.just(LATER) | json_values,
             "text": st.sampled_from([f"<@{BOT}> stop", "stop", f"<@{BOT}|bot> <@U9>"]) | json_values,
-            "reaction": st.sampled_from(["octagonal_sign", "eyes"]) | json_values,
+            "reaction": st.sampled_from(["octagonal_sign", "eyes", "+1", "-1::skin-tone-2"]) | json_values,
+            "item_user": st.sampled_from([BOT, REPORTER]) | json_values,
             "item": st.fixed_dictionaries(
                 {}, optional={"channel": st.just("C_ELSE") | json_values, "ts": st.just(ROOT) | json_values}
             )
@@ -363,6 +364,6 @@ def test_any_message_that_is_taken_can_be_read_back_from_the_wire(event: Json) -
     found = routed(event)
 
     if not isinstance(found, Ignored):
-        place = found.place if isinstance(found, StopSign) else found.thread
+        place = found.place if isinstance(found, Sign) else found.thread
         assert all((place.team, place.channel, place.ts))
         assert parse([{**vars(found.message), "files": [vars(f) for f in found.message.files]}]) == found.message

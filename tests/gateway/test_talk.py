@@ -19,7 +19,7 @@ from threadline.domain.messages import DELETION, MESSAGE, STOP, UNKNOWN, Incomin
 from threadline.domain.people import Person
 from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
-from threadline.gateway.events import Addressed, Overheard, StopSign, StopWord
+from threadline.gateway.events import Addressed, Overheard, Sign, StopWord
 from threadline.gateway.placing import BEGINNING
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -32,10 +32,10 @@ def said(thread: Thread, ts: str = "", kind: str = MESSAGE) -> IncomingMessage:
     )
 
 
-def sign(thread: Thread, ts: str) -> StopSign:
+def sign(thread: Thread, ts: str) -> Sign:
     identity = addressing.stop_id(thread.team, thread.channel, ts, "U1", "9.5")
     place = Thread(thread.team, thread.channel, ts)
-    return StopSign(place, IncomingMessage(identity, STOP, UNKNOWN, "U1", "", thread.channel, "9.5"))
+    return Sign(place, IncomingMessage(identity, STOP, UNKNOWN, "U1", "", thread.channel, "9.5"))
 
 
 async def until_listed(temporal: Client, channel: str, count: int) -> None:

@@ -98,6 +98,29 @@ async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floo
     assert float(first.ts) > float(answer.ts)
 
 
+async def test_thumbs_on_an_answer_reach_its_conversation_and_those_on_other_messages_nobody(
+    floor: Floor, threads: KnownThreads
+) -> None:
+    thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
+    workspace = floor.sandbox.workspace
+    answer = workspace.post(identity.GENERAL, identity.BOT_USER, "Done", thread_ts=thread.ts, bot_id=identity.BOT_ID)
+    beside = workspace.post(identity.GENERAL, identity.BOT_USER, "News", bot_id=identity.BOT_ID)
+    threads.talks[answer.ts] = threads.talks[thread.ts] = thread
+    for ts in (answer.ts, thread.ts, beside.ts):
+        workspace.react(identity.GENERAL, ts, identity.BYSTANDER, "+1::skin-tone-2")
+        await floor.sandbox.deliveries.settled()
+    workspace.unreact(identity.GENERAL, answer.ts, identity.BYSTANDER, "+1::skin-tone-2")
+    await floor.sandbox.deliveries.settled()
+
+    assert await floor.heard(thread) == [
+        ("message", "add three items", True),
+        ("thumb", "+1::skin-tone-2", False),
+        ("thumb_taken", "+1::skin-tone-2", False),
+    ]
+    counts = await floor.counts()
+    assert (counts["thumb"], counts["reaction"], counts["not_followed"]) == (2, 1, 1)
+
+
 @pytest.mark.promise("intake:talk:database-away")
 async def test_a_reply_comes_again_until_the_database_says_whose_it_is(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, "lunch?")

@@ -34,7 +34,7 @@ def test_a_text_alone_is_one_markdown_block() -> None:
 
 
 @pytest.mark.parametrize("detail", [False, True])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text() | st.tuples(st.text(max_size=40), st.integers(1, 900)).map(lambda drawn: drawn[0] * drawn[1]))
 def test_a_text_that_can_be_seen_is_posted_and_one_that_cannot_is_not(text: str, detail: bool) -> None:
     messages = answer_of(text, (), detail)

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.domain.bug import Severity
@@ -151,7 +151,6 @@ def test_findings_hold_all_that_was_found_and_call_the_reporter_alone() -> None:
 
 
 @pytest.mark.promise("post:parts:whole")
-@settings(deadline=None)  # a clock on the wall, and the machine may be busy
 @given(st.integers(1, 40_000), st.sampled_from(["x", "& ", "<!channel> ", "```\n", "a\n\n"]))
 def test_every_part_of_findings_is_within_slacks_limits(length: int, filling: str) -> None:
     text = filling * (length // len(filling))

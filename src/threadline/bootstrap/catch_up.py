@@ -31,6 +31,7 @@ from threadline.domain import addressing
 from threadline.domain.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE, Thread
 from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent, Transient
+from threadline.domain.handovers import HandoverRef
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.handover import Handover
@@ -144,6 +145,9 @@ class LiveWorkflows:
 
     async def start_conversation(self, thread: Thread) -> None:
         await self._dispatcher.revive_conversation(thread)
+
+    async def start_handover(self, ref: HandoverRef) -> None:
+        await self._dispatcher.revive_handover(ref)
 
     async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
         handle = await self._client.start_workflow(

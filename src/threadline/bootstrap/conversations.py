@@ -13,9 +13,15 @@ from threadline.activities.alerts import Alerts
 from threadline.activities.approval import Hands, LiveApprovalActivities
 from threadline.activities.case_cards import Readers
 from threadline.activities.conversation import LiveConversationActivities
+from threadline.activities.customers import PostgresCrm
+from threadline.activities.decision import LiveDecisionActivities
+from threadline.activities.handover import LiveHandoverActivities, Reception
+from threadline.activities.handover_cards import Cards
 from threadline.activities.having_a_say import HavingASay
+from threadline.activities.inviting import SlackInvitations
 from threadline.activities.names import Names
 from threadline.activities.operator import LiveOperatorActivities
+from threadline.activities.outbox import PostgresOutbox, Sending
 from threadline.activities.people import KnownPeople
 from threadline.activities.proposals import Approving, PostgresProposals, Start
 from threadline.activities.rfp_files import SlackRfpFiles
@@ -28,21 +34,35 @@ from threadline.activities.toolsets import postgres_ports
 from threadline.agents.copilot.context import Budget
 from threadline.agents.models.live import OpenAIConfig, OpenAIModel
 from threadline.agents.operator.prompts import JobType
+from threadline.bootstrap.deciding import decision_activities
+from threadline.bootstrap.embeddings import embedding
 from threadline.bootstrap.operator import operating
 from threadline.bootstrap.toolsets import remote_ports
 from threadline.contracts import options
 from threadline.db.engine import Database
+from threadline.db.post_ledger import PostLedger
 from threadline.db.work import Work
 from threadline.domain import job_types
 from threadline.domain.conversation import ConversationLimits
 from threadline.domain.limits import Rate
-from threadline.settings import ApprovalSettings, ConversationSettings, OpenAISettings
+from threadline.settings import (
+    ApprovalSettings,
+    ConversationSettings,
+    DecisionSettings,
+    EmbeddingSettings,
+    MailSettings,
+    OpenAISettings,
+)
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.slack.posts import Posts
+from threadline.slack.posts import Claim, Posts
+from threadline.slack.uploads import Uploads
 from threadline.tools import protocol
 from threadline.tools.builtin import TOOLS
+from threadline.tools.builtin.crm import CRM
+from threadline.tools.builtin.email import OUTBOX
 from threadline.tools.builtin.files import RFP_FILES
+from threadline.tools.builtin.invitations import INVITATIONS
 from threadline.tools.builtin.job_desk import JOBS
 from threadline.tools.builtin.proposals import PROPOSALS
 from threadline.tools.builtin.slack_thread import THREADS
@@ -62,8 +82,11 @@ class TalkSettings:
     """Read before anything is connected to."""
 
     model: OpenAISettings = field(default_factory=OpenAISettings.read)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings.read)
     conversation: ConversationSettings = field(default_factory=ConversationSettings.read)
     approval: ApprovalSettings = field(default_factory=ApprovalSettings.read)
+    decision: DecisionSettings = field(default_factory=DecisionSettings.read)
+    mail: MailSettings = field(default_factory=MailSettings.read)
 
 
 @dataclass(frozen=True)
@@ -73,6 +96,8 @@ class Conversing:
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
+    deciding: LiveDecisionActivities
+    handing: LiveHandoverActivities
     approving: LiveApprovalActivities
 
 
@@ -87,6 +112,7 @@ class Host:
         open_to_all: channels in which people of other workspaces count like others.
         start_approval: has a proposed action waited for; without it, nothing can be proposed.
         ports: of toolsets that need more than the database and Slack.
+        reception: where people take threads over.
     """
 
     alerts: Alerts
@@ -95,6 +121,7 @@ class Host:
     open_to_all: Collection[str] = ()
     start_approval: Start | None = None
     ports: Ports | None = None
+    reception: Reception = field(default_factory=lambda: Reception(""))
 
 
 @asynccontextmanager
@@ -109,16 +136,19 @@ async def conversing(
     given = settings.conversation
     rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
     names, say = Names(people), HavingASay(people, house.open_to_all)
-    here = (
-        postgres_ports(database, house.readers, rate, house.ports)
-        .having(THREADS, SlackThreads(history, names, say))
-        .having(RFP_FILES, SlackRfpFiles(database, slack, history, say, rate))
-    )
     async with (
         _model(settings.model) as model,
-        remote_ports(here) as ports,
+        embedding(settings.embedding) as embedder,
+        remote_ports(postgres_ports(database, house.readers, rate, house.ports, embedder)) as ports,
         _forgetting(database, given),
     ):
+        ports = ports.having(THREADS, SlackThreads(history, names, say))
+        ports = ports.having(CRM, PostgresCrm(database, people, rate))
+        sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
+        ports = ports.having(OUTBOX, PostgresOutbox(database, people, sending, rate))
+        uploads = Uploads(slack, PostLedger(database, Claim))
+        ports = ports.having(INVITATIONS, SlackInvitations(database, people, uploads, settings.mail.sender))
+        ports = ports.having(RFP_FILES, SlackRfpFiles(database, slack, history, say, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
         if house.start_approval:
             ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.start_approval))
@@ -126,7 +156,8 @@ async def conversing(
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
         types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
-        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types)
+        words = settings.decision.sensitive_words
+        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
         said = SaidBefore(history, say)
         yield Conversing(
             LiveConversationActivities(
@@ -137,6 +168,8 @@ async def conversing(
             ),
             LiveSpeakingActivities(database, slack, posts),
             operating(database, mind, people, said, given.operator_context_tokens),
+            decision_activities(database, mind, people, settings.decision, embedder),
+            LiveHandoverActivities(database, slack, posts, Cards(database, house.readers), house.reception, say),
             LiveApprovalActivities(database, slack, posts, Hands(mind.registry, ports, guards), approving),
         )
 
@@ -204,6 +237,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     await _until_none(database, lambda work: work.tool_results.prune(now))
     await _until_none(database, lambda work: work.agent_jobs.prune(kept))
     await _until_none(database, lambda work: work.proposed_actions.prune(kept))
+    await _until_none(database, lambda work: work.letters.prune(kept))
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:

@@ -22,6 +22,7 @@ SCOPES = frozenset(
         "channels:read",
         "chat:write",
         "files:read",
+        "files:write",
         "groups:history",
         "groups:read",
         "im:history",

@@ -1,4 +1,4 @@
-"""What the command line does to a team's own records: projects, what can be booked, requests, people, documents."""
+"""What the command line does to a team's own records: projects, what can be booked, requests, people."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +16,6 @@ from threadline.domain.authorship import Author
 from threadline.domain.errors import Permanent
 from threadline.domain.estimates import Project, Role
 from threadline.domain.operations import Change, Operation
-from threadline.domain.records import Document
 from threadline.domain.rfps import Facts, NewRfp, Rfp, RfpNotFound, Traces
 from threadline.domain.team import MemberNotFound, TeamMember
 from threadline.settings import DatabaseSettings, SlackSettings
@@ -145,19 +144,6 @@ class RecordsDesk:
         async with self._database.begin() as work:
             return await work.team.forget(self._team, user_id)
 
-    async def save(self, document: Document) -> None:
-        """Raises `Permanent` when it is no document, or too long."""
-        async with self._database.begin() as work:
-            await work.knowledge.save(self._team, document)
-
-    async def forget(self, source: str) -> bool:
-        async with self._database.begin() as work:
-            return await work.knowledge.forget(self._team, source)
-
-    async def documents(self) -> list[Document]:
-        async with self._database.begin() as work:
-            return await work.knowledge.documents(self._team)
-
 
 def _nearest(words: str, members: Sequence[TeamMember]) -> list[str]:
     """The names and ids that look most like these words, each with the id."""
@@ -192,12 +178,19 @@ async def _made_unless_there(work: Work, team: str, new: NewRequest) -> bool:
 @asynccontextmanager
 async def records_desk(team: str = "") -> AsyncIterator[RecordsDesk]:
     """Args: `team`, the workspace's id; empty to ask Slack whose the bot's token is."""
+    async with records_of(team) as (database, named):
+        yield RecordsDesk(database, named)
+
+
+@asynccontextmanager
+async def records_of(team: str) -> AsyncIterator[tuple[Database, str]]:
+    """The database, and the team's id; see `records_desk`."""
     url = DatabaseSettings.read().url.get_secret_value()
     if not team:
         async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
             team = str((await web.auth_test())["team_id"])
     database = Database(url, pool_size=1, application="threadline-cli")
     try:
-        yield RecordsDesk(database, team)
+        yield database, team
     finally:
         await database.dispose()

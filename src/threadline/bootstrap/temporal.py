@@ -1,7 +1,7 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from threadline.workflows.approval import ApprovalWorkflow
 from threadline.workflows.bug_investigation import BugInvestigationWorkflow
 from threadline.workflows.catch_up import CatchUpTickWorkflow, CatchUpWorkflow
 from threadline.workflows.conversation import ConversationWorkflow
+from threadline.workflows.handover import HandoverWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 from threadline.workflows.sla_tracking import SLATrackingWorkflow
 from threadline.workflows.sweep import SweepWorkflow
@@ -36,6 +37,7 @@ WORKFLOWS = (
     CatchUpTickWorkflow,
     SweepWorkflow,
     ApprovalWorkflow,
+    HandoverWorkflow,
     AgentJobWorkflow,
 )
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
@@ -121,3 +123,9 @@ def replayer(runtime: Runtime | None = None) -> Replayer:
     # What fails here is told to who asked, in words that are not encrypted.
     converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
     return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
+
+
+def registered(live: object, contract: type) -> list[Callable[..., Any]]:
+    """What the contract names, as the live object has it."""
+    names: frozenset[str] = contract.__abstractmethods__  # type: ignore[attr-defined]
+    return [getattr(live, name) for name in sorted(names)]

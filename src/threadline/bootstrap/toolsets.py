@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from threadline.settings import CiSettings, ForgeSettings, JiraSettings
+from threadline.settings import CiSettings, ForgeSettings, JiraSettings, MailSettings
 from threadline.tools import access
 from threadline.tools.builtin import ci, jira
 from threadline.tools.builtin.ci import CI, Builds
+from threadline.tools.builtin.email import MAILER, Mailer
 from threadline.tools.builtin.jira import JIRA, Tracker
 from threadline.tools.context import Port, Ports
 from threadline.tools.registry import Registry, Tool
@@ -28,6 +29,8 @@ async def remote_ports(ports: Ports | None = None) -> AsyncIterator[Ports]:
             ports = ports.having(JIRA, tracker)
         if builds := await _actions(opened, CiSettings.read(), ForgeSettings.read()):
             ports = ports.having(CI, builds)
+        if mailer := _mailer(MailSettings.read()):
+            ports = ports.having(MAILER, mailer)
         yield ports
 
 
@@ -55,6 +58,14 @@ async def _actions(opened: AsyncExitStack, settings: CiSettings, forge: ForgeSet
     return builds
 
 
+def _mailer(settings: MailSettings) -> Mailer | None:
+    if settings.server is None:
+        return None
+    from threadline.mail.smtp import Smtp
+
+    return Smtp(settings.server)
+
+
 async def examined() -> str:
     """Each service that is set answers its account; what to set for the others is said, and is no fault."""
     async with remote_ports() as ports:
@@ -62,7 +73,10 @@ async def examined() -> str:
             await ports[JIRA].account()
         if CI in ports:
             await ports[CI].recent("", "", 1)
-        return told(Registry(REMOTE), ports)
+        if MAILER in ports:
+            await ports[MAILER].look()
+        mail = "mail is sent" if MAILER in ports else f"no mail is sent: {MAILER.help}"
+        return f"{told(Registry(REMOTE), ports)}; {mail}"
 
 
 def told(registry: Registry, ports: Ports) -> str:

@@ -64,6 +64,7 @@ async def _up(pace: float) -> int:
 
 async def _demo(folder: Path, pace: float) -> int:
     from threadline.devstack import environment
+    from threadline.devstack.decision_story import DECISION_CHAPTERS, DecisionScene
     from threadline.devstack.operator_scene import OperatorScene
     from threadline.devstack.operator_story import OPERATOR_CHAPTERS
     from threadline.devstack.scene import Scene
@@ -89,6 +90,9 @@ async def _demo(folder: Path, pace: float) -> int:
             async with OperatorScene.on(stack, telling.message) as records:
                 if not await _play(OPERATOR_CHAPTERS, records):
                     return 1
+            telling.scene(4, "a question, and a person who takes over")
+            if not await _play(DECISION_CHAPTERS, DecisionScene(stack, telling.message)):
+                return 1
     except (Permanent, Transient) as error:
         telling.failed(str(error))
         return 1

@@ -2,14 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from threadline.cli import telling
 from threadline.cli.settings import adopt_running_stack
 from threadline.domain.errors import Permanent
-from threadline.domain.records import Document
+from threadline.domain.knowledge import Document
+
+if TYPE_CHECKING:
+    from threadline.knowledge.ingestion import Report
 
 app = typer.Typer(help="The documents that questions are answered from.", no_args_is_help=True)
 
@@ -22,22 +25,43 @@ def _group() -> None:
 
 
 @app.command()
-def add(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Texts in UTF-8, such as Markdown.")],
+def ingest(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH…", help="Folders of Markdown, files, and lists of addresses (*.urls), one a line."
+        ),
+    ],
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Addresses may be of this machine and this network, too.")
+    ] = False,
+    forget_all: Annotated[
+        bool, typer.Option("--forget-all", help="What came with a folder or list that is empty now is forgotten, too.")
+    ] = False,
     team: Team = "",
 ) -> None:
-    """Keep texts, one document a file; a file that was added before is replaced."""
-    documents = [_document(path) for path in files]  # all are read before the first is kept
+    """Bring the documents to what folders and lists hold: new and changed ones are read, those that are gone forgotten.
 
-    async def run() -> None:
-        from threadline.bootstrap import records_desk
+    What cannot be read is named and stays as it was, and the command ends with 1.
+    """
 
-        async with records_desk(team) as desk:
-            for document in documents:
-                await desk.save(document)
-                telling.progress(f"{document.source}: {document.title}")
+    async def run() -> "Report":
+        from threadline.bootstrap import knowledge_desk
 
-    asyncio.run(run())
+        async with knowledge_desk(team) as desk:
+            with telling.progress_bar("Reading") as advance:
+                return await desk.ingest(paths, advance, allow_private=allow_private, forget_all=forget_all)
+
+    report = asyncio.run(run())
+    for source in report.removed:
+        telling.line(f"{source} is gone, and forgotten.")
+    for refusal in report.refusals:
+        telling.failed(refusal)
+    if report.by_words_alone:
+        telling.failed(f"Some are found by their words alone until this is run again: {report.by_words_alone}")
+    telling.line(_summary(report))
+    if report.refusals:
+        raise typer.Exit(1)
 
 
 @app.command("list")
@@ -45,12 +69,12 @@ def list_documents(team: Team = "") -> None:
     """The documents that are known, by where they are from."""
 
     async def run() -> None:
-        from threadline.bootstrap import records_desk
+        from threadline.bootstrap import knowledge_desk
 
-        async with records_desk(team) as desk:
+        async with knowledge_desk(team) as desk:
             found = await desk.documents()
         for document in found:
-            telling.line(f"{document.source}: {document.title} ({len(document.body):,} characters)")
+            telling.line(_line(document))
         if not found:
             telling.line("There is no document.")
 
@@ -65,9 +89,9 @@ def remove(
     """Forget a document."""
 
     async def run() -> None:
-        from threadline.bootstrap import records_desk
+        from threadline.bootstrap import knowledge_desk
 
-        async with records_desk(team) as desk:
+        async with knowledge_desk(team) as desk:
             if not await desk.forget(source):
                 raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
         telling.line(f"{source} is forgotten.")
@@ -75,13 +99,15 @@ def remove(
     asyncio.run(run())
 
 
-def _document(path: Path) -> Document:
-    """A heading at the head of a text is its title; without one the file's name is."""
-    try:
-        text = path.read_text(encoding="utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Permanent(f"{path} cannot be read as a text in UTF-8: {error}") from error
-    first, _, rest = text.partition("\n")
-    if first.startswith("# ") and rest.strip():
-        return Document(first.removeprefix("# "), str(path), rest)
-    return Document(path.stem.replace("-", " ").replace("_", " "), str(path), text)
+def _summary(report: "Report") -> str:
+    from threadline.knowledge.ingestion import Outcome
+
+    counts = (f"{report.tally[each]} {each}" for each in Outcome)
+    return f"{', '.join(counts)}."
+
+
+def _line(document: Document) -> str:
+    terms = document.terms
+    days = [f"from {terms.effective}" if terms.effective else "", f"until {terms.expires}" if terms.expires else ""]
+    told = ", ".join(filter(None, [terms.type.value, f"{len(document.body):,} characters", *days]))
+    return f"{document.source}: {document.title} ({told})"

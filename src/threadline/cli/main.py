@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from threadline.cli import cases, db, devstack, doctor, explain, knowledge, records, replay, run
+from threadline.cli import cases, db, decisions, devstack, doctor, explain, knowledge, records, replay, run
 from threadline.domain.errors import Permanent, Transient
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(cases.app, name="cases")
 app.command()(explain.explain)
 app.add_typer(knowledge.app, name="knowledge")
 app.add_typer(records.app, name="records")
+app.add_typer(decisions.app, name="decisions")
 app.command()(replay.replay)
 
 

@@ -16,7 +16,7 @@ LEAVES = 40.0
 Stopped amid many activities, Temporal's core sometimes waits for ever (temporalio 1.35).
 """
 
-_SELDOM = (10_000, 20, 5)
+SELDOM = (10_000, 20, 5)
 """When the collector of garbage looks: after so many objects more, at what is left of them after so many looks, and at
 all after so many of those: after a million, which are some hundreds of evicted workflows.
 """
@@ -45,7 +45,7 @@ def serve(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = T
     # What was imported stays, and most of what a worker holds of its workflows does for long: looking through it all
     # again and again stopped everything for a tenth of a second.
     gc.freeze()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*SELDOM)
     with asyncio.Runner(loop_factory=_uvloop() if fast else None) as runner:
         runner.run(served())
 

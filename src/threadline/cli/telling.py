@@ -1,13 +1,15 @@
 """How commands speak to a person: progress, the chat of a case, and tables."""
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -36,6 +38,15 @@ def line(text: str) -> None:
 
 def progress(text: str) -> None:
     console.print(f"[green]✓[/green] {escape(text)}")
+
+
+@contextmanager
+def progress_bar(words: str) -> Iterator[Callable[[int, str, str], None]]:
+    """Shows how far a work is, in a terminal alone; what is yielded is told its size and each part that is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[at]}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(words, total=None, at="")
+        yield lambda size, name, _: bar.update(task, total=size, advance=1, at=escape(name))
 
 
 def scripted() -> None:
@@ -85,8 +96,9 @@ def addresses(stack: "Stack") -> None:
         console.print(
             "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in #bug-reports as the "
             "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”. "
-            "Or mention the bot in #general:\n“@threadline show the project Web shop”, or "
-            "“@threadline set the status of rfp_abc123 to proposal submitted”."
+            "Or mention the bot in #general:\n“@threadline show the project Web shop”, "
+            "“@threadline set the status of rfp_abc123 to proposal submitted”, or “@threadline what does the Starter "
+            "plan cost?”."
         )
     if stack.words_are_scripted:
         scripted()

@@ -1,4 +1,4 @@
-"""A click becomes a route: on a button of an approval, or on something that nobody waits for. Pure and total.
+"""A click becomes a route: on a button of an approval or a hand-over, or on what nobody waits for. Pure and total.
 
 Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload.
 """
@@ -6,9 +6,10 @@ Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payl
 from collections.abc import Mapping
 from typing import Any
 
-from threadline.domain import approvals
+from threadline.domain import approvals, handovers
 from threadline.domain.approvals import ButtonClick
-from threadline.gateway.events import Clicked, Ignored, IgnoreReason
+from threadline.domain.handovers import HandoverClick
+from threadline.gateway.events import Clicked, Ignored, IgnoreReason, Pressed
 
 CLICK = "block_actions"
 """The `type` of what Slack delivers."""
@@ -16,7 +17,7 @@ _LONGEST = 200
 """Characters of anything that Slack calls an id or a time."""
 
 
-def route(body: Mapping[str, Any]) -> Clicked | Ignored:
+def route(body: Mapping[str, Any]) -> Clicked | Pressed | Ignored:
     """Say where a click goes.
 
     Args:
@@ -24,7 +25,7 @@ def route(body: Mapping[str, Any]) -> Clicked | Ignored:
     """
     actions = body.get("actions")
     for each in actions if isinstance(actions, list) else ():
-        if found := _clicked(body, each):
+        if found := _clicked(body, each) or _pressed(body, each):
             return found
     return Ignored(IgnoreReason.NO_APPROVAL)
 
@@ -32,21 +33,33 @@ def route(body: Mapping[str, Any]) -> Clicked | Ignored:
 def _clicked(body: Mapping[str, Any], action: object) -> Clicked | None:
     pressed, value = _text(action, "action_id"), _text(action, "value")
     meant = approvals.button_read(value)
-    team, user = _text(body, "team", "id") or _text(body, "user", "team_id"), _text(body, "user", "id")
+    team, user = _team(body), _text(body, "user", "id")
     if pressed not in (approvals.APPROVE, approvals.REJECT) or not (meant and team and user):
         return None
+    approve = pressed == approvals.APPROVE
+    return Clicked(team, meant[0], ButtonClick(user, meant[1], approve, *_moment_and_place(body, action)))
+
+
+def _pressed(body: Mapping[str, Any], action: object) -> Pressed | None:
+    pressed, ref = _text(action, "action_id"), handovers.button_read(_text(action, "value"))
+    user = _text(body, "user", "id")
+    if pressed not in (handovers.TAKE, handovers.CLOSE) or not (ref and user and ref.thread.team == _team(body)):
+        return None
+    return Pressed(ref, HandoverClick(user, pressed == handovers.CLOSE, *_moment_and_place(body, action)))
+
+
+def _team(body: Mapping[str, Any]) -> str:
+    return _text(body, "team", "id") or _text(body, "user", "team_id")
+
+
+def _moment_and_place(body: Mapping[str, Any], action: object) -> tuple[str, float, str, str]:
+    """The click's key, when it was, and the channel and the thread in which whoever clicked is answered."""
     moment = _text(action, "action_ts")
     place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
-    click = ButtonClick(
-        user_id=user,
-        action_hash=meant[1],
-        approve=pressed == approvals.APPROVE,
-        key=f"{place}:{user}:{pressed}:{moment or _text(body, 'trigger_id')}",
-        at=_seconds(moment),
-        channel=_text(body, "container", "channel_id") or _text(body, "channel", "id"),
-        thread_ts=_text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place,
-    )
-    return Clicked(team, meant[0], click)
+    parts = (place, _text(body, "user", "id"), _text(action, "action_id"), moment or _text(body, "trigger_id"))
+    channel = _text(body, "container", "channel_id") or _text(body, "channel", "id")
+    thread_ts = _text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place
+    return ":".join(parts), _seconds(moment), channel, thread_ts
 
 
 def _text(value: object, *path: str) -> str:

@@ -21,7 +21,8 @@ from threadline.domain.approvals import Approval
 from threadline.domain.bug import BugState
 from threadline.domain.conversation import Talk
 from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import STOP, IncomingMessage
+from threadline.domain.handovers import Handing, HandoverRef
+from threadline.domain.messages import STOP, THUMBS, IncomingMessage
 from threadline.gateway.doorkeeper import REFUSALS, Doorkeeper
 from threadline.gateway.events import (
     Addressed,
@@ -32,9 +33,10 @@ from threadline.gateway.events import (
     Message,
     Overheard,
     Placed,
+    Pressed,
     Route,
+    Sign,
     Start,
-    StopSign,
     StopWord,
 )
 from threadline.gateway.placing import Placing, ThreadLookup
@@ -72,8 +74,10 @@ class Outcome(StrEnum):
     TALK_REPLY = "talk_reply"
     """Said, or corrected, in a conversation without a mention."""
     STOP = "stop"
+    THUMB = "thumb"
+    """On an answer of a conversation, or taken from it."""
     CLICK = "click"
-    """On a button of an approval."""
+    """On a button."""
 
 
 class Dispatcher:
@@ -91,14 +95,14 @@ class Dispatcher:
         self._placing = Placing(client, threads)
         self._door = door
 
-    async def dispatch(self, route: Route | Clicked) -> str:
+    async def dispatch(self, route: Route | Clicked | Pressed) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:
             NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it, or the
                 database whether anybody follows the thread.
         """
-        if isinstance(route, Clicked):
+        if isinstance(route, Clicked | Pressed):
             return await self._accept_click(route)
         return route.reason if isinstance(route, Ignored) else await self._accept(route, self._door)
 
@@ -137,7 +141,7 @@ class Dispatcher:
         if refused:
             raise Permanent(_REFUSED)
 
-    async def _accept(self, route: Placed | StopSign | StopWord, door: Doorkeeper | None) -> str:
+    async def _accept(self, route: Placed | Sign | StopWord, door: Doorkeeper | None) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):
                 placed = await self._placing.place(route)  # first: who talks among people need not be asked about
@@ -151,18 +155,22 @@ class Dispatcher:
                 "if this goes on, see whether Temporal is up and has the search attribute CaseChannel"
             ) from exc
 
-    async def _accept_click(self, route: Clicked) -> Outcome:
-        """No door: whose click counts is decided with the action, by the settings of then."""
-        approval, pressed = Approval(route.team, route.action_id), {"start_signal": addressing.BUTTON_PRESSED}
-        identity = addressing.approval_workflow_id(route.team, route.action_id)
+    async def _accept_click(self, route: Clicked | Pressed) -> Outcome:
+        """No door: whose click counts is decided with what the button was made for, by the settings of then."""
+        state: Approval | Handing
+        if isinstance(route, Clicked):
+            workflow, state = addressing.APPROVAL_WORKFLOW, Approval(route.team, route.action_id)
+            identity = addressing.approval_workflow_id(route.team, route.action_id)
+        else:
+            workflow, state = addressing.HANDOVER_WORKFLOW, Handing(route.ref)
+            identity = addressing.handover_workflow_id(route.ref.thread, route.ref.turn)
+        pressed = {"start_signal": addressing.BUTTON_PRESSED}
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                await self._start(
-                    addressing.APPROVAL_WORKFLOW, approval, identity, None, start_signal_args=[route.click], **pressed
-                )
+                await self._start(workflow, state, identity, None, start_signal_args=[route.click], **pressed)
         except Exception as exc:
             raise NotAccepted(
-                f"Temporal did not accept a click on {route.action_id}, and Slack does not deliver it again: whoever "
+                f"Temporal did not accept a click for {identity}, and Slack does not deliver it again: whoever "
                 "clicked is shown that, and may press the button once more"
             ) from exc
         return Outcome.CLICK
@@ -176,6 +184,11 @@ class Dispatcher:
         """The same for a conversation."""
         identity = addressing.conversation_workflow_id(thread)
         await self._start(addressing.CONVERSATION_WORKFLOW, Talk(thread=thread), identity, _in_channel(thread))
+
+    async def revive_handover(self, ref: HandoverRef) -> None:
+        """The same for a turn that a person is to take over."""
+        identity = addressing.handover_workflow_id(ref.thread, ref.turn)
+        await self._start(addressing.HANDOVER_WORKFLOW, Handing(ref), identity, None)
 
     async def _hand_over(self, route: Placed) -> Outcome:
         match route:
@@ -192,8 +205,8 @@ class Dispatcher:
                 return await self._signal_case_of(thread, message)
             case Addressed(thread, message) | Overheard(thread, message):
                 await self._signal_conversation(thread, message)
-                if message.kind == STOP:
-                    return Outcome.STOP
+                if message.kind == STOP or message.kind in THUMBS:
+                    return Outcome.STOP if message.kind == STOP else Outcome.THUMB
                 return Outcome.TALK if isinstance(route, Addressed) else Outcome.TALK_REPLY
 
     async def _signal_case_of(self, thread: Thread, message: IncomingMessage) -> Outcome:

@@ -11,6 +11,7 @@ from typing import Any
 from threadline.domain import mentions, messages, phrases
 from threadline.domain.addressing import Thread
 from threadline.domain.approvals import ButtonClick
+from threadline.domain.handovers import HandoverClick, HandoverRef
 from threadline.domain.messages import IncomingMessage
 from threadline.gateway import post as posts
 from threadline.gateway.post import Post
@@ -23,7 +24,7 @@ class IgnoreReason(StrEnum):
     MENTION = "mention"
     """In a channel that the bot is in, the message itself comes as well: with its files, which a mention lacks."""
     REACTION = "reaction"
-    """It is no stop sign, or stands on a case's message."""
+    """It is no stop sign and no thumb on what the bot has said, or stands on a case's message."""
     OWN_MESSAGE = "own_message"
     BOT_MESSAGE = "bot_message"
     SUBTYPE = "subtype"
@@ -109,10 +110,10 @@ class Overheard:
 
 
 @dataclass(frozen=True)
-class StopSign:
-    """A stop sign was put on the message at `place`, its channel and its `ts`; whose thread that is in is looked up.
+class Sign:
+    """A reaction that says something to the bot, on the message at `place`, its channel and its `ts`.
 
-    `message` is what it says: to stop.
+    Whose thread that is in is looked up. `message` is what it says: to stop, or what an answer was worth.
     """
 
     place: Thread
@@ -140,6 +141,14 @@ class Clicked:
 
 
 @dataclass(frozen=True)
+class Pressed:
+    """Somebody pressed a button of a hand-over: no event, see `gateway.clicks`."""
+
+    ref: HandoverRef
+    click: HandoverClick
+
+
+@dataclass(frozen=True)
 class Ignored:
     reason: IgnoreReason
 
@@ -147,7 +156,7 @@ class Ignored:
 Placed = Start | Message | Close | Lookup | Addressed | Overheard
 """A route whose thread is known."""
 
-Route = Placed | StopSign | StopWord | Ignored
+Route = Placed | Sign | StopWord | Ignored
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
@@ -213,8 +222,8 @@ def _stop_word(post: Post, at: RoutingConfig) -> Route:
     return StopWord(post.thread, _talk(post, at, addressed=True))
 
 
-def _stop_sign(post: Post, _: RoutingConfig) -> Route:
-    return StopSign(Thread(post.team, post.channel, post.ts), posts.stop(post))
+def _sign(post: Post, _: RoutingConfig) -> Route:
+    return Sign(Thread(post.team, post.channel, post.ts), posts.sign(post))
 
 
 def _ignore(reason: IgnoreReason) -> _Outcome:
@@ -247,10 +256,10 @@ _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 _RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
     (lambda post, _: post.type == "app_mention", _ignore(IgnoreReason.MENTION)),
     (
-        lambda post, _: post.type == "reaction_added" and post.reaction not in phrases.STOP_SIGNS,
+        lambda post, at: post.type in posts.REACTIONS and not post.is_sign_to(at.bot_user_id),
         _ignore(IgnoreReason.REACTION),
     ),
-    (lambda post, _: post.type not in ("message", "reaction_added"), _ignore(IgnoreReason.NOT_A_MESSAGE)),
+    (lambda post, _: post.type not in ("message", *posts.REACTIONS), _ignore(IgnoreReason.NOT_A_MESSAGE)),
     (_own, _ignore(IgnoreReason.OWN_MESSAGE)),
     (
         lambda post, _: bool(post.bot_id) or post.subtype == "bot_message" or post.user == posts.SLACKBOT,
@@ -263,9 +272,9 @@ _RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
         _ignore(IgnoreReason.OTHER_COMPANY),
     ),
     (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
-    # A stop sign stops conversations, of which a case's channels have none.
+    # Signs are for conversations, of which a case's channels have none.
     (lambda post, at: bool(post.reaction) and _in_case_channel(post, at), _ignore(IgnoreReason.REACTION)),
-    (lambda post, _: bool(post.reaction), _stop_sign),
+    (lambda post, _: bool(post.reaction), _sign),
     # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
     (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),
     (lambda post, at: post.channel == at.reports_channel and post.is_root, _reply(messages.REPORTER)),

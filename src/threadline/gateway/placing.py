@@ -19,7 +19,7 @@ from threadline.gateway.events import (
     IgnoreReason,
     Overheard,
     Placed,
-    StopSign,
+    Sign,
     StopWord,
 )
 
@@ -66,7 +66,7 @@ class Placing:
         self._client = client
         self._threads = threads
 
-    async def place(self, route: Placed | StopSign | StopWord) -> Placed | Ignored:
+    async def place(self, route: Placed | Sign | StopWord) -> Placed | Ignored:
         """The route, with the conversation that it belongs to, or ignored when it belongs to none.
 
         Raises:
@@ -77,7 +77,7 @@ class Placing:
                 return await self._place_stop_word(own, message)
             case Overheard(own, message):
                 thread = own if await self._is_followed(own, message.ts) else None
-            case StopSign(place, message):
+            case Sign(place, message):
                 thread = await self._conversation_at(place, message.ts)
             case _:
                 return route

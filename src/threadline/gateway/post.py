@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.domain import addressing, mentions, messages
+from threadline.domain import addressing, mentions, messages, phrases
 from threadline.domain.addressing import Thread
 from threadline.domain.messages import FileRef, IncomingMessage
 from threadline.domain.redaction import redact, redact_files
 from threadline.domain.rich_text import mappings, string, text_of, words_of
 
 SLACKBOT = "USLACKBOT"
+REACTION_ADDED, REACTION_REMOVED = "reaction_added", "reaction_removed"
+REACTIONS = (REACTION_ADDED, REACTION_REMOVED)
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Post:
     """What one event says of one message; a field that Slack left out is empty. `kind` is empty unless it corrects.
 
     `words` are the author's own, `text` has those of what they share as well. A reaction has the place of the message
-    that it is put on, and the user who did so at `moment`.
+    that it is put on or taken from, whose author is `about`, and the user who did so at `moment`.
     """
 
     type: str
@@ -42,6 +44,7 @@ class Post:
     reworded: bool
     files: tuple[FileRef, ...]
     reaction: str
+    about: str
     moment: str
 
     @property
@@ -53,6 +56,15 @@ class Post:
         """In the channel of one person and the bot; https://docs.slack.dev/reference/events/message.im."""
         return self.channel_type == "im"
 
+    def is_sign_to(self, bot_user_id: str) -> bool:
+        """Whether it is a reaction that says something to the bot: a stop sign, or a thumb on what the bot has said.
+
+        Slack leaves out whose message it is where an app's hook has written it.
+        """
+        if phrases.thumb(self.reaction) is not None:
+            return self.about in ("", bot_user_id)
+        return self.type == REACTION_ADDED and self.reaction in phrases.STOP_SIGNS
+
     @property
     def thread(self) -> Thread:
         return Thread(self.team, self.channel, self.root)
@@ -63,11 +75,11 @@ class Post:
 
 
 def read(body: Mapping[str, Any]) -> Post:
-    """Read what Slack delivered: https://docs.slack.dev/reference/events/message, or `reaction_added`."""
+    """Read what Slack delivered: https://docs.slack.dev/reference/events/message, or a reaction."""
     event = _object(body, "event")
     kind, said, before = _correction(event)
     item, kind_of_event = _object(event, "item"), string(event, "type")
-    reaction = string(event, "reaction") if kind_of_event == "reaction_added" else ""
+    reaction = string(event, "reaction") if kind_of_event in REACTIONS else ""
     ts = string(said, "ts") or (string(event, "deleted_ts") if kind == messages.DELETION else "")
     ts = string(item, "ts") if reaction else ts
     return Post(
@@ -90,6 +102,7 @@ def read(body: Mapping[str, Any]) -> Post:
         reworded=words_of(said) != words_of(before),
         files=() if kind == messages.DELETION else _files(said),
         reaction=reaction,
+        about=string(event, "item_user") if reaction else "",
         moment=string(event, "event_ts"),
     )
 
@@ -129,8 +142,20 @@ def envelope(
     )
 
 
-def stop(post: Post) -> IncomingMessage:
-    """What a stop sign says: to stop, when it was put there."""
+def sign(post: Post) -> IncomingMessage:
+    """What a reaction says: to stop, when it was put there; or that a thumb is on a message, or not any more."""
+    if phrases.thumb(post.reaction) is not None:
+        kind = messages.THUMB if post.type == REACTION_ADDED else messages.THUMB_TAKEN
+        return IncomingMessage(
+            id=addressing.thumb_id(post.team, post.channel, post.ts, post.user, post.reaction, post.moment),
+            kind=kind,
+            sender_type=messages.UNKNOWN,
+            sender_id=post.user,
+            text=post.reaction,
+            channel=post.channel,
+            ts=post.moment,
+            correction_of=post.id,
+        )
     identity = addressing.stop_id(post.team, post.channel, post.ts, post.user, post.moment)
     return IncomingMessage(identity, messages.STOP, messages.UNKNOWN, post.user, "", post.channel, post.moment)
 

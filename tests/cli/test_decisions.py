@@ -1,0 +1,145 @@
+"""`threadline decisions` on a real database: what was decided, how well, and which thresholds would serve better."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import MACHINE, Command
+from tests.db.talking import REPORTER, THREAD, Talking, mention
+from tests.decisions.outcoming import surely
+from threadline.cli import decision_plot
+from threadline.db.engine import Database
+from threadline.decisions.calibration import Calibration, calibration
+from threadline.domain import addressing, messages
+from threadline.domain.confidence import Thresholds
+from threadline.domain.decisions import (
+    Action,
+    Course,
+    Decided,
+    Deliberation,
+    Reason,
+    Result,
+    Verdict,
+    handed_over,
+)
+from threadline.domain.errors import Permanent
+from threadline.domain.messages import THUMB, IncomingMessage
+
+SMALL_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def run(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setitem(MACHINE, "COLUMNS", "200")
+    return Command("decisions", database_url, tmp_path)
+
+
+@pytest.fixture
+async def talk(database: Database) -> Talking:
+    talk = Talking(database)
+    await talk.hear(mention(0, "What does Starter cost?"))
+    return talk
+
+
+async def decided(
+    talk: Talking,
+    turn: int,
+    confidence: float,
+    thumb: str = "",
+    verdict: Verdict | None = None,
+    outcome: Result = Result.ANSWERED,
+    **more: Any,
+) -> None:
+    """A turn of that confidence, with a thumb of somebody's on its answer."""
+    made = Deliberation(1, Decided(Action.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more)
+    async with talk.database.begin() as work:
+        await work.decisions.keep(THREAD, turn, made)
+        told = verdict or Verdict(Course.PROCEED, confidence)
+        await work.decisions.weighed(THREAD, turn, 1, surely(confidence), told)
+        await work.decisions.settled(THREAD, turn, outcome, 0.01)
+        key, ts = f"talk:{THREAD.key}:turn:{turn}", f"1700001000.{turn:06}"
+        await work.posts.claim(key, "", "answer", THREAD.channel, THREAD.ts, 1.0, 60.0)
+        await work.posts.done(key, ts)
+    if thumb:
+        about = addressing.message_id(THREAD.team, THREAD.channel, ts)
+        moment = f"1700002000.{turn:06}"
+        put = (messages.UNKNOWN, REPORTER, thumb, THREAD.channel, moment, about)
+        await talk.store(IncomingMessage(f"{about}:thumb", THUMB, *put))
+
+
+async def test_where_nothing_was_decided_a_sentence_says_so(run: Command, database: Database) -> None:
+    for command in ("report", "tune"):
+        done = run(command)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("Nothing was decided in this time")
+
+
+async def test_a_report_tells_counts_calibration_and_what_should_have_been_otherwise(
+    run: Command, talk: Talking
+) -> None:
+    await decided(talk, 1, 0.9, "+1", variant="calm")
+    await decided(talk, 2, 0.8, "-1", variant="bold")
+    await decided(talk, 3, 0.4, "-1", handed_over(0.4, Reason.LOW_CONFIDENCE), Result.ESCALATED, variant="bold")
+    done = run("report", "--since", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "REASON_ONLY" in done.stdout
+    assert "33% of 3" in done.stdout
+    # By hand: the squares 0.01, 0.64 and 0.36 through three, and the distances 0.1, 0.8 and 0.6.
+    assert "3 judged, Brier 0.337, ECE 0.500" in done.stdout
+    assert f"need not have been: 1\n  {THREAD.key}:3: REASON_ONLY, 0.35, confidence_below_threshold." in done.stdout
+    assert f"should have been escalated: 1\n  {THREAD.key}:2: REASON_ONLY, 0.80. It is thanks 2." in done.stdout
+    assert "calm, prompt v1" in done.stdout
+    assert "$0.0300" in done.stdout
+
+
+async def test_the_calibration_is_drawn_as_a_picture(run: Command, talk: Talking) -> None:
+    await decided(talk, 1, 0.9)
+    none = run("report", "--plot", "calibration.png")
+    assert "There is no picture" in none.stdout
+    await decided(talk, 2, 0.9, "+1")
+    done = run("report", "--plot", "calibration.png")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (run.folder / "calibration.png").read_bytes().startswith(SMALL_PNG)
+
+
+@pytest.fixture
+def some() -> Calibration:
+    found = calibration([(0.9, True), (0.4, False)])
+    assert found
+    return found
+
+
+def test_without_the_drawing_library_a_sentence_says_what_to_install(
+    some: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(Permanent, match=r"install threadline\[plot\]"):
+        decision_plot.draw(some, tmp_path / "a.png")
+
+
+def test_a_picture_that_cannot_be_written_is_told_in_a_sentence(some: Calibration, tmp_path: Path) -> None:
+    with pytest.raises(Permanent, match="cannot be written"):
+        decision_plot.draw(some, tmp_path / "missing" / "a.png")
+    with pytest.raises(Permanent, match="has to end in"):
+        decision_plot.draw(some, tmp_path / "a.docx")
+
+
+async def test_tuning_says_how_many_judgements_are_missing(run: Command, talk: Talking) -> None:
+    await decided(talk, 1, 0.9, "+1")
+    assert run("tune").stdout.strip() == ("Judged decisions: 1; 29 more are needed before thresholds are proposed.")
+    assert run("tune", "--variant", "bold").stdout.strip() == "No decision of the variant bold is there."
+
+
+@pytest.mark.promise("decision:tuning:proposes")
+async def test_tuning_proposes_shows_what_would_change_and_changes_nothing(run: Command, talk: Talking) -> None:
+    for turn in range(1, 41):
+        await decided(talk, turn, 0.92 if turn % 2 else 0.78, "+1" if turn % 2 else "-1")
+    before = await talk.rows("SELECT * FROM decisions ORDER BY turn")
+    done = run("tune")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Judged decisions: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
+    assert "Of 40 decisions 20 would have another course:\n  20: proceed → " in done.stdout
+    assert "Nothing was changed" in done.stdout
+    assert await talk.rows("SELECT * FROM decisions ORDER BY turn") == before
