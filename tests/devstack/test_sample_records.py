@@ -4,12 +4,12 @@ from decimal import Decimal
 
 import pytest
 
-from tests.postgres import database, database_url, postgres
+from threadline.activities.library import Shelves
 from threadline.db.engine import Database
 from threadline.devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
 from threadline.domain.estimates import ProjectLocked, Role, outdated
-
-__all__ = ["database", "database_url", "postgres"]
+from threadline.domain.knowledge import Query
+from threadline.knowledge.retrieval import retrieve
 
 
 async def test_sample_records_are_whole_and_of_one_team(database: Database, database_url: str) -> None:
@@ -24,9 +24,10 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert sorted(each.name for each in await work.appointments.resources("T1")) == [
             each.name for each in RESOURCES
         ]
-        [first, *_] = await work.knowledge.passages("T1", "When does the money of a refund go back?")
-        assert (first.title, first.source) == ("Refunds", "handbook/refunds.md")
-        assert first.text.startswith("## When money goes back\nA customer")
+    found = await retrieve(Shelves(database), None, Query("T1", "When does the money of a refund go back?"))
+    first = found.passages[0]
+    assert (first.title, first.section) == ("Refund policy", "When money goes back")
+    assert (first.source, first.text[:10]) == ("handbook/refunds.md", "A customer")
 
 
 async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
@@ -62,6 +63,6 @@ async def test_laid_again_they_stay_as_people_have_made_them(database: Database,
     await lay_sample_records(database_url, "T1")
     async with database.begin() as work:
         assert [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
-        assert len(await work.knowledge.documents("T1")) == 2
+        assert len(await work.knowledge.documents("T1")) == 4
         with pytest.raises(ProjectLocked):
             await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1)))

@@ -294,6 +294,14 @@ async def test_a_rate_limit_names_its_seconds_and_stores_nothing(slack: SlackSan
     assert [message.text for message in slack.workspace.channel(REPORTS).messages.values()] == ["y"]
 
 
+async def test_a_refusal_has_slacks_name_and_stores_nothing(slack: SlackSandbox, client: AsyncWebClient) -> None:
+    slack.faults.refuse("chat.postMessage", "missing_scope")
+    with pytest.raises(SlackApiError) as caught:
+        await client.chat_postMessage(channel=REPORTS, text="x")
+    assert (caught.value.response.status_code, caught.value.response["error"]) == (200, "missing_scope")
+    assert slack.workspace.channel(REPORTS).messages == {}
+
+
 async def test_a_failure_comes_before_or_after_storing(slack: SlackSandbox, client: AsyncWebClient) -> None:
     slack.faults.fail_before("chat.postMessage")
     slack.faults.fail_after("chat.postMessage")

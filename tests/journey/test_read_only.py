@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from threadline.devstack.decision_story import DECISION_CHAPTERS
 from threadline.devstack.operator_story import OPERATOR_CHAPTERS
 from threadline.devstack.story import CHAPTERS
 from threadline.devstack.talk_story import TALK_CHAPTERS
@@ -60,4 +61,5 @@ def test_the_story_plays_where_only_one_folder_can_be_written_to(folder: Path) -
     assert (folder / "inside").exists()
     done = confined(folder, 'exec "$@"', sys.executable, "-m", "threadline", "demo")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("seen to happen") == len(CHAPTERS) + len(TALK_CHAPTERS) + len(OPERATOR_CHAPTERS)
+    chapters = (*CHAPTERS, *TALK_CHAPTERS, *OPERATOR_CHAPTERS, *DECISION_CHAPTERS)
+    assert done.stdout.count("seen to happen") == len(chapters)

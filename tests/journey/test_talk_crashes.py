@@ -65,7 +65,7 @@ async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of
     await stack.restart("core")
     assert "Done: get project details, then create wbs items." in await talk.only_answer(root)
     assert await talk.asked(project) == {0: 1, 1: 1, 2: 2}, "what it had answered it was not asked again"
-    assert await talk.paid(root) == [(1, 1), (1, 2), (1, 3)]
+    assert await talk.paid(root) == [(1, 0), (1, 1), (1, 2), (1, 3)], "what it decided, and each step"
     assert await talk.executions(root) == before, "what had run did not run again"
     assert await talk.items(project) == ["wbs item 1"]
 

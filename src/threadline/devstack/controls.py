@@ -75,6 +75,11 @@ class ModelControl(_Control):
         found: list[Json] = (await self.get(f"log?messages=1&bug_id={bug_id}"))["requests"]
         return found
 
+    async def forms(self) -> list[Json]:
+        """What was asked for in a form, such as a decision."""
+        found: list[Json] = (await self.get("log?messages=1&forms=1"))["requests"]
+        return found
+
     async def fail(self, *, status: int = 529, count: int = 1, bug_id: str = "") -> None:
         await self.post("errors", status=status, count=count, bug_id=bug_id)
 

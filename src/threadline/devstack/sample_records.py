@@ -14,10 +14,12 @@ from threadline.domain.appointments import Resource
 from threadline.domain.authorship import Author
 from threadline.domain.estimates import NewItem, Role
 from threadline.domain.journal import NewEntry
+from threadline.domain.knowledge import Document
 from threadline.domain.operations import Change, Operation
-from threadline.domain.records import Document
 from threadline.domain.rfps import Facts, NewRfp, RfpNotFound, RfpStatus
 from threadline.domain.team import TeamMember
+from threadline.knowledge.documents import read
+from threadline.knowledge.passages import split
 
 PROJECT = "Web shop"
 """Work under way: it can be changed."""
@@ -98,7 +100,7 @@ async def _lay_what_is_booked_and_read(work: Work, team: str) -> None:
             await work.appointments.save_resource(team, resource)
     if not await work.knowledge.documents(team):
         for document in sample_documents():
-            await work.knowledge.save(team, document)
+            await work.knowledge.save(team, document, split(document))
 
 
 async def _lay_proposals(work: Work, team: str) -> None:
@@ -115,8 +117,7 @@ async def _lay_proposals(work: Work, team: str) -> None:
 
 def sample_documents() -> Iterator[Document]:
     for path in sorted(_DOCUMENTS.glob("*.md")):
-        heading, _, body = path.read_text(encoding="utf-8").partition("\n")
-        yield Document(heading.removeprefix("# "), f"handbook/{path.name}", body)
+        yield read(f"handbook/{path.name}", path.read_bytes())
 
 
 async def _lay_project(work: Work, team: str, name: str, *, locked: bool) -> None:

@@ -48,6 +48,7 @@ class ErrorOrder(BaseModel):
     bug_id: str = ""
     api: Literal["", "messages", "responses", "chat"] = ""
     code: str = ""
+    form: str = ""
     broken_off: bool = False
     seconds: float = Field(default=0.0, ge=0)
 
@@ -122,9 +123,11 @@ class _Control:
         return JSONResponse(self._director.holds.overview())
 
     async def log(self, request: Request) -> Response:
-        """`?bug_id=` narrows the list, `?messages=1` adds each request's system prompt and messages."""
+        """`?bug_id=` narrows the list, `?messages=1` adds each request's system prompt and messages; `?forms=1` lists
+        those instead that want an answer in a form."""
         bug_id, messages = request.query_params.get("bug_id", ""), "messages" in request.query_params
-        shown = [exchange for exchange in self._director.log if bug_id in {"", exchange.conversation.bug_id}]
+        log = self._director.forms if "forms" in request.query_params else self._director.log
+        shown = [exchange for exchange in log if bug_id in {"", exchange.conversation.bug_id}]
         return JSONResponse({"requests": [exchange.as_json(messages=messages) for exchange in shown]})
 
     async def errors(self, request: Request) -> Response:

@@ -45,8 +45,8 @@ class Conversation:
     requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
     folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
     or `chat`. Over OpenAI's two wires alone: `descriptions` what each tool says of itself, `notes` what the caller put
-    amid the dialogue in its own name, `head` the constant beginning that a provider would cache, `cached` the tokens
-    that an earlier request would have paid for.
+    amid the dialogue in its own name, `form` the name of the schema that the answer is to have, `head` the constant
+    beginning that a provider would cache, `cached` the tokens that an earlier request would have paid for.
     """
 
     model: str
@@ -63,6 +63,7 @@ class Conversation:
     tool_choice: str = "auto"
     descriptions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    form: str = ""
     head: str = ""
     cached: int = 0
 

@@ -12,6 +12,7 @@ from threadline.devstack.model_sandbox.conversation import ToolResult
 from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known
 from threadline.devstack.model_sandbox.copilot_plan import Planned, plan, spoken
 from threadline.devstack.model_sandbox.copilot_words import told
+from threadline.devstack.model_sandbox.decision_script import looked_up, thanked
 from threadline.devstack.model_sandbox.operator_script import SUMMARY, operate
 from threadline.devstack.model_sandbox.turn import Turn
 
@@ -31,8 +32,8 @@ async def converse(turn: Turn) -> None:
     if SUMMARY in turn.tools:
         await operate(turn)
         return
-    if errand := await _errand(turn):
-        await turn.text_only(errand)
+    if said := looked_up(turn) or await _errand(turn):
+        await turn.text_only(said)
         return
     done: list[ToolResult] = []
     known = Known()
@@ -45,7 +46,7 @@ async def converse(turn: Turn) -> None:
             known.add(result.text)
         if any(result.is_error for result in results):
             break
-    await turn.text_only(_told(done) if done else _offer(turn))
+    await turn.text_only(_told(done) if done else thanked(turn) or _offer(turn))
 
 
 async def _errand(turn: Turn) -> str:

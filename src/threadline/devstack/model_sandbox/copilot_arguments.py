@@ -118,6 +118,8 @@ class Filler:
             return said or _text_or_none(known) or _at(_ID.findall(self.prompt), 0)
         if kind == "string" and not _is_time(name, schema) and (quoted := _at(_QUOTED.findall(words), index)):
             return quoted
+        if kind == "string" and (said := _set_to(name, words)):
+            return said
         if kind in ("integer", "number"):
             return self._number(kind, known)
         return known if kind == "string" and isinstance(known, str) and plain not in _FREE_TEXT else None
@@ -179,6 +181,16 @@ def _called(name: str, words: str) -> str | None:
     noun = name.removesuffix("_id").removesuffix("_key")
     found = re.search(rf"\b{re.escape(noun)} ([A-Z]\w*(?: \w+)*)", words)
     return found[1] if found else None
+
+
+def _set_to(name: str, words: str) -> str | None:
+    """What a field is to become, as in "my company name to Acme Corp", and what is booked: "with the meeting room"."""
+    noun = re.escape(name.replace("_", " "))
+    pattern = rf"\b(?:my|our|their|the) {noun}(?: name)? (?:to|is) ([^.,;!?\n]+)"
+    if name == "resource":
+        pattern = r"\b(?:with|book|reserve) the ([a-z]+(?: (?!on\b|at\b|for\b|from\b)[a-z]+)?)"
+    found = re.search(pattern, words)
+    return found[1].strip() if found else None
 
 
 def _at(found: Sequence[str], index: int) -> str | None:

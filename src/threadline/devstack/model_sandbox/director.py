@@ -9,6 +9,7 @@ from typing import Any
 
 from threadline.devstack.model_sandbox.conversation import Conversation
 from threadline.devstack.model_sandbox.copilot import converse
+from threadline.devstack.model_sandbox.decision_script import fill_in
 from threadline.devstack.model_sandbox.holds import Holds
 from threadline.devstack.model_sandbox.turn import Answer, Failure, Interruption, Reply, Script, Turn, play
 
@@ -52,9 +53,11 @@ class _Fault:
     bug_id: str
     api: str
     seconds: float = 0.0
+    form: str = ""
 
     def meets(self, conversation: Conversation) -> bool:
-        return self.left > 0 and self.bug_id in {"", conversation.bug_id} and self.api in {"", conversation.api}
+        of_case = self.bug_id in {"", conversation.bug_id} and self.api in {"", conversation.api}
+        return self.left > 0 and of_case and self.form == conversation.form
 
 
 @dataclass(repr=False)
@@ -65,7 +68,8 @@ class Director:
     pause in seconds before every reply, so that people can watch; `api_key`, when given, is the only one that is let
     in. Every reply to a case stops at the hold `investigating:<bug id>` as long as that is armed, and every reply over
     OpenAI's APIs at `conversing`, so that a demo can write while a turn runs for certain. `refused` are the answers to
-    requests that broke a rule of OpenAI's APIs; they are not in the log.
+    requests that broke a rule of OpenAI's APIs; they are not in the log. Requests that want an answer in a form have a
+    log, scripts and faults of their own, which name it; where none does, `decision_script` plays.
     """
 
     default: Script
@@ -73,6 +77,7 @@ class Director:
     api_key: str = ""
     copilot: Script = converse
     log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    forms: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     refused: deque[Failure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     holds: Holds = field(default_factory=Holds, init=False)
     _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
@@ -80,19 +85,27 @@ class Director:
     _faults: list[_Fault] = field(default_factory=list, init=False)
 
     def script(
-        self, script: Script, *, bug_id: str = "", report: str = "", when: Predicate = lambda conversation: True
+        self,
+        script: Script,
+        *,
+        bug_id: str = "",
+        report: str = "",
+        form: str = "",
+        when: Predicate = lambda conversation: True,
     ) -> None:
         """Let `script` play where all that is given holds; the last script that was registered wins.
 
         Args:
             bug_id: the case, such as `BUG-12`.
             report: text that is in one of the conversation's prompts.
+            form: the form in which the answer is wanted.
             when: anything else about the request.
         """
 
         def wanted(conversation: Conversation) -> bool:
             return (
                 bug_id in {"", conversation.bug_id}
+                and form == conversation.form
                 and any(report in prompt for prompt in conversation.prompts)
                 and when(conversation)
             )
@@ -108,6 +121,7 @@ class Director:
         bug_id: str = "",
         api: str = "",
         code: str = "",
+        form: str = "",
     ) -> None:
         """Answer the next `count` requests with an HTTP error, whatever their script says.
 
@@ -118,8 +132,10 @@ class Director:
             bug_id: only requests of this case.
             api: only requests over this wire: `messages`, `responses` or `chat`.
             code: OpenAI's name for the error, such as `context_length_exceeded`.
+            form: only requests that want their answer in this form, which others spare.
         """
-        self._faults.append(_Fault(Failure(status, retry_after=retry_after, code=code), count, bug_id, api))
+        failure = Failure(status, retry_after=retry_after, code=code)
+        self._faults.append(_Fault(failure, count, bug_id, api, form=form))
 
     def break_next(self, count: int = 1, *, bug_id: str = "", api: str = "") -> None:
         """Begin the next `count` replies, and close their connections in the middle."""
@@ -150,7 +166,7 @@ class Director:
             return Reply("Bug investigation")
         self._asked[conversation.fingerprint] += 1
         exchange = Exchange(conversation, self._asked[conversation.fingerprint])
-        self.log.append(exchange)
+        (self.forms if conversation.form else self.log).append(exchange)
         fault = next((fault for fault in self._faults if fault.meets(conversation)), None)
         if fault:
             fault.left -= 1
@@ -162,6 +178,8 @@ class Director:
         default, hold = self.default, f"investigating:{conversation.bug_id}"
         if conversation.api != "messages":
             default, hold = self.copilot, "conversing"
+        if conversation.form:
+            default, hold = fill_in, f"filling-in:{conversation.form}"
         script = next((script for wanted, script in reversed(self._scripts) if wanted(conversation)), default)
         try:
             await asyncio.sleep(self.pace)

@@ -32,6 +32,7 @@ def read(body: Mapping[str, Any]) -> Conversation | Failure:
             wire=given,
             messages=[each for message in given[1 if first else 0 :] for each in _messages(message)],
             functions=[tool["function"] for tool in body.get("tools") or ()],
+            form=(body.get("response_format") or {}).get("json_schema"),
         )
     except Refused as refused:
         return refused.failure

@@ -42,9 +42,15 @@ def read(body: Mapping[str, Any]) -> Conversation | Failure:
             wire=items,
             messages=[message for item in items if (message := _message(item))],
             functions=list(body.get("tools") or ()),
+            form=_form(body),
         )
     except Refused as refused:
         return refused.failure
+
+
+def _form(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    asked = (body.get("text") or {}).get("format") or {}
+    return asked if asked.get("type") == "json_schema" else None
 
 
 def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -85,6 +85,7 @@ def conversation(
     wire: Sequence[Mapping[str, Any]],
     messages: Sequence[Mapping[str, Any]],
     functions: Sequence[Mapping[str, Any]],
+    form: Mapping[str, Any] | None = None,
 ) -> Conversation:
     """The conversation of a request.
 
@@ -95,6 +96,7 @@ def conversation(
         wire: the messages as they came.
         messages: the same in Anthropic's form, which scripts are played by.
         functions: the tools on offer: name, description, parameters, strict.
+        form: what the answer is to look like: name, schema, strict.
 
     Raises:
         Refused: the tools break the rules of strict mode or of names.
@@ -103,6 +105,8 @@ def conversation(
         raise Refused("You must provide a model parameter.", param="model")
     for function in functions:
         _check(function)
+    if form:
+        _check_form(form)
     tools = [{"name": each["name"], "input_schema": each.get("parameters") or {}} for each in functions]
     asked = read({"model": body["model"], "system": system, "tools": tools, "messages": messages})
     return replace(
@@ -113,6 +117,7 @@ def conversation(
         tool_choice=str(body.get("tool_choice") or "auto"),
         descriptions={each["name"]: str(each.get("description") or "") for each in functions},
         notes=tuple(text(each.get("content")) for each in wire if each.get("role") in _NOTES),
+        form=str(form["name"]) if form else "",
         head=json.dumps([body["model"], body.get("instructions"), body.get("tools")]),
     )
 
@@ -165,6 +170,14 @@ def _check(function: Mapping[str, Any]) -> None:
         raise Refused(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
     if function.get("strict"):
         _check_strict(function["name"], function.get("parameters") or {})
+
+
+def _check_form(form: Mapping[str, Any]) -> None:
+    """The rules of structured outputs: https://developers.openai.com/api/docs/guides/structured-outputs."""
+    if not _NAME.fullmatch(str(form.get("name"))):
+        raise Refused(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
+    if form.get("strict"):
+        _check_strict(form["name"], form.get("schema") or {})
 
 
 def _check_strict(name: str, schema: Any) -> None:

@@ -165,7 +165,7 @@ class Control:
         return {"user": self._workspace.add_user(user).as_slack()}
 
     async def order_fault(self, given: Json) -> Json:
-        """`{fault, count?, seconds?, method?, copies?, items?}`; `fault` is the name of a method of `Faults`."""
+        """`{fault, count?, seconds?, method?, copies?, items?, error?}`; `fault` names a method of `Faults`."""
         count, seconds = int(given.get("count", 1)), float(given.get("seconds", 1.0))
         orders: dict[str, Callable[[], None]] = {
             "duplicate": lambda: self._faults.duplicate(count, int(given.get("copies", 2))),
@@ -175,6 +175,7 @@ class Control:
             "rate_limit": lambda: self._faults.rate_limit(given["method"], count, seconds),
             "fail_before": lambda: self._faults.fail_before(given["method"], count),
             "fail_after": lambda: self._faults.fail_after(given["method"], count),
+            "refuse": lambda: self._faults.refuse(given["method"], given["error"], count),
             "slow": lambda: self._faults.slow(given["method"], seconds, count),
             "login_page": lambda: self._faults.login_page(count),
             "short": lambda: self._faults.short(given["method"], int(given["items"]), count),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login"]
+CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login", "refused"]
 
 DOWNLOAD = "files.download"
 """The name by which faults are ordered for what has none: the address that a file's bytes are fetched from."""
@@ -17,12 +17,13 @@ class CallFault:
 
     With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out. `items`
     is the most that a page shows for `short`. `login`: a download shows the page that asks to sign
-    in, as Slack does for a token without `files:read`.
+    in, as Slack does for a token without `files:read`. `refused`: the call did nothing, and answers with `error`.
     """
 
     kind: CallFaultKind
     seconds: float = 0.0
     items: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,10 @@ class Faults:
     def fail_after(self, method: str, count: int = 1) -> None:
         """The next `count` calls of `method` are carried out, and answer 500."""
         self._order(method, CallFault("error_after"), count)
+
+    def refuse(self, method: str, error: str, count: int = 1) -> None:
+        """The next `count` calls of `method` are refused with Slack's name of an error, such as `missing_scope`."""
+        self._order(method, CallFault("refused", error=error), count)
 
     def slow(self, method: str, seconds: float, count: int = 1) -> None:
         """The next `count` calls of `method` are carried out at once, and answer after `seconds`."""

@@ -36,6 +36,8 @@ class WebApi:
             return JSONResponse({"ok": False, "error": "ratelimited"}, status_code=429, headers=headers)
         if fault and fault.kind == "error_before":
             return _broken()
+        if fault and fault.kind == "refused":
+            return JSONResponse({"ok": False, "error": fault.error})
         answer = await self._answer(method, request, fault.items if fault and fault.kind == "short" else None)
         if fault and fault.kind == "slow":
             await asyncio.sleep(fault.seconds)

@@ -1,0 +1,15 @@
+"""The fourth scene of `threadline demo`, chapter by chapter: decisions and a hand-over, on all the real parts."""
+
+import pytest
+
+from threadline.devstack.decision_story import DECISION_CHAPTERS, DecisionScene
+from threadline.devstack.stack import Stack
+from threadline.devstack.story import Chapter
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+
+@pytest.mark.promise("handover:story:whole", "decision:sources:cited", "decision:retrieval:conditional")
+@pytest.mark.parametrize("chapter", DECISION_CHAPTERS, ids=lambda chapter: chapter.play.__name__)
+async def test_a_question_is_decided_and_a_person_takes_over(stack: Stack, chapter: Chapter[DecisionScene]) -> None:
+    await chapter.play(DecisionScene(stack))
