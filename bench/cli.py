@@ -14,6 +14,7 @@ from bench.machine import this_machine
 from bench.rows import (
     cache,
     conversation,
+    decision,
     gateway,
     growth,
     latency,
@@ -39,6 +40,7 @@ TOPICS: dict[str, Measure] = {
     "turn": turn.measure,
     "talk": talk.measure,
     "operator": operator.measure,
+    "decision": decision.measure,
     "recovery": recovery.measure,
     "start": start.measure,
 }

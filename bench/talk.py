@@ -18,7 +18,7 @@ from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
 from threadline.devstack.model_sandbox import ModelSandbox
 from threadline.devstack.model_sandbox.conversation import Conversation
-from threadline.devstack.model_sandbox.turn import Turn
+from threadline.devstack.model_sandbox.turn import Answer, Turn
 from threadline.devstack.slack_sandbox import identity
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
@@ -31,14 +31,16 @@ from threadline.gateway.dispatch import NotAccepted
 from threadline.gateway.events import Addressed
 
 PLAIN = "We talked about the cart yesterday. What was the question that was still open?"
-"""One call of the model."""
+"""Decided, and then one call of the model."""
 WORK = "Please look up what {project} holds, and then give its first item three days."
-"""Three calls of the model, one of a tool that reads, and one of a tool that changes something."""
+"""Decided, and then three calls of the model, one of a tool that reads, and one of a tool that changes something."""
 READ = "Please read me all that {project} holds, and then read it again, and once more."
-"""Four calls of the model, and three of the tool that reads."""
+"""Decided, and then four calls of the model, and three of the tool that reads."""
 OPERATE = "Please set the status of {rfp} to proposal submitted, and write into its journal why."
 """For the operator, which loads, changes, writes down and speaks: four calls of tools. The model is called once for
 each, and once before them, for what the request means."""
+LOOKED_UP = "What does the Starter plan cost?"
+"""Decided, looked up in the documents and weighed, and then one call of the model."""
 PAUSE = 0.1
 """Seconds after an answer until the next message: nothing waits for anything else."""
 
@@ -54,20 +56,24 @@ SELECT (SELECT count(*) FROM conversation_turns WHERE kind NOT IN ('answered', '
 """)
 
 
+@dataclass(repr=False)
 class SwiftModel(ModelSandbox):
     """The sandbox with its OpenAI wire, and a model that answers at once.
 
     It does not reckon what a provider's cache would have saved: it would look through all requests for that.
     """
 
-    asked_at = 0.0
-    """When the last request was read, in seconds since 1970."""
+    asks: list[float] = field(default_factory=list, init=False)
+    """When requests were read, in seconds since 1970."""
 
     def cached(self, _: Conversation) -> int:
         return 0
 
+    async def answer(self, conversation: Conversation) -> Answer:
+        self.asks.append(time.time())
+        return await super().answer(conversation)
+
     async def converse(self, turn: Turn) -> None:
-        self.asked_at = time.time()
         if "slack_post_summary" in turn.tools and (about := _RFP.search(turn.prompt)):
             await _operate(turn, about[0])
         named = _PROJECT.search(turn.prompt) if turn.tools else None  # a summary is asked for without tools
@@ -99,10 +105,11 @@ class Within:
 
 @dataclass(frozen=True)
 class Took:
-    """A turn, in seconds since 1970."""
+    """A turn, in seconds since 1970; `asked`: when the model was, for the first time and for the last."""
 
     began: float
     asked: float
+    asked_last: float
     answered: float
     within: Within
 
@@ -149,10 +156,11 @@ class Talks:
 
     async def turn(self, thread: Thread, words: str) -> Took:
         """One turn from the message to the answer, and a pause."""
+        self.model.asks.clear()
         wanted, began = self._answers + 1, time.time()
         within = await self._say(thread, words)
         await self._until(wanted)
-        took = Took(began, self.model.asked_at, self.slack.last_post, within)
+        took = Took(began, self.model.asks[0], self.model.asks[-1], self.slack.last_post, within)
         await asyncio.sleep(PAUSE)
         return took
 

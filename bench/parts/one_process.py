@@ -24,12 +24,14 @@ from threadline.bootstrap.conversations import Conversing, Host, TalkSettings, c
 from threadline.bootstrap.gateway import slack_client
 from threadline.cli import stopping
 from threadline.contracts.conversation import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
+from threadline.contracts.decision import Round
 from threadline.contracts.operator import Begun
 from threadline.db.engine import Database
 from threadline.db.post_ledger import PostLedger
 from threadline.db.work import Work
 from threadline.devstack.ports import HOST
 from threadline.domain.addressing import Thread
+from threadline.domain.decisions import Course
 from threadline.domain.dialogue import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice
 from threadline.domain.messages import IncomingMessage
 from threadline.domain.routing import Agent
@@ -103,11 +105,23 @@ class OneTurn:
         if operator:
             await self._steps.run(self._talk.operator.prepare_turn, self._turn)
             await self._steps.run(self._talk.operator.analyse_request, self._turn)
+        else:
+            await self._decide()
         most = self._begun.max_turns or MAX_TURNS
         await self._settle(await react(self._think, self._act, max_turns=most, closing=closing))
         await self._steps.run(self._talk.speaking.post_answer, self._turn)
         if operator:
             await self._steps.run(self._talk.operator.remember_turn, self._turn)
+
+    async def _decide(self) -> None:
+        """What a turn decides that can be answered at once, as each of the measured ones can."""
+        asked = Round(self._turn.thread, self._turn.turn)
+        step = await self._steps.run(self._talk.deciding.decide, asked)
+        if step.course is None:
+            await self._steps.run(self._talk.deciding.look_up, asked)
+            step = await self._steps.run(self._talk.deciding.weigh, asked)
+        if step.course not in (None, Course.PROCEED):
+            raise RuntimeError(f"a turn that was to be answered is not: {step.about}")
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         self._step += 1

@@ -107,7 +107,7 @@ _ANSWERS: dict[str, Json] = {
         "team": identity.TEAM_NAME,
         "url": "http://slack.invalid/",
     },
-    "users.info": {"user": {"team_id": identity.TEAM}},
+    "users.info": {"user": {"team_id": identity.TEAM, "name": "somebody"}},
     "conversations.history": {"messages": []},
     "conversations.replies": {"messages": []},
 }

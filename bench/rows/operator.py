@@ -20,9 +20,23 @@ STEPS = ("begin_turn", "prepare_turn", "analyse_request")
 AFTER = "what is remembered of a turn is written after its answer: among the CPU, and not among the wall time"
 
 
+@dataclass(frozen=True)
+class Stepped:
+    """A turn whose steps are measured one by one; `words` ask for it, `steps` are the names of their activities."""
+
+    topic: str
+    turn: str
+    words: str
+    steps: Sequence[str]
+    note: str = ""
+
+
+OPERATED = Stepped("operator", TURN, OPERATE, STEPS, AFTER)
+
+
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     async with talks(ground) as (ours, floor):
-        for row in await _overhead(ours, floor):
+        for row in await overhead(OPERATED, ours, floor):
             yield row
         for row in await at_once("operator", "an operator's turn", "operator's turns", OPERATE, ours, floor):
             yield row
@@ -39,30 +53,31 @@ class Run:
     steps: Mapping[str, float]
 
 
-async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
+async def overhead(measured: Stepped, ours: Talks, floor: Talks) -> list[Row]:
+    """What such a turn takes, whole and by its steps, beside the same in one process."""
     count = ours.ground.scale.of(20, least=2)
 
     async def run(talk: Talks) -> Run:
         threads = await talk.open_rfps(count)
-        took = [await talk.turn(thread, OPERATE) for thread in threads]
+        took = [await talk.turn(thread, measured.words) for thread in threads]
         each = [await _steps(talk, *turn) for turn in zip(threads, took, strict=True)]
-        steps = {name: statistics.median(turn[name] for turn in each) * 1000 for name in STEPS}
+        steps = {name: statistics.median(turn[name] for turn in each) * 1000 for name in measured.steps}
         return Run(statistics.median(turn.wall for turn in took) * 1000, steps)
 
     mine, least = await by_turns(ours.ground.scale.rounds, lambda: run(ours), lambda: run(floor))
-    return _rows(mine, least)
+    return _rows(measured, mine, least)
 
 
-def _rows(mine: Sequence[Run], least: Sequence[Run]) -> list[Row]:
+def _rows(measured: Stepped, mine: Sequence[Run], least: Sequence[Run]) -> list[Row]:
     walls = pair((run.wall for run in mine), (run.wall for run in least), "ms")
     more = Figure(tuple(run.wall - bare.wall for run, bare in zip(mine, least, strict=True)), "ms")
     rows = [
-        Row("operator", f"{TURN}: wall time", *walls, FLOOR, note=AFTER),
-        Row("operator", f"{TURN}: ours minus the floor's", more),
+        Row(measured.topic, f"{measured.turn}: wall time", *walls, FLOOR, note=measured.note),
+        Row(measured.topic, f"{measured.turn}: ours minus the floor's", more),
     ]
-    for name in STEPS:
+    for name in measured.steps:
         step = pair((run.steps[name] for run in mine), (run.steps[name] for run in least), "ms")
-        rows.append(Row("operator", f"{TURN}: `{name}`", *step, FLOOR))
+        rows.append(Row(measured.topic, f"{measured.turn}: `{name}`", *step, FLOOR))
     return rows
 
 

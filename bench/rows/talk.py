@@ -19,7 +19,7 @@ from threadline.domain import addressing
 from threadline.domain.addressing import Thread
 
 FLOOR = "the same model calls, tools and SQL one after the other in one process, without Temporal"
-TURN = "a turn with 3 model calls and 2 tool calls"
+TURN = "a turn with a decision, 3 model calls and 2 tool calls"
 AT_ONCE = 50
 LONG, COMPARED = 300, 10
 """Turns of a long thread, and how many of it are compared with as many of a new one in each round."""
@@ -79,11 +79,11 @@ async def _latency(ours: Talks, _: Talks) -> list[Row]:
 async def _mentions(talk: Talks, threads: Sequence[Thread]) -> Heard:
     took = {addressing.conversation_workflow_id(thread): await talk.turn(thread, PLAIN) for thread in threads}
     sent = {workflow_id: datetime.fromtimestamp(each.began, UTC) for workflow_id, each in took.items()}
-    times = await latency.times(talk.ground, sent, ("store_messages",), ("think",))
+    times = await latency.times(talk.ground, sent, ("store_messages",), ("decide",))
     return Heard(
         times.started,
         tuple(each.asked - each.began for each in took.values()),
-        tuple(each.answered - each.asked for each in took.values()),
+        tuple(each.answered - each.asked_last for each in took.values()),
     )
 
 

@@ -19,6 +19,10 @@ _TALKED = {
     "calls of tools": """
         SELECT turn, step, tool_name, status FROM agent_tool_executions WHERE thread_ts = :ts ORDER BY turn, step
     """,
+    "decisions": """
+        SELECT d.turn, d.round, d.action, d.course, d.outcome FROM decisions d
+        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY d.turn, d.round
+    """,
     "turns": r"""
         SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.said_at IS NOT NULL
         FROM conversation_turns t

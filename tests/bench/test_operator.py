@@ -20,7 +20,7 @@ async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp
         for talk in ways:
             (thread,) = await talk.open_rfps(1)
             took = await talk.turn(thread, OPERATE)
-            assert took.began < took.asked < took.answered
+            assert took.began < took.asked < took.asked_last < took.answered
             left.append(await _remembered(under, thread))
         assert set(STEPS) < set(took.within.steps)
         await all_were_answered(under)
@@ -29,7 +29,7 @@ async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp
     tools = ["opportunity.load", "opportunity.patch", "journal.append", "slack.post.summary"]
     assert [call[2] for call in ours["calls of tools"]] == tools
     assert [call[2] for call in ours["calls of the model"]].count("analyse") == 1
-    assert len(ours["calls of the model"]) == 1 + 5, "the first mention, and then the operator"
+    assert len(ours["calls of the model"]) == 2 + 5, "the first mention with its decision, and then the operator"
     assert ours["states"] == [(2, "proposal_submitted")]
     assert len(ours["journal"]) == 1
 

@@ -17,11 +17,12 @@ async def test_the_floor_of_a_conversation_leaves_what_the_product_leaves(tmp_pa
         for talk in ways:
             (thread,) = await talk.open(1)
             took = await talk.turn(thread, WORK)
-            assert took.began < took.asked < took.answered
+            assert took.began < took.asked < took.asked_last < took.answered
             await talk.fall_silent()
             left.append(await kept(under, thread))
         await all_were_answered(under)
     ours, floor = left
     assert ours == floor
     assert [call[2] for call in ours["calls of tools"]] == ["estimates.getProjectDetails", "estimates.updateWbsItems"]
-    assert len(ours["calls of the model"]) == 4
+    assert [call[2] for call in ours["calls of the model"]].count("decide") == len(ours["decisions"]) == 2
+    assert len(ours["calls of the model"]) == 4 + 2

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from tests.chaos.talk_plan import Away, Talk, away_of, operated, talk_of
+from tests.chaos.talk_plan import Away, Claim, Talk, away_of, claim_of, operated, talk_of
 
 
 class Deed(StrEnum):
@@ -77,6 +77,8 @@ class Plan:
     away: Away | None = None
     talk_blows: tuple[Blow, ...] = ()
     """What operators do to conversations, beside all else."""
+    claims: tuple[Claim, ...] = ()
+    """Threads that a person takes over."""
 
 
 PROCESSES = (
@@ -112,6 +114,8 @@ REAL_EVERY = 10
 THREADS, MESSAGES, REAL_MESSAGES = 20, 8, 3
 TALK_EVERY = 4
 """Beside so many threads with a report there is one in which people speak to the bot."""
+CLAIM_EVERY = 10
+"""And beside so many there is one that a person takes over."""
 _ENDED = 0.4
 """Share of the runs in which operators end conversations in one of these ways."""
 _WEIGHTS = {
@@ -158,7 +162,8 @@ def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Pla
     )
     away = away_of(dice_of(f"away:{seed}")) if talks else None
     ends = _talk_blows(dice_of(f"ends:{seed}")) if talks and not kinds else ()
-    return Plan(seed, real, http, chosen, stories, fallen, talks, away, ends)
+    claims = tuple(claim_of(number, dice_of(f"claim:{seed}:{number}")) for number in range(threads // CLAIM_EVERY))
+    return Plan(seed, real, http, chosen, stories, fallen, talks, away, ends, claims)
 
 
 def _needs_real(alone: str, seed: int) -> bool:

@@ -23,7 +23,7 @@ from tests.chaos.plan import dice_of
 from tests.chaos.scripted import scripted_activities
 from tests.chaos.scripted_chat import scripted_chat
 from threadline.activities.faults import FaultInterceptor
-from threadline.bootstrap import conversations, temporal, workers
+from threadline.bootstrap import conversations, core, temporal, workers
 from threadline.cli import stopping
 from threadline.cli.main import leave
 from threadline.contracts import options
@@ -78,12 +78,12 @@ def _runner() -> WorkflowRunner:
 
 def main(part: str) -> None:
     hurry()
-    limits, talk_limits = workers._limits, conversations._limits
+    limits, talk_limits = core._limits, conversations._limits
     vars(workers).update(
         FaultInterceptor=_LossyFaults,
-        _limits=lambda case: replace(limits(case), history_events=EVENTS),
         workflow_runner=_runner,
     )
+    vars(core).update(_limits=lambda case: replace(limits(case), history_events=EVENTS))
     vars(conversations).update(
         _model=scripted_chat,
         _limits=lambda talk: replace(talk_limits(talk), history_events=EVENTS),

@@ -21,7 +21,8 @@ class Record:
 
     `missed`: kinds that were planned and hit nothing, as when there was no run to terminate. `talks`, `talked`,
     `talk_turns`: conversations, beside the `threads`, with what was written in them and their turns; `items`: what
-    their tools added; `talks_cancelled`, `talks_terminated`: how often an operator ended a run of theirs.
+    their tools added; `relayed`: what a person who had taken one over and whoever asked said to each other;
+    `talks_cancelled`, `talks_terminated`: how often an operator ended a run of theirs.
     """
 
     seed: int
@@ -42,6 +43,7 @@ class Record:
     items: int = 0
     talks_cancelled: int = 0
     talks_terminated: int = 0
+    relayed: int = 0
     model_away: bool = False
     missed: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ def record_of(outcome: Outcome, code: str) -> Record:
         items=outcome.happened["items"],
         talks_cancelled=outcome.happened["talks_cancelled"],
         talks_terminated=outcome.happened["talks_terminated"],
+        relayed=outcome.happened["relayed"],
         model_away=plan.away is not None,
         missed=outcome.missed,
         faults=tuple(map(str, outcome.faults)),
@@ -132,6 +135,7 @@ def section(known: Mapping[int, Record]) -> str:
         "messages that people wrote in them": sum(record.talked for record in records),
         "turns of conversations": sum(record.talk_turns for record in records),
         "work items that their tools added": sum(record.items for record in records),
+        "what was relayed between them and a person who took over": sum(record.relayed for record in records),
         "runs of theirs that were cancelled": sum(record.talks_cancelled for record in records),
         "runs of theirs that were terminated": sum(record.talks_terminated for record in records),
         "runs in which their model was away for a while": sum(record.model_away for record in records),

@@ -14,6 +14,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
 from tests.chaos import histories, oracle, talk_evidence, talk_oracle, timeline
+from tests.chaos.claimants import Claimants
 from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence
 from tests.chaos.people import People, Written
@@ -33,6 +34,7 @@ from threadline.gateway.events import Close
 
 LONGEST = 75.0
 """Seconds after the last word and the last blow within which every case must have come to its end."""
+_HANDOVER = addressing.handover_workflow_id(Thread("", "", ""), 0).partition(":")[0]
 TIDY = 20.0
 """Seconds after that for workspaces and processes to go."""
 
@@ -80,19 +82,21 @@ async def play(stage: Stage, plan: Plan, longest: float = LONGEST) -> Outcome:
     stage.log.clear()
     await stage.set_for(real=plan.real, http=plan.http)
     people, talkers = People(plan, stage.slack), Talkers(plan, stage)
+    claimants = Claimants(plan, stage, talkers)
     trouble = Trouble(stage, plan, people, talkers)
     try:
         async with asyncio.TaskGroup() as together:
             together.create_task(people.play())
             together.create_task(talkers.play())
+            together.create_task(claimants.play())
             together.create_task(trouble.rage())
     finally:
         trouble.end()
-    calm = _Calm(stage, people, talkers, since)
+    calm = _Calm(stage, people, talkers, claimants, since)
     faults = await calm.come(longest * (2 if plan.real else 1))
     written, roots = {**people.written, **calm.operators}, [tale.root.ts for tale in people.tales]
     evidence = await oracle.gather(stage, written, roots, trouble.terminated, people.attached)
-    talk = await talk_evidence.gather(stage, talkers, since, trouble)
+    talk = await talk_evidence.gather(stage, talkers, claimants, since, trouble)
     runs = await histories.runs_of(stage, since)
     faults += oracle.judge(evidence) + talk_oracle.judge(talk) + _healed(stage, evidence, since)
     faults += await histories.judge_runs(stage, runs, trouble.terminated)
@@ -123,8 +127,9 @@ async def _happened(stage: Stage, runs: Sequence[WorkflowExecution], since: date
 class _Calm:
     """Waits for the end of everything, and resolves what silence never resolves as an operator would."""
 
-    def __init__(self, stage: Stage, people: People, talkers: Talkers, since: datetime) -> None:
+    def __init__(self, stage: Stage, people: People, talkers: Talkers, claimants: Claimants, since: datetime) -> None:
         self._stage, self._people, self._talkers, self._since = stage, people, talkers, since
+        self._claimants = claimants
         self._dispatcher = Dispatcher(stage.client, CaseThreads(stage.database))
         self.operators: dict[str, Written] = {}
         """What operators said, which is stored like everything else."""
@@ -142,6 +147,8 @@ class _Calm:
                 if caught_up and not (on_the_way or running or unfinished):
                     looking.result()
                     return []
+                if caught_up and not on_the_way and all(each.startswith(_HANDOVER) for each in running):
+                    await self._claimants.close()
                 if time.monotonic() > until:
                     late = [] if caught_up else [Fault("", "the catch-up has no end")]
                     return [*late, *await self._stuck(running, on_the_way)]

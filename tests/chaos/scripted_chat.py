@@ -16,6 +16,7 @@ from tests.chaos.talk_plan import ASIDE, ROLE
 from threadline.agents.copilot.prompt import NO_REPLY
 from threadline.agents.models.failures import ModelUnavailable, RateLimited
 from threadline.agents.models.port import Answer, ChatModel, Prompt
+from threadline.devstack.model_sandbox.decision_script import decided
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
 from threadline.settings import OpenAISettings
 
@@ -77,6 +78,8 @@ async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]
 
 def reply_to(prompt: Prompt) -> ModelReply:
     """Order what was not ordered yet, leave to people what is theirs, or name what was said. Pure but for the ids."""
+    if prompt.form:
+        return ModelReply(json.dumps(decided(json.loads(prompt.messages[0].content))))
     said, may_call = _unanswered(prompt.messages), prompt.tool_choice is ToolChoice.AUTO
     if may_call and any(tool["name"] == SPEAK for tool in prompt.tools) and not _has_spoken(prompt.messages):
         return ModelReply(calls=tuple(_operated(prompt, said)))

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from tests.chaos import histories, oracle
+from tests.chaos.claimants import Claimants, Seen
 from tests.chaos.people import Written
 from tests.chaos.stage import CORES, Stage
 from tests.chaos.talkers import Talkers
@@ -95,6 +96,7 @@ class TalkEvidence:
     """How often an operator ended a run, by conversation."""
     revived: set[str] = field(default_factory=set)
     """Conversations for which the sweep had to start a run."""
+    claims: Sequence[Seen] = ()
     guards_opened: bool = False
     """A guard could not be asked, so it let something pass."""
 
@@ -113,6 +115,7 @@ class TalkEvidence:
             "silent": kinds["silent"],
             "stopped": kinds["stopped"],
             "repeated": verdicts["duplicate"],
+            "relayed": sum(sum(each.answers.values()) + sum(each.asks.values()) for each in self.claims),
             "talks_cancelled": self.cancelled.total(),
             "talks_terminated": self.terminated.total(),
         }
@@ -125,7 +128,9 @@ async def unfinished(stage: Stage, talkers: Talkers) -> int:
         return int(await work.connection.scalar(_UNFINISHED, {"places": places}) or 0)
 
 
-async def gather(stage: Stage, talkers: Talkers, since: datetime, trouble: Trouble) -> TalkEvidence:
+async def gather(
+    stage: Stage, talkers: Talkers, claimants: Claimants, since: datetime, trouble: Trouble
+) -> TalkEvidence:
     """Look everything up, once nothing moves any more."""
     evidence = TalkEvidence(talkers.written, oracle.posts_of_the_bot(stage), talkers.signs)
     places = {"places": [exchange.place for exchange in talkers.exchanges]}
@@ -139,6 +144,7 @@ async def gather(stage: Stage, talkers: Talkers, since: datetime, trouble: Troub
         evidence.items = {row.title: row.times for row in items}
         evidence.doubled = int(await work.connection.scalar(_CHANGES, {"rfp": talkers.rfp}) or 0)
         evidence.claimed = list((await work.connection.execute(_CLAIMED)).scalars())
+    evidence.claims = claimants.seen()
     evidence.unheard = histories.given_up(stage, talkers.written)
     cut = [run for run in trouble.terminated if _is_talk(run)]
     for run in cut:

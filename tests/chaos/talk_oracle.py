@@ -23,7 +23,7 @@ def judge(evidence: TalkEvidence) -> list[Fault]:
     """Everything that is not as it must be. Pure."""
     found = [*_storage(evidence), *_use(evidence), *_verdicts(evidence), *_order(evidence)]
     found += [*_turns(evidence), *_answers(evidence), *_posts(evidence), *_effects(evidence)]
-    return [*found, *_written_down(evidence), *_stops(evidence), *_revived(evidence)]
+    return [*found, *_written_down(evidence), *_stops(evidence), *_revived(evidence), *_claims(evidence)]
 
 
 def _storage(evidence: TalkEvidence) -> Iterator[Fault]:
@@ -158,7 +158,8 @@ def _answers(evidence: TalkEvidence) -> Iterator[Fault]:
 def _posts(evidence: TalkEvidence) -> Iterator[Fault]:
     """Each answer once, in its thread, and no post of a turn that has none."""
     places = {talk.bug_id: talk.thread_ts for talk in evidence.talks}
-    mine = [(key_of(post), post) for post in evidence.posts if _talk_of(key_of(post)) in places]
+    keyed = [(key_of(post), post) for post in evidence.posts]
+    mine = [(key, post) for key, post in keyed if key.startswith("talk:") and _talk_of(key) in places]
     due = {f"talk:{turn.bug_id}:turn:{turn.turn}" for turn in evidence.turns if turn.answer}
     posted = Counter(key for key, _ in mine)
     for key in due | set(posted):
@@ -225,6 +226,22 @@ def _stops(evidence: TalkEvidence) -> Iterator[Fault]:
     for talk, times in by_operators.items():
         if times > 2 * (cancels := evidence.cancelled[talk]):
             yield Fault(talk, f"{times} turns say that an operator stopped them, who cancelled {cancels} runs")
+
+
+def _claims(evidence: TalkEvidence) -> Iterator[Fault]:
+    """One card asks people to take a thread over, and what either side says then reaches the other once.
+
+    While a person has it, the agent says nothing.
+    """
+    for claim in evidence.claims:
+        key = claim.thread.key
+        if claim.cards != 1:
+            yield Fault(key, f"people were asked {claim.cards} times to take it over")
+        for word, times in (claim.answers | claim.asks).items():
+            if times != 1:
+                yield Fault(key, f"what was said to the other side, {word}, was said there {times} times")
+        if answered := [turn.turn for turn in evidence.turns if turn.bug_id == key and turn.kind in _ANSWERING]:
+            yield Fault(key, f"a person has it, and the agent has answered in {answered}")
 
 
 def _revived(evidence: TalkEvidence) -> Iterator[Fault]:

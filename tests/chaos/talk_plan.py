@@ -57,6 +57,23 @@ class Talk:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A thread that a person is to take over: `answers` are written under its card, `gap` seconds one after the other;
+    after so many of them as `asks` says, whoever claims asks on."""
+
+    number: int
+    begins: float
+    answers: int
+    asks: int
+    gap: float
+
+    @property
+    def word(self) -> str:
+        """As a talk's, and never taken for one of those."""
+        return f"h{self.number:02d}"
+
+
+@dataclass(frozen=True)
 class Away:
     """The model does not answer, from `at` seconds after the start and for so many seconds."""
 
@@ -111,6 +128,10 @@ def operated(talk: Talk, dice: Random) -> Talk:
         return talk
     asked = next((cue for cue in talk.cues if cue.line in _ASKING or cue.line is Line.BURSTS), None)
     return replace(talk, operated=True, cues=tuple(cue for cue in talk.cues if cue is not asked))
+
+
+def claim_of(number: int, dice: Random) -> Claim:
+    return Claim(number, dice.uniform(0.0, 5.0), dice.randint(1, 3), dice.randint(0, 2), dice.choice((0.1, 1.0, 3.0)))
 
 
 def away_of(dice: Random) -> Away | None:

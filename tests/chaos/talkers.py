@@ -18,13 +18,13 @@ from threadline.domain.estimates import Role
 from threadline.domain.operations import Change, Operation
 from threadline.domain.rfps import Facts, NewRfp
 
-_CALL = f"<@{identity.BOT_USER}>"
+CALL = f"<@{identity.BOT_USER}>"
 _SAYINGS = {
-    Line.ASKS: f"{_CALL} what do you know of {{}}?",
+    Line.ASKS: f"{CALL} what do you know of {{}}?",
     Line.SAYS: "It is about {}.",
     Line.BURSTS: "And this too, {}.",
     Line.ASIDE: f"{ASIDE}, {{}}.",
-    Line.JOINS: f"{_CALL}, and what of {{}}?",
+    Line.JOINS: f"{CALL}, and what of {{}}?",
 }
 _COLLEAGUES = frozenset({Line.ASIDE, Line.JOINS})
 
@@ -82,11 +82,11 @@ class Talkers:
 
     async def _tell(self, talk: Talk) -> None:
         await asyncio.sleep(talk.begins)
-        person, colleague = (self._somebody(f"U{self._run}T{talk.number}{which}") for which in "AB")
+        person, colleague = (self.somebody(f"T{talk.number}{which}") for which in "AB")
         channel = self._workspace.open_im(person).id if talk.direct else identity.GENERAL
         text = self._order(talk, talk.word) if talk.orders else f"Who knows of {talk.word}?"
         first = f"link {self.rfp}" if talk.operated else text
-        root = self._workspace.post(channel, person, first if talk.direct else f"{_CALL} {first}")
+        root = self._workspace.post(channel, person, first if talk.direct else f"{CALL} {first}")
         exchange = Exchange(talk, root, person, colleague, last=None if talk.operated else root)
         self.exchanges.append(exchange)
         self._remember(exchange, root, messages.MESSAGE)
@@ -96,8 +96,9 @@ class Talkers:
             await asyncio.sleep(cue.after)
             self._do(exchange, cue)
 
-    def _somebody(self, user: str) -> str:
+    def somebody(self, name: str) -> str:
         """Of each run its own: the guards remember for a minute how much a person has asked."""
+        user = f"U{self._run}{name}"
         return self._workspace.add_user(User(user, user.lower(), f"Person {user[-2:]}")).id
 
     def _order(self, talk: Talk, word: str) -> str:
@@ -133,6 +134,12 @@ class Talkers:
 
     def _post(self, exchange: Exchange, user: str, text: str) -> Message:
         return self._workspace.post(exchange.root.channel, user, text, thread_ts=exchange.root.ts)
+
+    def heard(self, exchange: Exchange, message: Message) -> None:
+        """What somebody else has somebody say in a thread is to be stored like all else."""
+        if exchange not in self.exchanges:
+            self.exchanges.append(exchange)
+        self._remember(exchange, message, messages.MESSAGE)
 
     def _repeat(self, exchange: Exchange) -> None:
         """Once, and neither is changed from then on, so that one of the two and no other is the guards' to refuse."""

@@ -10,14 +10,16 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)
 
 DROPS = "slack gives up"
 CANCEL, TERMINATE = ("cancel", "cancel a talk"), ("terminate", "terminate a talk")
-ALWAYS = {"reopened", "closed", "continued", "answered", "items"}
+ALWAYS = {"reopened", "closed", "continued", "answered", "items", "relayed"}
 DUE = {"disk full": "interrupted", DROPS: "caught_up"}
 DUE |= {"cancel a talk": "talks_cancelled", "terminate a talk": "talks_terminated"}
 """What happens in every run that is a storm at all, and what else by the faults that it has."""
 
 
 @pytest.mark.promise("intake:storing:chaos", "turn:batch:chaos", "post:once:chaos", "case:ends:chaos")
-@pytest.mark.promise("talk:storing:chaos", "talk:turn:chaos", "talk:answer:chaos", "tool:change:chaos")
+@pytest.mark.promise(
+    "talk:storing:chaos", "talk:turn:chaos", "talk:answer:chaos", "tool:change:chaos", "handover:relay:chaos"
+)
 @pytest.mark.parametrize(
     ("seed", "kinds"),
     [

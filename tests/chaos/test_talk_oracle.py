@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from tests.chaos.claimants import Seen
 from tests.chaos.people import Written
 from tests.chaos.plan import plan_of
 from tests.chaos.scripted_chat import SPEAK, SPOKEN, TOOL, reply_to
@@ -16,6 +17,7 @@ from threadline.agents.models.port import Prompt
 from threadline.devstack.slack_sandbox import identity
 from threadline.devstack.slack_sandbox.records import Message as Post
 from threadline.domain import answers, messages
+from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, ModelReply, Role, ToolChoice
 
 ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004"
@@ -99,6 +101,17 @@ def test_the_oracle_sees_what_was_lost_doubled_or_changed() -> None:
         written={_id(ts): whole.written[_id(ts)] for ts in (ROOT, FIRST, AGAIN)}, signs={_id(STOP)}
     )
     assert f"nothing was stored of what people said in {PLACE}" in _seen(talks=[], stored=[], turns=[])
+
+
+def test_the_oracle_sees_what_did_not_reach_the_other_side_of_a_hand_over() -> None:
+    thread = Thread(identity.TEAM, identity.GENERAL, ROOT)
+    whole, escalated = Seen(thread, 1, {"h00a0": 1}, {"h00q0": 1}), [_turn(kind="escalated")]
+    assert _seen(claims=[whole], turns=escalated) == ""
+    assert "were asked 0 times to take it over" in _seen(claims=[replace(whole, cards=0)], turns=escalated)
+    assert "were asked 2 times to take it over" in _seen(claims=[replace(whole, cards=2)], turns=escalated)
+    assert "h00a0, was said there 2 times" in _seen(claims=[replace(whole, answers={"h00a0": 2})], turns=escalated)
+    assert "h00q0, was said there 0 times" in _seen(claims=[replace(whole, asks={"h00q0": 0})], turns=escalated)
+    assert "the agent has answered in [1]" in _seen(claims=[whole])
 
 
 def test_direct_messages_that_slack_never_delivered_are_missed_by_nobody() -> None:

@@ -196,7 +196,9 @@ class Trouble:
         return [addressing.bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, root)) for root in roots]
 
     def _talks(self) -> Sequence[str]:
-        return [addressing.conversation_workflow_id(exchange.thread) for exchange in self.talkers.exchanges]
+        """Those of people who wait for nobody but the bot: a turn that was stopped is given to no person."""
+        mine = [exchange for exchange in self.talkers.exchanges if exchange.person != exchange.colleague]
+        return [addressing.conversation_workflow_id(exchange.thread) for exchange in mine]
 
     async def _to_one(self, which: Which, dice: Random, deed: str) -> Ended | None:
         """To one that runs, if there is one in the first few that come to mind."""

@@ -1,0 +1,172 @@
+"""What a decision costs: a turn answered from the documents, their search, and a person who has taken over."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from random import Random
+from statistics import median
+
+from sqlalchemy import text
+
+from bench.figures import Figure, Row, pair, percentile
+from bench.ground import Ground
+from bench.path import PATIENCE
+from bench.rows import latency
+from bench.rows.latency import Least
+from bench.rows.operator import Stepped, overhead
+from bench.rows.talk import added
+from bench.scale import by_turns
+from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
+from threadline.devstack.sample_records import sample_documents
+from threadline.devstack.slack_sandbox import identity
+from threadline.domain import addressing, messages
+from threadline.domain.addressing import Thread
+from threadline.domain.handovers import HandoverRef
+from threadline.domain.knowledge import Document, Query
+from threadline.domain.messages import IncomingMessage
+from threadline.gateway.events import Lookup
+from threadline.knowledge.passages import split
+
+TURN = "a turn that is answered from the documents"
+STEPS = ("decide", "look_up", "weigh")
+BARE = "`websearch_to_tsquery` over the same passages with any of the words, ranked by `ts_rank`"
+CLAIM = "I want a refund for the night of the outage."
+PASSAGES = 10_000
+_WORDS, _EACH, _IN_A_DOCUMENT = 5_000, 150, 20
+"""Words that there are, in a passage, and passages in a document."""
+_ASKED = 6
+_TEAM = "T0SEARCHED"
+_BARE = text("""
+SELECT document_id, place FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
+CROSS JOIN websearch_to_tsquery('english', :question) asked
+WHERE d.team = :team AND p.words @@ asked ORDER BY ts_rank(p.words, asked) DESC LIMIT 20
+""")
+
+
+async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
+    async with ground.database.begin() as work:
+        for document in sample_documents():
+            await work.knowledge.save(identity.TEAM, document, split(document))
+    async with talks(ground) as (ours, floor):
+        for row in await overhead(Stepped("decision", TURN, LOOKED_UP, STEPS), ours, floor):
+            yield row
+        for row in await _history(ours):
+            yield row
+        await all_were_answered(ground)
+        yield await _relayed(ours)
+    for row in await _search(ground):
+        yield row
+
+
+async def _history(ours: Talks) -> list[Row]:
+    sizes = [await added(ours, thread, LOOKED_UP) for thread in await ours.open(ours.ground.scale.of(5))]
+    return [
+        Row("decision", f"{TURN}: history {what}", Figure(tuple(size[number] for size in sizes), unit))
+        for number, (what, unit) in enumerate((("events", "events"), ("kilobytes", "kB")))
+    ]
+
+
+# -- a person has it ---------------------------------------------------------------------------------------------------
+
+
+async def _relayed(ours: Talks) -> Row:
+    """From a person's words under the card to the thread of who asks, beside one activity after one message."""
+    ground = ours.ground
+    count = ground.scale.of(20, least=2)
+    async with ground.part("least_worker", ground.temporal_address):
+        floor = Least(ground)
+        cards, least = [await _claimed(ours) for _ in range(count)], await floor.open(count)
+
+        async def relay() -> list[float]:
+            return [await _relay(ours, card) for card in cards]
+
+        mine, bare = await by_turns(ground.scale.rounds, relay, lambda: _started(floor.times(least)))
+    times = pair((median(run) * 1000 for run in mine), (median(run) * 1000 for run in bare), "ms")
+    return Row("decision", "a person's words under the card → in the thread, p50", *times, latency.FLOOR)
+
+
+async def _started(measured: Awaitable[latency.Times]) -> Sequence[float]:
+    return (await measured).started
+
+
+async def _claimed(ours: Talks) -> Thread:
+    """The place of a card under which a person answers."""
+    thread = ours.new()
+    await ours.turn(thread, CLAIM)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            async with ours.ground.database.begin() as work:
+                handover = await work.handovers.of(HandoverRef(thread, 1))
+            if handover and handover.card_ts:
+                return Thread(thread.team, handover.channel, handover.card_ts)
+            await asyncio.sleep(0.02)
+
+
+async def _relay(ours: Talks, card: Thread) -> float:
+    ts = ours.clock.next()
+    id_ = addressing.message_id(card.team, card.channel, ts)
+    said = IncomingMessage(id_, messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, ts, card.channel, ts)
+    began = time.time()
+    await ours.ground.dispatcher.dispatch(Lookup(card, said))
+    async with asyncio.timeout(PATIENCE):
+        while not ours.slack.posts[ts]:  # noqa: ASYNC110 - the other side is other processes
+            await asyncio.sleep(0.002)
+    return ours.slack.last_post - began
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+async def _search(ground: Ground) -> list[Row]:
+    """By words, and with two that are mistyped."""
+    passages = ground.scale.of(PASSAGES, least=_IN_A_DOCUMENT)
+    dice = Random(1)  # noqa: S311 - no secret depends on it
+    words = ["".join(dice.choices("abcdefghilmnoprstuw", k=dice.randint(4, 9))) for _ in range(_WORDS)]
+    await _lay(ground, passages, words, dice)
+    usual = [" ".join(dice.choices(words[:60], k=_ASKED)) for _ in range(ground.scale.of(40, least=4))]
+    odd = [f"{each} {words[0][1::-1]}{words[0][2:]} {words[1][:-2]}{words[1][:-3:-1]}" for each in usual]
+    rows = []
+    for what, questions in (("", usual), (", two words of it mistyped", odd)):
+
+        async def ours(questions: Sequence[str] = questions) -> float:
+            return await _seconds(questions, lambda question: _by_words(ground, question))
+
+        mine, bare = await by_turns(
+            ground.scale.rounds, ours, lambda: _seconds(usual, lambda question: _bare(ground, question))
+        )
+        times = pair((run * 1000 for run in mine), (run * 1000 for run in bare), "ms")
+        rows.append(Row("decision", f"a question{what}, in {passages:,} passages, p50", *times, BARE))
+    return rows
+
+
+async def _lay(ground: Ground, passages: int, words: Sequence[str], dice: Random) -> None:
+    """As in a language, the second word is half as frequent as the first, and the third a third as much."""
+    weights = [1 / place for place in range(1, len(words) + 1)]
+    for number in range(passages // _IN_A_DOCUMENT):
+        sections = (" ".join(dice.choices(words, weights, k=_EACH)) for _ in range(_IN_A_DOCUMENT))
+        body = "\n\n".join(f"## {place}\n\n{section}" for place, section in enumerate(sections))
+        document = Document(f"Document {number}", f"{number}.md", body)
+        async with ground.database.begin() as work:
+            await work.knowledge.save(_TEAM, document, split(document))
+    async with ground.database.begin() as work:
+        await work.connection.execute(text("ANALYZE"))
+
+
+async def _seconds(questions: Sequence[str], ask: Callable[[str], Awaitable[None]]) -> float:
+    took = []
+    for question in questions:
+        began = time.perf_counter()
+        await ask(question)
+        took.append(time.perf_counter() - began)
+    return percentile(took, 0.5)
+
+
+async def _by_words(ground: Ground, question: str) -> None:
+    async with ground.database.begin() as work:
+        await work.passages.by_words(Query(_TEAM, question), datetime.now(UTC).date(), 20)
+
+
+async def _bare(ground: Ground, question: str) -> None:
+    async with ground.database.begin() as work:
+        await work.connection.execute(_BARE, {"team": _TEAM, "question": " or ".join(question.split())})

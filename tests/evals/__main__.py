@@ -1,0 +1,68 @@
+"""`python -m tests.evals`: how well documents are found and questions are decided; `make evals` calls it."""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.evals import deciding, labelled, metrics, retrieving, tables
+from tests.evals.deciding import Made
+from threadline import telemetry
+from threadline.domain.errors import Permanent, Transient
+from threadline.settings import OpenAISettings
+
+FLOOR = 0.85
+
+
+async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
+    """Measure, and show it; returns the exit status, which is 1 where too little was decided right.
+
+    Raises:
+        WrongSet: see there.
+        Permanent, Transient: a server does not start, or a model cannot be asked.
+    """
+    asked, examples = labelled.questions(), labelled.decisions()
+    async with retrieving.own_postgres(folder, dict(os.environ)) as database:
+        tables.retrieval(console, await retrieving.measure(database, asked))
+        async with deciding.judge(OpenAISettings.read()) as judge:
+            made = await deciding.decide_all(examples, judge.model, database)
+            tables.decisions(console, judge, made)
+    return status(made, scripted=judge.scripted, floor=given.floor)
+
+
+def status(made: Sequence[Made], *, scripted: bool, floor: float) -> int:
+    """1 where the script made something invalid, or a model less than `floor` right; else 0."""
+    if scripted:
+        return 0 if all(each.valid for each in made) else 1
+    return 0 if metrics.share_right([each.pair for each in made]) >= floor else 1
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make evals", description=__doc__)
+    parser.add_argument("--floor", type=float, default=FLOOR, help="the least share of right decisions (%(default)s)")
+    given = parser.parse_args(words)
+    if not 0 <= given.floor <= 1:
+        parser.error(f"--floor is {given.floor}: write a share from 0 to 1")
+    return given
+
+
+def main() -> int:
+    given = arguments(sys.argv[1:])
+    os.environ.setdefault("THREADLINE_EMBEDDINGS", "local")
+    telemetry.set_up("WARNING")
+    console = Console(highlight=False)
+    with tempfile.TemporaryDirectory(prefix="threadline-evals-", ignore_cleanup_errors=True) as folder:
+        try:
+            return asyncio.run(run(given, console, Path(folder)))
+        except (Permanent, Transient, labelled.WrongSet) as fault:
+            console.print(str(fault), style="red", markup=False, soft_wrap=True)
+            return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The labelled queries, decided by the product's own engine: by the configured model, or by the script of the devstack.
+
+Each decision is written down in a real Postgres and read again, as a turn's is.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tests.db.talking import THREAD, Talking, mention
+from tests.evals.labelled import Example
+from threadline.agents.models.asking import asking
+from threadline.agents.models.live import OpenAIConfig, OpenAIModel
+from threadline.agents.models.port import ChatModel
+from threadline.db.engine import Database
+from threadline.decisions import engine
+from threadline.decisions.engine import Decision
+from threadline.devstack.model_sandbox import ModelSandbox
+from threadline.domain.confidence import Thresholds
+from threadline.domain.decisions import Action, Decided, Deliberation
+from threadline.domain.errors import Transient
+from threadline.settings import OpenAISettings
+
+AT_ONCE = 4
+"""Queries that a model is asked at the same time: more would meet its limits of rate."""
+TRIES = 4
+"""Calls for a query whose model is away or overloaded; then the measurement ends."""
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model that decides; `scripted` where it is none, but the devstack's stand-in."""
+
+    model: ChatModel
+    name: str
+    scripted: bool
+
+
+@dataclass(frozen=True)
+class Made:
+    """`kept`: what was read again of the decision."""
+
+    example: Example
+    decision: Decision
+    kept: Decided | None
+
+    @property
+    def pair(self) -> tuple[Action, Action]:
+        """The right decision, and the one that was made."""
+        return self.example.right, self.decision.decided.action
+
+    @property
+    def valid(self) -> bool:
+        """It was made in the form that is asked for, without a fault, and is on record as it was made."""
+        return not self.decision.faults and self.kept == self.decision.decided
+
+
+@asynccontextmanager
+async def judge(settings: OpenAISettings) -> AsyncIterator[Judge]:
+    """The configured model, or over a server of its own the devstack's script where no key is set."""
+    if settings.api_key and (key := settings.api_key.get_secret_value().strip()):
+        config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
+        async with _closing(OpenAIModel(config)) as model:
+            yield Judge(model, settings.model, scripted=False)
+        return
+    async with ModelSandbox.running() as sandbox:
+        config = OpenAIConfig(settings.model, "any", f"{sandbox.url}/v1")
+        async with _closing(OpenAIModel(config)) as model:
+            yield Judge(model, "the devstack's script", scripted=True)
+
+
+@asynccontextmanager
+async def _closing(model: OpenAIModel) -> AsyncIterator[OpenAIModel]:
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+async def decide_all(
+    examples: Sequence[Example], model: ChatModel, database: Database, pause: Pause = asyncio.sleep
+) -> list[Made]:
+    """Decide each, and keep it as a turn of one conversation.
+
+    Args:
+        pause: waits so many seconds, before a model that was away is asked again.
+
+    Raises:
+        Permanent: the model refuses to be asked.
+        Transient: it was away for all `TRIES`.
+    """
+    few = asyncio.Semaphore(AT_ONCE)
+
+    async def one(example: Example) -> Decision:
+        async with few:
+            return await _patiently(example, model, pause)
+
+    decisions = await asyncio.gather(*map(one, examples))
+    await Talking(database).hear(mention(0, "The first word of the conversation that the decisions are kept in."))
+    return [
+        Made(example, decision, await _kept(database, turn, example, decision.decided))
+        for turn, (example, decision) in enumerate(zip(examples, decisions, strict=True), 1)
+    ]
+
+
+async def _patiently(example: Example, model: ChatModel, pause: Pause) -> Decision:
+    for attempt in range(1, TRIES):
+        try:
+            return await engine.decide(example.situation, asking(model, [], attempt))
+        except Transient as fault:
+            await pause(fault.retry_after or 2**attempt)
+    return await engine.decide(example.situation, asking(model, [], TRIES))
+
+
+async def _kept(database: Database, turn: int, example: Example, decided: Decided) -> Decided | None:
+    version = engine.version(engine.prompt("decide"))
+    made = Deliberation(1, decided, Thresholds(), example.situation.hash, version)
+    async with database.begin() as work:
+        await work.decisions.keep(THREAD, turn, made)
+    async with database.begin() as work:
+        rounds = await work.decisions.of(THREAD, turn)
+    return rounds[0].decided if rounds == [made] else None

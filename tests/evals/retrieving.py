@@ -1,0 +1,97 @@
+"""The questions, asked of the product's own retrieval over the sample documents in a real Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from tests.evals import metrics
+from tests.evals.labelled import DOCUMENTS, Question, Questions
+from tests.evals.metrics import Place
+from threadline.activities.library import Shelves
+from threadline.bootstrap.embeddings import embedding
+from threadline.bootstrap.knowledge import KnowledgeDesk
+from threadline.db.engine import Database
+from threadline.devstack import environment, postgres
+from threadline.devstack.ports import Ports
+from threadline.devstack.processes import Family
+from threadline.domain.errors import Permanent
+from threadline.domain.knowledge import Found, Query
+from threadline.knowledge.retrieval import Embedder, Library, retrieve
+from threadline.settings import EmbeddingSettings
+
+TEAM = "T1"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What was found for a question: by its words alone, and by words and meaning, which is None without a model."""
+
+    question: Question
+    by_words: Found
+    fused: Found | None
+
+    @property
+    def place_by_words(self) -> Place:
+        return _place(self.question, self.by_words)
+
+    @property
+    def place_fused(self) -> Place:
+        return _place(self.question, self.fused) if self.fused else None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`model` is that of the vectors; empty for none."""
+
+    answered: Sequence[Answered]
+    model: str
+
+
+@asynccontextmanager
+async def own_postgres(folder: Path, machine: dict[str, str]) -> AsyncIterator[Database]:
+    """A server for as long as the block runs, with its data in `folder`; `machine` is the environment to run it in."""
+    family = Family(folder)
+    try:
+        databases = await postgres.start(
+            family, folder, Ports(usual=False), environment.pick(machine, environment.MACHINE)
+        )
+        database = Database(databases.owner, application="threadline-evals")
+        try:
+            yield database
+        finally:
+            await database.dispose()
+    finally:
+        await family.stop_all([])
+
+
+async def measure(database: Database, asked: Questions) -> Measured:
+    """Ingest the documents and ask all questions; vectors are those of THREADLINE_EMBEDDINGS.
+
+    Raises:
+        Permanent: a document is refused, or the model of embeddings cannot be used.
+        Transient: the database is away.
+    """
+    report = await KnowledgeDesk(database, TEAM).ingest([DOCUMENTS], lambda *_: None)
+    if report.refusals or report.by_words_alone:
+        raise Permanent("\n".join([*report.refusals, report.by_words_alone]).strip())
+    async with embedding(EmbeddingSettings.read()) as embedder:
+        answered = [await _ask(Shelves(database), embedder, each, asked.as_of) for each in asked.all]
+        return Measured(answered, embedder.model if embedder else "")
+
+
+async def _ask(library: Library, embedder: Embedder | None, question: Question, on: date) -> Answered:
+    query = Query(TEAM, question.text, on=on)
+    if not embedder:
+        return Answered(question, await retrieve(library, None, query), None)
+    by_words, fused = await asyncio.gather(retrieve(library, None, query), retrieve(library, embedder, query))
+    if not fused.fused:
+        raise Permanent("Vectors could not be compared: the log says why, or set THREADLINE_EMBEDDINGS=off.")
+    return Answered(question, by_words, fused)
+
+
+def _place(question: Question, found: Found) -> Place:
+    right = (f"{DOCUMENTS.name}/{question.document}", question.section)
+    return metrics.place([(each.source, each.section) for each in found.passages], right)
