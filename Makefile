@@ -39,12 +39,32 @@ up: setup ## start everything and stay, until Ctrl-C
 check: test ## the same as test
 
 .PHONY: test
-test: setup ## everything that CI runs
+test: setup ## everything that CI runs (some tests: PYTEST=tests/domain)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+ifdef PYTEST
 	$(BIN)/pytest $(PYTEST)
+else
+	@echo "The tests run in two halves side by side, for most of an hour; each is shown when it has ended."
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-parts test-whole
+endif
+
+# Those that start servers and processes of their own, and mostly wait for them, beside all others.
+WHOLE := $(addprefix tests/,chaos cli devstack journey limits replay workflows)
+
+.PHONY: test-parts
+test-parts:
+	$(BIN)/pytest $(addprefix --ignore=,$(WHOLE))
+
+.PHONY: test-whole
+test-whole:
+	$(BIN)/pytest $(WHOLE)
+
+.PHONY: fuzz
+fuzz: setup ## try the properties with other examples than `make test` does, and more (some: PYTEST=tests/domain)
+	$(BIN)/pytest --hypothesis-profile=explore -m hypothesis $(PYTEST)
 
 .PHONY: limits
 limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000 threads
@@ -57,6 +77,10 @@ chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RU
 .PHONY: bench
 bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
 	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))
+
+.PHONY: evals
+evals: setup ## measure retrieval and decisions on labelled sets; with OPENAI_API_KEY a gate for the model (FLOOR=0.85)
+	@$(BIN)/python -m tests.evals $(if $(FLOOR),--floor $(FLOOR))
 
 .PHONY: format
 format: setup ## format the code, and mend what ruff can mend

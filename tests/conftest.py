@@ -1,11 +1,34 @@
-"""How the test process ends."""
+"""What every test may have, what properties are tried with, what the test process does without, and how it ends."""
 
+import gc
 import os
 import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.postgres import agent_url, database, database_url, empty_url, postgres
+from threadline.cli.stopping import SELDOM
+
+__all__ = ["agent_url", "database", "database_url", "empty_url", "postgres"]
+"""Here alone: each module that imports `postgres` would have a server of its own."""
 
 _status = pytest.ExitCode.OK
+
+# No limit is on the wall's clock: the machine may be busy. A run of all tests says the same of the same code each time;
+# `make fuzz` looks for what nobody has thought of.
+_patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", _patient, derandomize=True)
+settings.register_profile("explore", _patient, max_examples=1_000, print_blob=True)
+settings.load_profile("same")
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage look as seldom as in the product's workers, and not at what was imported: among
+    thousands of tests it stops everything for so long that Temporal takes a workflow for stuck."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
 
 
 @pytest.hookimpl(tryfirst=True)

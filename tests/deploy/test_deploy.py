@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 import typer
-import yaml  # type: ignore[import-untyped]
+import yaml
 from hatchling.builders.wheel import WheelBuilder
 from sqlalchemy import make_url
 from temporalio.client import Client
@@ -62,7 +62,7 @@ def test_the_manifest_has_the_scopes_that_doctor_asks_for_and_the_events_that_ar
     manifest = yaml.safe_load((DEPLOY / "slack" / "manifest.yaml").read_text(encoding="utf-8"))
     assert set(manifest["oauth_config"]["scopes"]["bot"]) == SCOPES
     events = manifest["settings"]["event_subscriptions"]["bot_events"]
-    assert {event.partition(".")[0] for event in events} == {"message", "reaction_added"}
+    assert {event.partition(".")[0] for event in events} == {"message", "reaction_added", "reaction_removed"}
     assert "reactions:read" in SCOPES
     # A channel's messages come to an app that may read the history of that kind of channel, and to no other.
     assert {f"{kind}:history" for event in events for _, _, kind in [event.partition(".")] if kind} <= SCOPES

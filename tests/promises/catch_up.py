@@ -149,6 +149,12 @@ SWEEP = Area(
             ("An answer that Slack refuses is tried again for a day from THREADLINE_CONVERSATION_QUIET after it on.",),
         ),
         Promise(
+            "sweep:terminated:handover",
+            "A turn that a person is to take over is shown and waited for, though its run was terminated or never "
+            "began.",
+            "a look at every hand-over that nobody has closed (`db/sweep.py`).",
+        ),
+        Promise(
             "sweep:terminated:accepted-message",
             "A message that Temporal had accepted and Terminate took away is found in Slack.",
             "the catch-up, which compares with what is stored and not with what was signalled.",

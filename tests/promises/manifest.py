@@ -5,10 +5,12 @@ from tests.promises import document
 from tests.promises.agent import AGENT
 from tests.promises.case import CASE
 from tests.promises.catch_up import CATCH_UP, SWEEP
+from tests.promises.decision import DECISION
 from tests.promises.deploy import DEPLOY
 from tests.promises.devstack import DEVSTACK
 from tests.promises.fix import FIX
 from tests.promises.guard import GUARD
+from tests.promises.handover import HANDOVER
 from tests.promises.holders import holders
 from tests.promises.intake import INTAKE
 from tests.promises.job import JOB
@@ -23,6 +25,7 @@ from tests.promises.privilege import PRIVILEGE
 from tests.promises.promise import Promise
 from tests.promises.record import RECORD
 from tests.promises.replay import REPLAY
+from tests.promises.sales import SALES
 from tests.promises.silence import SILENCE
 from tests.promises.speed import SPEED
 from tests.promises.talk import TALK
@@ -45,10 +48,13 @@ AREAS = (
     CASE,
     TALK,
     OPERATOR,
+    DECISION,
+    HANDOVER,
     MEMORY,
     GUARD,
     TOOL,
     RECORD,
+    SALES,
     JOB,
     SPEED,
     REPLAY,

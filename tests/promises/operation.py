@@ -47,7 +47,7 @@ OPERATION = Area(
             "operation:worker:refuses-to-start",
             "The core worker refuses to start on a Temporal without its search attributes, where every task would "
             "fail, and on a database of another schema.",
-            "checks before the first poll (`bootstrap/workers.py`).",
+            "checks before the first poll (`bootstrap/workers.py`, `bootstrap/core.py`).",
         ),
         Promise(
             "operation:worker:stopped-while-seeking",

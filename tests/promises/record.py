@@ -147,8 +147,8 @@ RECORD = Area(
             "record:knowledge:with-its-source",
             "A question finds passages of the team's documents and where they are from, or hears that nothing is "
             "known.",
-            "full-text search (`db/knowledge.py`).",
-            ("By words, and not by meaning.",),
+            "full-text search (`db/passage_search.py`, `knowledge/retrieval.py`).",
+            ("By meaning only where THREADLINE_EMBEDDINGS names a model.",),
         ),
         Promise(
             "record:jira:once",
