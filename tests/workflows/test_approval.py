@@ -26,7 +26,8 @@ from threadline.domain.proposed_actions import Decision
 from threadline.gateway.dispatch import Dispatcher
 from threadline.gateway.events import RoutingConfig
 from threadline.gateway.handover import Handover
-from threadline.workflows.approval import MOST_EVENTS, ApprovalWorkflow
+from threadline.workflows.approval import ApprovalWorkflow
+from threadline.workflows.clicks import MOST_EVENTS
 
 __all__ = ["make_desk", "make_talk"]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.contracts.approval import (
@@ -22,12 +21,9 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain import addressing
     from threadline.domain.approvals import Approval, ButtonClick
 
-from threadline.workflows import display
+from threadline.workflows import clicks, display
 from threadline.workflows.calls import Asides, attempt, surely
 from threadline.workflows.thread_run import Alarm
-
-MOST_EVENTS = 2_000
-"""Of one run's history: whoever presses a button again and again does not fill it."""
 
 
 @workflow.defn(name=addressing.APPROVAL_WORKFLOW)
@@ -43,17 +39,12 @@ class ApprovalWorkflow:
         self._alarm = Alarm()
         self._whispers = Asides()
         self._following: asyncio.Task[None] | None = None
-        self._unreadable = 0
+        self._buttons = clicks.Buttons(ButtonClick, approval.take, {"action": approval.action_id})
 
     @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this approval.")
     def take(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
-        click = _read(name, args)
-        if click is None:
-            self._unreadable += 1
-            workflow.logger.error("click_unreadable", extra={"action": self._approval.action_id, "signal": name})
-        else:
-            self._approval.take(click)
+        self._buttons.press(name, args)
 
     @workflow.query(description="Which action, how far it is, until when it waits, and what is pending.")
     def state(self) -> dict[str, Any]:
@@ -62,7 +53,7 @@ class ApprovalWorkflow:
             "stage": self._state.stage.value,
             "until": display.clock(self._state.expires_at),
             "pending": len(self._approval.clicks),
-            "unreadable": self._unreadable,
+            "unreadable": self._buttons.unreadable,
         }
 
     @workflow.run
@@ -82,7 +73,7 @@ class ApprovalWorkflow:
                 return self._state.stage.value
             if self._full:
                 workflow.continue_as_new(self._approval)
-            await self._wait()
+            await self._buttons.until(self._awake)
 
     # Nothing between the last look at the clicks and the end awaits: a click that comes in between would be lost.
 
@@ -97,9 +88,7 @@ class ApprovalWorkflow:
     @property
     def _full(self) -> bool:
         """What is under way is finished first: of the next run it would be asked again."""
-        info = workflow.info()
-        long = info.is_continue_as_new_suggested() or info.get_current_history_length() > MOST_EVENTS
-        return long and self._following is None and self._whispers.idle
+        return clicks.long() and self._following is None and self._whispers.idle
 
     def _proceed(self) -> None:
         """Start what is due: the wait for the expiry, or what follows from the decision."""
@@ -110,15 +99,6 @@ class ApprovalWorkflow:
             self._alarm.clear()
             if self._following is None:
                 self._following = asyncio.create_task(self._follow())
-
-    async def _wait(self) -> None:
-        try:
-            await workflow.wait_condition(self._awake)
-        except (asyncio.CancelledError, FailureError) as error:
-            if not is_cancelled_exception(error):
-                raise
-            # Whoever cancels in the UI takes no decision: the buttons are there, and the record waits.
-            workflow.logger.warning("approval_not_cancelled", extra={"action": self._approval.action_id})
 
     def _awake(self) -> bool:
         return bool(self._approval.clicks) or self._alarm.rang or self._over or self._full
@@ -154,12 +134,3 @@ class ApprovalWorkflow:
             Stage.EXPIRED: "Expired; nothing is done.",
         }[state.stage]
         workflow.set_current_details(f"**{self._approval.action_id}** {details}")
-
-
-def _read(name: str, args: Sequence[RawValue]) -> ButtonClick | None:
-    if name != addressing.BUTTON_PRESSED or len(args) != 1:
-        return None
-    try:
-        return workflow.payload_converter().from_payload(args[0].payload, ButtonClick)
-    except Exception:  # noqa: BLE001 - whatever a converter says of what it cannot read
-        return None

@@ -1,12 +1,11 @@
 """A thread waits for a person, who takes it by a button, and for them to close it; both are done once."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
@@ -24,12 +23,9 @@ with workflow.unsafe.imports_passed_through():
     from threadline.domain.dialogue import OutcomeKind
     from threadline.domain.handovers import MOST_REMINDERS, Handing, HandoverClick, HandoverRef
 
-from threadline.workflows import display
+from threadline.workflows import clicks, display
 from threadline.workflows.calls import Asides, attempt, regardless, surely
 from threadline.workflows.thread_run import Alarm
-
-MOST_EVENTS = 2_000
-"""Of one run's history: whoever presses a button again and again does not fill it."""
 
 
 async def hand_over(thread: Thread, turn: int) -> None:
@@ -72,17 +68,12 @@ class HandoverWorkflow:
         self._state = HandoverState(open=True)
         self._alarm = Alarm()
         self._whispers = Asides()
-        self._unreadable = 0
+        self._buttons = clicks.Buttons(HandoverClick, handing.take, {"handover": handing.ref.key})
 
     @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this hand-over.")
     def take(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
-        click = _read(name, args)
-        if click is None:
-            self._unreadable += 1
-            workflow.logger.error("click_unreadable", extra={"handover": self._handing.ref.key, "signal": name})
-        else:
-            self._handing.take(click)
+        self._buttons.press(name, args)
 
     @workflow.query(description="Which turn, who has taken it, how often somebody was reminded, and what is pending.")
     def state(self) -> dict[str, Any]:
@@ -92,7 +83,7 @@ class HandoverWorkflow:
             "taken_by": self._state.taken_by,
             "reminded": self._handing.reminded,
             "pending": len(self._handing.clicks),
-            "unreadable": self._unreadable,
+            "unreadable": self._buttons.unreadable,
         }
 
     @workflow.run
@@ -111,7 +102,7 @@ class HandoverWorkflow:
                 return self._state.taken_by
             if self._full:
                 workflow.continue_as_new(handing)
-            await self._wait()
+            await self._buttons.until(self._awake)
 
     # Nothing between the last look at the clicks and the end awaits: a click that comes in between would be lost.
 
@@ -121,18 +112,7 @@ class HandoverWorkflow:
 
     @property
     def _full(self) -> bool:
-        info = workflow.info()
-        long = info.is_continue_as_new_suggested() or info.get_current_history_length() > MOST_EVENTS
-        return long and self._whispers.idle
-
-    async def _wait(self) -> None:
-        try:
-            await workflow.wait_condition(self._awake)
-        except (asyncio.CancelledError, FailureError) as error:
-            if not is_cancelled_exception(error):
-                raise
-            # Whoever cancels in the UI has not answered the person who waits: the buttons are there.
-            workflow.logger.warning("handover_not_cancelled", extra={"handover": self._handing.ref.key})
+        return clicks.long() and self._whispers.idle
 
     def _awake(self) -> bool:
         return bool(self._handing.clicks) or self._alarm.rang or self._over or self._full
@@ -166,12 +146,3 @@ class HandoverWorkflow:
             self._alarm.set(until, f"until {display.clock(until)}, to remind")
         details = "Waits for a person." if not state.taken_by else f"{state.taken_by} has taken it."
         workflow.set_current_details(details if state.open else "Closed.")
-
-
-def _read(name: str, args: Sequence[RawValue]) -> HandoverClick | None:
-    if name != addressing.BUTTON_PRESSED or len(args) != 1:
-        return None
-    try:
-        return workflow.payload_converter().from_payload(args[0].payload, HandoverClick)
-    except Exception:  # noqa: BLE001 - whatever a converter says of what it cannot read
-        return None
