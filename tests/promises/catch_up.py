@@ -25,7 +25,7 @@ CATCH_UP = Area(
             "catch-up:report:missed",
             "A report that was missed opens its case, once, with what was said in its thread.",
             f"{_KEYS}; what the history shows becomes the event that Slack would have sent "
-            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/handover.py`); "
+            "(`activities/missed_events.py`), and goes through the door of what is delivered (`gateway/door.py`); "
             "however short a page is, only Slack says that it was the last (`slack/history.py`).",
         ),
         Promise(

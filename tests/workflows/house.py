@@ -47,8 +47,8 @@ from threadline.domain.bug import Action, BugState, Limits
 from threadline.domain.messages import IncomingMessage
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.door import Door
 from threadline.gateway.events import RoutingConfig
-from threadline.gateway.handover import Handover
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.posts import Claim as PostClaim
@@ -236,7 +236,7 @@ def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCa
     routing = RoutingConfig(
         identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
     )
-    hand_over = Handover(routing, dispatcher).pass_on
+    hand_over = Door(routing, dispatcher).pass_on
     return LiveCatchUpActivities(
         database, History(slack), hand_over, FOLLOWED, team=identity.TEAM, bot_user=identity.BOT_USER, quiet=QUIET
     )

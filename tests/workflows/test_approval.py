@@ -24,8 +24,8 @@ from threadline.domain import addressing
 from threadline.domain.approvals import APPROVE, REJECT, button_value
 from threadline.domain.proposed_actions import Decision
 from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.door import Door
 from threadline.gateway.events import RoutingConfig
-from threadline.gateway.handover import Handover
 from threadline.workflows.approval import ApprovalWorkflow
 from threadline.workflows.clicks import MOST_EVENTS
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(120)
 class House:
     desk: Desk
     environment: WorkflowEnvironment
-    gateway: Handover
+    gateway: Door
 
     def working(self) -> AbstractAsyncContextManager[None]:
         activities = activities_of(self.desk.activities(), ApprovalActivities)
@@ -88,7 +88,7 @@ def make_house(make_desk: MakeDesk) -> MakeHouse:
     ) -> AsyncIterator[House]:
         async with server() as environment:
             desk = make_desk(starter(environment.client), expiry=expiry)
-            gateway = Handover(
+            gateway = Door(
                 RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE"),
                 Dispatcher(environment.client, KnownThreads()),
             )

@@ -33,8 +33,8 @@ from threadline.domain.catch_up import LOOK_BACK
 from threadline.domain.errors import Permanent, Transient
 from threadline.domain.handovers import HandoverRef
 from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.door import Door
 from threadline.gateway.events import RoutingConfig
-from threadline.gateway.handover import Handover
 from threadline.settings import CaseSettings, CatchUpSettings, ChannelSettings, DatabaseSettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
@@ -82,7 +82,7 @@ def live_catch_up(
     return LiveCatchUpActivities(
         database,
         History(slack),
-        Handover(routing, dispatcher).pass_on,
+        Door(routing, dispatcher).pass_on,
         case_channels(channels),
         team=str(identity["team_id"]),
         bot_user=routing.bot_user_id,

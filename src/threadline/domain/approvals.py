@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from threadline.domain.addressing import Thread
+from threadline.domain.seen import first_time
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """The buttons' ids (`action_id` in Slack's words)."""
@@ -44,12 +45,8 @@ class Approval:
 
     def take(self, click: ButtonClick) -> None:
         """Keep a click unless it was delivered before."""
-        if click.key in self.seen:
-            return
-        self.seen[click.key] = None
-        while len(self.seen) > REMEMBERED:
-            del self.seen[next(iter(self.seen))]
-        self.clicks.append(click)
+        if first_time(self.seen, click.key, REMEMBERED):
+            self.clicks.append(click)
 
 
 def button_value(action_id: str, action_hash: str) -> str:

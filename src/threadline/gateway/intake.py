@@ -19,8 +19,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from threadline.gateway import clicks
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatch import Dispatcher, NotAccepted, Outcome
+from threadline.gateway.door import Door
 from threadline.gateway.events import RoutingConfig
-from threadline.gateway.handover import Handover
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class Intake:
 
     def __init__(self, config: RoutingConfig, dispatcher: Dispatcher, catch_up: CatchUpRequests | None = None) -> None:
         self._catch_up = catch_up
-        self._handover = Handover(config, dispatcher)
+        self._door = Door(config, dispatcher)
         self.in_flight = 0
         self._landed = asyncio.Event()
         self._landed.set()
@@ -48,7 +48,7 @@ class Intake:
         if self.draining:
             return HTTPStatus.SERVICE_UNAVAILABLE
         try:
-            outcome = await self._handover.take(body)
+            outcome = await self._door.take(body)
         except NotAccepted as refused:
             self.counts["not_accepted"] += 1
             if self._catch_up:

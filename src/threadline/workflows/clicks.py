@@ -46,13 +46,13 @@ class Buttons(Generic[Click]):
             return None
 
     async def until(self, awake: Callable[[], bool]) -> None:
-        """Wait, also when somebody cancels the run in the UI: that presses no button, and they are all still there."""
+        """Wait. A Cancel in Temporal's UI ends nothing: the buttons are still in Slack, and the record waits."""
         try:
             await workflow.wait_condition(awake)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("cancel_presses_no_button", extra=self._about)
+            workflow.logger.warning("not_cancelled", extra=self._about)
 
 
 def long() -> bool:

@@ -4,6 +4,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.domain.messages import CLOSE, MESSAGE, REPORT, IncomingMessage
+    from threadline.domain.seen import first_time
 
 MAX_MESSAGES = 100
 MAX_BYTES = 256 * 1024
@@ -24,12 +25,8 @@ class Inbox:
 
     def accept(self, message: IncomingMessage, *, first: bool = False) -> None:
         """Queue a message unless its id was seen before. Never blocks: a signal handler calls it."""
-        if message.id in self._seen:
-            return
-        self._seen[message.id] = None
-        while len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-        self._pending.insert(0 if first else len(self._pending), message)
+        if first_time(self._seen, message.id, REMEMBERED):
+            self._pending.insert(0 if first else len(self._pending), message)
 
     def batch(self) -> list[IncomingMessage]:
         """The oldest messages, as many as one flush takes; at least one when there is any."""

@@ -10,7 +10,7 @@ from threadline.gateway.doorkeeper import REFUSALS
 from threadline.gateway.events import RoutingConfig, route
 
 
-class Handover:
+class Door:
     """Args: `config` says which channels count and who the bot is."""
 
     def __init__(self, config: RoutingConfig, dispatcher: Dispatcher) -> None:
