@@ -12,7 +12,7 @@ from threadline.activities.handover_cards import Cards
 from threadline.activities.having_a_say import HavingASay
 from threadline.activities.relaying import Relaying
 from threadline.contracts.conversation import TalkTurn
-from threadline.contracts.handover import PressRequest
+from threadline.contracts.handover import PressRequest, Reminder
 from threadline.devstack.slack_sandbox.identity import BOT_USER, BYSTANDER, DEVELOPER, ESCALATIONS, GENERAL, TEAM
 from threadline.domain import messages
 from threadline.domain.addressing import Thread
@@ -61,8 +61,17 @@ class WithAPerson:
         await self.relay(turn)
         await self.engine.settled(OutcomeKind.SILENT, turn)
 
-    async def relay(self, turn: int) -> None:
-        await self.talk.run(self.activities.relay_to_person, TalkTurn(self.talk.thread, turn))
+    async def relay(self, turn: int) -> bool:
+        return await self.talk.run(self.activities.relay_to_person, TalkTurn(self.talk.thread, turn))
+
+    async def written(self, message: IncomingMessage) -> None:
+        """The person writes under the card."""
+        speaking = self.talk.speaking
+        relaying = Relaying(self.talk.database, speaking._slack, speaking._posts, BOT_USER)
+        async with self.talk.database.begin() as work:
+            handover = await work.handovers.of(self.ref)
+        assert handover
+        assert await relaying.relay(Thread(TEAM, handover.channel, handover.card_ts), message)
 
     async def corrects(self, said: IncomingMessage, kind: str, text: str = "") -> None:
         """Somebody edits or deletes a message; what has to be shown anew is."""
@@ -99,13 +108,8 @@ async def asked(make_talk: Make) -> WithAPerson:
 
 @pytest.mark.promise("handover:answer:arrives")
 async def test_what_nobody_can_read_is_said_to_nobody(asked: WithAPerson) -> None:
-    speaking = asked.talk.speaking
-    relaying = Relaying(asked.talk.database, speaking._slack, speaking._posts, BOT_USER)
-    async with asked.talk.database.begin() as work:
-        handover = await work.handovers.of(asked.ref)
-    assert handover
-    before, card = len(asked.talk.posted()), Thread(TEAM, handover.channel, handover.card_ts)
-    assert await relaying.relay(card, messages.quarantined('{"id": 7}'))
+    before = len(asked.talk.posted())
+    await asked.written(messages.quarantined('{"id": 7}'))
     assert len(asked.talk.posted()) == before
     assert not asked.under_the_card()
 
@@ -202,6 +206,46 @@ async def test_what_is_deleted_before_it_was_shown_is_not_shown(asked: WithAPers
     await asked.corrects(said, messages.DELETION)
     await asked.relay(2)
     assert asked.under_the_card() == []
+
+
+@pytest.mark.promise("handover:story:whole")
+async def test_what_was_not_shown_when_it_was_closed_is_shown_to_nobody_and_its_turn_is_told_so(
+    asked: WithAPerson,
+) -> None:
+    await asked.taken()
+    await asked.talk.said("on Monday")
+    assert (await asked.talk.begin(2)).ends is OutcomeKind.SILENT
+    assert await asked.relay(2) is False
+    await asked.engine.settled(OutcomeKind.SILENT, 2)
+    await asked.talk.said("or on Tuesday")
+    assert (await asked.talk.begin(3)).ends is OutcomeKind.SILENT
+    await asked.pressed(close=True)
+    assert await asked.relay(3) is True
+    assert await asked.relay(2) is False, "that was shown before"
+    assert [words.partition("\n")[2] for words in asked.under_the_card()] == ["on Monday"]
+
+
+@pytest.mark.promise("handover:answer:arrives")
+async def test_what_was_written_before_the_button_was_pressed_arrives_also_behind_it(asked: WithAPerson) -> None:
+    await asked.taken()
+    early, late = (
+        replace(asked.talk.message(text), channel=ESCALATIONS, sender_id=DEVELOPER)
+        for text in ("I have sent you the money.", "And a coupon.")
+    )
+    close = HandoverClick(DEVELOPER, True, "c", float(late.ts) - 1)
+    await asked.talk.run(asked.activities.press_handover, PressRequest(asked.ref, close))
+    for each in (early, late, early):
+        await asked.written(each)
+    said = [each.text for each in asked.talk.posted() if "answers" in each.text]
+    assert ["I have sent you the money." in each for each in said] == [True]
+    assert "This is closed" in asked.under_the_card()[-1]
+
+
+@pytest.mark.promise("handover:reminder:bounded")
+async def test_a_new_run_goes_on_with_the_number_of_the_last_reminder(asked: WithAPerson) -> None:
+    for number in (1, 2):
+        await asked.talk.run(asked.activities.remind_handover, Reminder(asked.ref, number))
+    assert (await asked.talk.run(asked.activities.open_handover, asked.ref)).reminded == 2
 
 
 @pytest.mark.promise("handover:story:whole")

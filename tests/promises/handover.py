@@ -10,14 +10,15 @@ HANDOVER = Area(
         Promise(
             "handover:story:whole",
             "What a person is to take over is shown with its question, reason, sources and confidence; while somebody "
-            "has it the agent does not answer, and it answers again when they have closed it.",
+            "has it the agent does not answer, and it answers again when they have closed it. Who writes what nobody "
+            "answers and nobody is shown is told so.",
             "`workflows/handover.py`, `activities/handover.py`, `activities/beginning.py`.",
-            ("While one is open its conversation is not forgotten, however old it is.",),
+            ("A conversation that is forgotten takes its hand-over along; whoever presses a button then is told so.",),
         ),
         Promise(
             "handover:answer:arrives",
             "What a person writes under the card is said to who asks, once and as it reads now, also when every worker "
-            "was away, and when its edit or deletion is delivered before it.",
+            "was away, when its edit or deletion is delivered before it, and when they have closed it meanwhile.",
             "`workflows/route_reply.py`, `activities/relaying.py`, `db/handover_answers.py`, posts by key.",
             (
                 "A file is named there, and not shown.",
@@ -32,8 +33,8 @@ HANDOVER = Area(
         ),
         Promise(
             "handover:reminder:bounded",
-            "People are reminded five times at most of what nobody has taken.",
-            "`workflows/handover.py`.",
+            "People are reminded five times at most of what nobody has taken, however many runs wait for them.",
+            "`workflows/handover.py`, the number in `handovers`.",
         ),
     ),
 )

@@ -31,6 +31,10 @@ class EngineDesk(DecisionActivities, HandoverActivities):
     escalations: list[Escalate] = field(default_factory=list)
     handed: list[str] = field(default_factory=list)
     """Turns that a person was to take over, or to be shown."""
+    closed_at: set[int] = field(default_factory=set)
+    """Which entries of `handed` found that the hand-over was closed before somebody was shown it."""
+    left: set[int] = field(default_factory=set)
+    """Turns whose answer is left to the person who has the thread."""
     troubles: dict[str, list[Hook]] = field(default_factory=dict)
     """By the name of an activity: what happens in it, once each."""
 
@@ -78,10 +82,11 @@ class EngineDesk(DecisionActivities, HandoverActivities):
         raise AssertionError("it was closed at once")
 
     @activity.defn
-    async def relay_to_person(self, turn: TalkTurn) -> None:
+    async def relay_to_person(self, turn: TalkTurn) -> bool:
         self.handed.append(f"relay {turn.turn}")
         if hooks := self.troubles.get("relay_to_person"):
             await hooks.pop(0)()
+        return len(self.handed) in self.closed_at
 
     async def _asked(self, name: str, asked: Round) -> None:
         self.decisions.append(f"{name} {asked.turn}.{asked.round}")

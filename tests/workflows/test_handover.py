@@ -43,8 +43,8 @@ from threadline.domain.dialogue import Outcome, OutcomeKind
 from threadline.domain.handovers import CLOSE, TAKE, Handing, HandoverRef, button_read, button_value
 from threadline.domain.messages import IncomingMessage
 from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.door import Door
 from threadline.gateway.events import RoutingConfig
-from threadline.gateway.handover import Handover
 from threadline.workflows.handover import HandoverWorkflow
 from threadline.workflows.route_reply import RouteReplyWorkflow
 
@@ -62,7 +62,7 @@ async def _no_case(_: Thread, __: IncomingMessage) -> None:
 class House:
     engine: Engine
     environment: WorkflowEnvironment
-    gateway: Handover
+    gateway: Door
     remind_every: float = 3600.0
     open_to_all: tuple[str, ...] = ()
 
@@ -99,6 +99,10 @@ class House:
         await begun(self.engine, words)
         await self.engine.whole()
         await self.engine.settled(OutcomeKind.ESCALATED)
+        await self.waits()
+
+    async def waits(self) -> None:
+        """A run waits for a person."""
         identity = addressing.handover_workflow_id(self.talk.thread, 1)
         await self.environment.client.start_workflow(
             addressing.HANDOVER_WORKFLOW, Handing(self.ref), id=identity, task_queue=addressing.CORE_QUEUE
@@ -185,7 +189,7 @@ class House:
 async def handover_house(make_talk: Make) -> AsyncIterator[House]:
     async with real_time() as environment:
         routing = RoutingConfig("", "", ESCALATIONS, BOT_USER, BOT_ID)
-        gateway = Handover(routing, Dispatcher(environment.client, KnownThreads()))
+        gateway = Door(routing, Dispatcher(environment.client, KnownThreads()))
         yield House(engine_of(make_talk()), environment, gateway)
 
 
@@ -349,6 +353,30 @@ async def test_people_are_reminded_five_times_and_then_no_clock_runs(house: Hous
         await house.press(card, PERSON, CLOSE)
         await house.ended()
     assert len(house.reminders()) == 5
+
+
+@pytest.mark.promise("handover:reminder:bounded")
+async def test_a_run_that_was_terminated_is_followed_by_one_that_goes_on_reminding(house: House) -> None:
+    house.remind_every = 0.2
+    async with house.working():
+        await house.escalated()
+
+        async def reminded() -> bool:
+            return len(house.reminders()) >= 2
+
+        await until(reminded, "people are reminded twice")
+        await house.handle.terminate()
+        before = len(house.reminders())
+        await house.waits()
+
+        async def over() -> bool:
+            return bool((await house.handle.query("state"))["reminded"] == 5)
+
+        await until(over, "people were reminded five times")
+        history = await house.handle.fetch_history()
+    assert len(house.reminders()) == 5
+    waits = sum(each.HasField("timer_started_event_attributes") for each in history.events)
+    assert waits <= 6 - before < 5, "of the first run one may have been said and not be on record"
 
 
 @pytest.mark.promise("handover:story:whole")

@@ -7,6 +7,7 @@ import structlog
 from temporalio import activity
 
 from threadline.activities.handover_cards import Cards
+from threadline.activities.handover_posts import HandoverPosts
 from threadline.activities.having_a_say import HavingASay
 from threadline.contracts.conversation import TalkTurn
 from threadline.contracts.handover import (
@@ -20,11 +21,11 @@ from threadline.db.engine import Database
 from threadline.db.handovers import Handover, SaidMeanwhile
 from threadline.domain.addressing import Thread
 from threadline.domain.errors import Permanent, ProgramFault
-from threadline.domain.handovers import HandoverRef
+from threadline.domain.handovers import HandoverRef, post_key
 from threadline.slack import formatting, handovers
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
-from threadline.slack.posts import Post, Posts
+from threadline.slack.posts import Posts
 
 _GONE = "What this button was made for is not on record any more, so nothing was changed."
 _NO_SAY = (
@@ -50,7 +51,7 @@ class LiveHandoverActivities(HandoverActivities):
     ) -> None:
         self._database = database
         self._slack = slack
-        self._posts = posts
+        self._posts = HandoverPosts(slack, posts)
         self._cards = cards
         self._reception = reception
         self._say = say
@@ -78,8 +79,10 @@ class LiveHandoverActivities(HandoverActivities):
             _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
             return self._state(before, refused)
         async with self._database.begin() as work:
-            pressed = work.handovers.close if request.click.close else work.handovers.take
-            now = await pressed(ref, user)
+            if request.click.close:
+                now = await work.handovers.close(ref, user, request.click.at)
+            else:
+                now = await work.handovers.take(ref, user)
         _log.info("handover_pressed", handover=ref.key, user=user, close=request.click.close)
         after = now or before
         late = after.taken_by != user and not request.click.close
@@ -109,21 +112,25 @@ class LiveHandoverActivities(HandoverActivities):
         handover = await self._of(reminder.ref)
         if handover is None or not handover.open or handover.taken_by:
             return self._state(handover) if handover else HandoverState(open=False)
-        await self._under(
-            await self._shown(handover), f"reminder:{reminder.number}", handovers.reminder(handover.user_id)
-        )
+        words = handovers.reminder(handover.user_id)
+        await self._posts.under_card(await self._shown(handover), f"reminder:{reminder.number}", words)
+        async with self._database.begin() as work:
+            await work.handovers.reminded(reminder.ref, reminder.number)
         return self._state(handover)
 
     @activity.defn
-    async def relay_to_person(self, turn: TalkTurn) -> None:
+    async def relay_to_person(self, turn: TalkTurn) -> bool:
         async with self._database.begin() as work:
             known = await work.handovers.all_in(turn.thread)
-            said = await work.handovers.said_in(known[0].ref, turn.turn) if known else []
+            said = await work.handovers.said_in(turn.thread, turn.turn) if known else []
+        unshown = False
         for each in known:
             if turn.turn > each.ref.turn:
-                await self._relay(each, said)
+                missed = await self._relay(each, said)
+                unshown = unshown or (missed and each is known[0])
             elif each.card_ts:  # what a turn was handed over with stands on the card, and so does what was before
                 await self._renewed(each)
+        return unshown
 
     async def _refused(self, place: Thread, user: str) -> str:
         """Why somebody's click counts for nothing, in words for them; empty where it counts."""
@@ -134,25 +141,27 @@ class LiveHandoverActivities(HandoverActivities):
         except Permanent as unknown:  # else every click behind this one would wait for ever
             return f"Slack does not tell me who you are, so nothing was changed. {unknown}"
 
-    async def _relay(self, handover: Handover, said: Sequence[SaidMeanwhile]) -> None:
-        """Show under the card what is not there yet, unless that is over, and what is there as it reads now."""
+    async def _relay(self, handover: Handover, said: Sequence[SaidMeanwhile]) -> bool:
+        """Show under the card what is not there yet, unless that is over, and what is there as it reads now.
+
+        Returns:
+            whether something is not there, since it is over.
+        """
+        unshown = False
         for each in said:
             what = f"said:{each.message_id}"
             async with self._database.begin() as work:
-                posted = await work.posts.parts_of(_key(handover, what))
-            if posted or (handover.open and not each.deleted and each.user_id != handover.taken_by):
+                posted = await work.posts.parts_of(post_key(handover.ref, what))
+            news = not posted and not each.deleted and each.user_id != handover.taken_by
+            unshown = unshown or (news and not handover.open)
+            if posted or (news and handover.open):
                 handover = await self._shown(handover)
                 text = handovers.DELETED if each.deleted else handovers.with_files(each.text, each.files)
                 words = handovers.said(each.user_id, text)
-                await self._under(handover, what, words)
+                await self._posts.under_card(handover, what, words)
                 if each.deleted or each.edited:
-                    await self._reworded(handover.channel, posted, words)
-
-    async def _reworded(self, channel: str, posted: Sequence[str], words: Sequence[Rendered]) -> None:
-        """Have the messages of an earlier wording show this one; of what it needed more, nothing stays readable."""
-        for number, ts in enumerate(posted):
-            now = words[number] if number < len(words) else handovers.emptied()
-            await self._slack.update(channel, ts, now.text, now.blocks)
+                    await self._posts.reword(handover.channel, posted, words, handovers.emptied())
+        return unshown
 
     async def _of(self, ref: HandoverRef) -> Handover | None:
         async with self._database.begin() as work:
@@ -163,7 +172,7 @@ class LiveHandoverActivities(HandoverActivities):
         if handover.card_ts:
             return handover
         ref, card = handover.ref, await self._cards.of(handover)
-        ts = await self._publish(handover, "card", self._reception.channel, None, (card,))
+        ts = await self._posts.card(handover, self._reception.channel, card)
         async with self._database.begin() as work:
             await work.handovers.shown(ref, self._reception.channel, ts)
             shown = await work.handovers.of(ref)
@@ -184,32 +193,15 @@ class LiveHandoverActivities(HandoverActivities):
 
     async def _tell(self, handover: Handover, what: str, user: str, words: tuple[Rendered, ...]) -> None:
         """In the thread of who asks; that nothing can be said there stands under the card, for whoever did it."""
-        thread = handover.ref.thread
         try:
-            await self._publish(handover, what, thread.channel, thread.ts, words)
+            await self._posts.in_thread(handover, what, words)
         except ProgramFault:
             raise
         except Permanent as refused:
             _log.warning("thread_not_told", handover=handover.ref.key, what=what, reason=str(refused))
             untold = f"{refused} The other thread was not told that you have {what} this."
             under = formatting.notice(untold, mentions=(user,))
-            await self._under(await self._shown(handover), f"untold:{what}", under)
-
-    async def _under(self, handover: Handover, what: str, words: tuple[Rendered, ...]) -> None:
-        """Where people have it."""
-        await self._publish(handover, what, handover.channel, handover.card_ts, words)
-
-    async def _publish(
-        self, handover: Handover, what: str, channel: str, thread_ts: str | None, words: tuple[Rendered, ...]
-    ) -> str:
-        post = Post(
-            _key(handover, what), channel, thread_ts, words, case="", kind="handover", correlation_id=handover.ref.key
-        )
-        return await self._posts.publish(post)
+            await self._posts.under_card(await self._shown(handover), f"untold:{what}", under)
 
     def _state(self, handover: Handover, words: str = "") -> HandoverState:
-        return HandoverState(handover.open, handover.taken_by, self._reception.remind_every, words)
-
-
-def _key(handover: Handover, what: str) -> str:
-    return f"handover:{handover.ref.key}:{what}"
+        return HandoverState(handover.open, handover.taken_by, self._reception.remind_every, words, handover.reminded)

@@ -5,12 +5,9 @@ from threadline.activities.requests_in_turns import asked_in
 from threadline.db.engine import Database
 from threadline.db.handovers import Handover
 from threadline.domain.decisions import RECENT, concluded
-from threadline.domain.dialogue import Role
 from threadline.slack import handovers
 from threadline.slack.formatting import Rendered
 from threadline.slack.handovers import Told
-
-_SPOKEN = (Role.USER, Role.ASSISTANT)
 
 
 class Cards:
@@ -24,8 +21,7 @@ class Cards:
             question = "\n".join(await asked_in(work, thread, turn, whole=True))
             rounds = await work.decisions.of(thread, turn)
             transcript = await work.transcripts.read(thread)
-        said = [each.message for each in transcript.messages if each.turn < turn and each.message.role in _SPOKEN]
-        spoken = [each for each in said if each.content.strip()]
+        before = [each.message for each in transcript.messages if each.turn < turn and each.message.spoken]
         made = concluded(rounds)
         verdict = made.verdict if made else None
         return handovers.card(
@@ -33,7 +29,7 @@ class Cards:
                 handover.ref,
                 handover.user_id,
                 question,
-                [f"{each.author or each.role.value}: {' '.join(each.content.split())}" for each in spoken[-RECENT:]],
+                [f"{each.author or each.role.value}: {' '.join(each.content.split())}" for each in before[-RECENT:]],
                 verdict.reason if verdict else None,
                 (made.decided.escalation_reason or made.decided.reasoning) if made else "",
                 [each.cited for each in made.sources] if made else [],

@@ -3,19 +3,19 @@
 import structlog
 
 from threadline.activities.cases import without_secrets
+from threadline.activities.handover_posts import HandoverPosts
 from threadline.db.engine import Database
 from threadline.db.handovers import Handover
-from threadline.domain import handovers, messages
+from threadline.domain import messages
 from threadline.domain.addressing import Thread
 from threadline.domain.dialogue import Message, Role
 from threadline.domain.errors import Permanent, ProgramFault
+from threadline.domain.handovers import card_of, post_key
 from threadline.domain.messages import IncomingMessage
 from threadline.slack import handovers as shown
 from threadline.slack.client import Slack
-from threadline.slack.formatting import Rendered
-from threadline.slack.posts import Post, Posts
+from threadline.slack.posts import Posts
 
-_DELETED = "(deleted by its author)"
 _log = structlog.get_logger(__name__)
 
 
@@ -25,7 +25,7 @@ class Relaying:
     def __init__(self, database: Database, slack: Slack, posts: Posts, bot_user: str) -> None:
         self._database = database
         self._slack = slack
-        self._posts = posts
+        self._posts = HandoverPosts(slack, posts)
         self._bot_user = bot_user
 
     async def relay(self, place: Thread, message: IncomingMessage) -> bool:
@@ -60,44 +60,43 @@ class Relaying:
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
             _log.warning("not_relayed", handover=handover.ref.key, reason=str(refused))
             words = shown.unsaid(message.sender_id, str(refused), again=message.kind == messages.MESSAGE)
-            await self._under(handover, f"unsaid:{message.id}", words)
+            await self._posts.under_card(handover, f"unsaid:{message.id}", words)
 
     async def _say(self, handover: Handover, message: IncomingMessage) -> None:
-        """Raises:
-        Permanent: nothing more can be said where it is waited for.
+        """Do what the message asks for, where somebody waits for it.
+
+        Raises:
+            Permanent: nothing more can be said there.
         """
-        key = f"handover:{handover.ref.key}:answer:{message.correction_of or message.id}"
+        what = f"answer:{message.correction_of or message.id}"
         if message.kind == messages.QUARANTINED:
             _log.error("answer_unreadable", handover=handover.ref.key, message=message.id)
         elif message.kind in (messages.EDIT, messages.DELETION):
-            await self._correct(handover, key, message)
-        elif not handover.open and not await self._has_said(key):
-            await self._under(handover, f"over:{message.id}", shown.over())  # no answer, which could be corrected
+            await self._correct(handover, what, message)
+        elif handover.closed_before(float(message.ts)) and not await self._parts_of(handover, what):
+            # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
+            await self._posts.under_card(handover, f"over:{message.id}", shown.over())
         elif text := _words(message):
-            thread = handover.ref.thread
-            await self._publish(handover, key, thread.channel, thread.ts, shown.answered(message.sender_id, text))
+            await self._posts.in_thread(handover, what, shown.answered(message.sender_id, text))
             await self._note(handover, message.id, _noted(message.sender_id, text))
 
-    async def _has_said(self, key: str) -> bool:
-        """Whether an earlier try, while it was open, has said it; what that left undone is done."""
+    async def _parts_of(self, handover: Handover, what: str) -> list[str]:
+        """The `ts` of each message in which it was said."""
         async with self._database.begin() as work:
-            return bool(await work.posts.parts_of(key))
+            return list(await work.posts.parts_of(post_key(handover.ref, what)))
 
-    async def _correct(self, handover: Handover, key: str, message: IncomingMessage) -> None:
+    async def _correct(self, handover: Handover, what: str, message: IncomingMessage) -> None:
         """Every part that was said with it reads as it does now; nothing happens to what nobody has said."""
         thread = handover.ref.thread
-        text = _DELETED if message.kind == messages.DELETION else _words(message)
-        async with self._database.begin() as work:
-            places = await work.posts.parts_of(key)
-            if not places:
-                return
-            # At first: whatever Slack refuses, the agent reads no old words.
+        text = shown.DELETED if message.kind == messages.DELETION else _words(message)
+        places = await self._parts_of(handover, what)
+        if not places:
+            return
+        async with self._database.begin() as work:  # at first: whatever Slack refuses, the agent reads no old words
             await work.transcripts.rewrite(thread, f"h:{message.correction_of}", _noted(message.sender_id, text))
         words = shown.answered(message.sender_id, text)
-        for number, ts in enumerate(places):
-            part = words[number] if number < len(words) else shown.left_out()
-            await self._slack.update(thread.channel, ts, part.text, part.blocks)
-        await self._publish(handover, key, thread.channel, thread.ts, words)  # the parts by which it is longer now
+        await self._posts.reword(thread.channel, places, words, shown.left_out())
+        await self._posts.in_thread(handover, what, words)  # the parts by which it is longer now
 
     async def _note(self, handover: Handover, message_id: str, words: str) -> None:
         """The agent knows later what a person has answered in its place."""
@@ -108,16 +107,6 @@ class Relaying:
                 note = Message(Role.ASSISTANT, words)
                 await work.transcripts.append(thread, marks.turn, 0, [(f"h:{message_id}", note)])
 
-    async def _under(self, handover: Handover, what: str, words: tuple[Rendered, ...]) -> None:
-        """Where people have it."""
-        await self._publish(handover, f"handover:{handover.ref.key}:{what}", handover.channel, handover.card_ts, words)
-
-    async def _publish(
-        self, handover: Handover, key: str, channel: str, thread_ts: str, words: tuple[Rendered, ...]
-    ) -> None:
-        post = Post(key, channel, thread_ts, words, case="", kind="handover", correlation_id=handover.ref.key)
-        await self._posts.publish(post)
-
     async def _at(self, place: Thread) -> Handover | None:
         async with self._database.begin() as work:
             if (known := await work.handovers.at(place)) or await work.threads.report_of(place):
@@ -125,8 +114,7 @@ class Relaying:
         root = await self._slack.message(place.channel, place.ts)
         if root is None or root.user != self._bot_user:
             return None  # only our own metadata says whose thread it is
-        key = str(root.payload.get("key", ""))
-        ref = handovers.button_read(key.removeprefix("handover:").removesuffix(":card"))
+        ref = card_of(str(root.payload.get("key", "")))
         if ref is None or ref.thread.team != place.team:
             return None
         async with self._database.begin() as work:  # its card was posted, and where is not on record yet

@@ -13,13 +13,14 @@ from threadline.domain.handovers import HandoverClick, HandoverRef
 class HandoverState:
     """`open`: there is such a hand-over, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
 
-    `remind_every`: seconds. `words`: what whoever clicked is told, and nobody else.
+    `remind_every`: seconds. `words`: what whoever clicked is told, and nobody else. `reminded`: how often people were.
     """
 
     open: bool
     taken_by: str = ""
     remind_every: float = 0.0
     words: str = ""
+    reminded: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,11 @@ class HandoverActivities(ABC):
 
     @activity.defn
     @abstractmethod
-    async def relay_to_person(self, turn: TalkTurn) -> None:
+    async def relay_to_person(self, turn: TalkTurn) -> bool:
         """Show what was said in a turn to whoever has taken the thread over, or may.
 
         What was shown before reads as it does now, also under the card of what is over.
+
+        Returns:
+            whether something is shown to nobody, since the newest hand-over was closed before it could be.
         """

@@ -136,6 +136,7 @@ handovers = Table(
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     *(must(name, Text()) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
+    must("reminded", Integer()),
     must("opened_at", MOMENT),
     *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
     Index("handovers_open_key", "conversation_id", unique=True, postgresql_where=text("closed_at IS NULL")),

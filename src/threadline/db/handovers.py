@@ -28,7 +28,10 @@ ORDER BY said_at, id
 
 @dataclass(frozen=True)
 class Handover:
-    """`user_id`: who asked. `channel` and `card_ts` are empty until it is shown; `closed_by` while it is open."""
+    """`user_id`: who asked. `channel` and `card_ts` are empty until it is shown; `closed_by` while it is open.
+
+    `closed_at`: when that was pressed, in seconds since 1970. `reminded`: how often people were.
+    """
 
     ref: HandoverRef
     user_id: str
@@ -36,10 +39,17 @@ class Handover:
     card_ts: str = ""
     taken_by: str = ""
     closed_by: str = ""
+    closed_at: float = 0.0
+    reminded: int = 0
 
     @property
     def open(self) -> bool:
         return not self.closed_by
+
+    def closed_before(self, at: float) -> bool:
+        """Whether it was over at a moment, in seconds since 1970: what was written until then counts, whenever it
+        arrives."""
+        return not self.open and self.closed_at <= at
 
 
 @dataclass(frozen=True)
@@ -115,14 +125,19 @@ class Handovers:
         await self._connection.execute(update(decisions).where(mine).values(outcome=Result.TAKEN_OVER.value))
         return await self.of(ref)
 
-    async def close(self, ref: HandoverRef, user_id: str) -> Handover | None:
-        """The first word stands."""
-        await self._write(ref, handovers.c.closed_at.is_(None), closed_by=user_id, closed_at=_now())
+    async def close(self, ref: HandoverRef, user_id: str, at: float = 0.0) -> Handover | None:
+        """The first word stands. `at`: when it was said, in seconds since 1970; 0 for now."""
+        closed_at = datetime.fromtimestamp(at, UTC) if at else _now()
+        await self._write(ref, handovers.c.closed_at.is_(None), closed_by=user_id, closed_at=closed_at)
         return await self.of(ref)
 
-    async def said_in(self, ref: HandoverRef, turn: int) -> list[SaidMeanwhile]:
+    async def reminded(self, ref: HandoverRef, number: int) -> None:
+        """People were reminded for the `number`th time."""
+        await self._write(ref, handovers.c.reminded < number, reminded=number)
+
+    async def said_in(self, thread: Thread, turn: int) -> list[SaidMeanwhile]:
         """What people wrote that a turn has taken up, as it reads now; of what was deleted nothing is left to read."""
-        row = await conversation_row.locked(self._connection, ref.thread)
+        row = await conversation_row.locked(self._connection, thread)
         rows = await self._connection.execute(_SAID, {"id": row.id, "turn": turn})
         return [_said(each) for each in rows]
 
@@ -149,7 +164,8 @@ def _now() -> datetime:
 
 def _read(row: Row[Any]) -> Handover:
     ref = HandoverRef(Thread(row.team, row.home, row.thread_ts), row.turn)
-    return Handover(ref, row.user_id, row.channel, row.card_ts, row.taken_by, row.closed_by)
+    closed_at = row.closed_at.timestamp() if row.closed_at else 0.0
+    return Handover(ref, row.user_id, row.channel, row.card_ts, row.taken_by, row.closed_by, closed_at, row.reminded)
 
 
 def _said(row: Row[Any]) -> SaidMeanwhile:

@@ -153,7 +153,7 @@ async def _rewrite(connection: AsyncConnection, conversation_id: int, keys: Coll
     mine = row.conversation_id == conversation_id
     found = (await connection.execute(select(row.place, row.body).where(mine, row.key.in_(keys)))).all()
     for place, body in found:
-        message = replace(message_body.read(body), content=content)
+        message = replace(message_body.read(body), content=content, opaque="")  # which says it in the old words
         at = update(transcript).where(mine, row.place == place)
         await connection.execute(at.values(body=message_body.written(message)))
     if found:

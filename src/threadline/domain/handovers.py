@@ -4,11 +4,12 @@ import re
 from dataclasses import dataclass, field
 
 from threadline.domain.addressing import Thread
+from threadline.domain.seen import first_time
 
 TAKE, CLOSE = "handover_take", "handover_close"
 """The buttons' ids (`action_id` in Slack's words)."""
-REMEMBERED = 200
-"""Clicks whose keys are kept, to drop what is delivered again."""
+REMEMBERED = 500
+"""Clicks whose keys are kept, to drop what is delivered again; the record is changed once in any case."""
 MOST_REMINDERS = 5
 """Until somebody has taken it; after these it waits in silence."""
 
@@ -57,12 +58,22 @@ class Handing:
 
     def take(self, click: HandoverClick) -> None:
         """Keep a click unless it was delivered before."""
-        if click.key in self.seen:
-            return
-        self.seen[click.key] = None
-        while len(self.seen) > REMEMBERED:
-            del self.seen[next(iter(self.seen))]
-        self.clicks.append(click)
+        if first_time(self.seen, click.key, REMEMBERED):
+            self.clicks.append(click)
+
+
+CARD = "card"
+"""What the card's own post is called among those of its hand-over."""
+
+
+def post_key(ref: HandoverRef, what: str) -> str:
+    """Of what is posted for a hand-over, in either thread."""
+    return f"handover:{ref.key}:{what}"
+
+
+def card_of(key: str) -> HandoverRef | None:
+    """The hand-over whose card has this key; None for what is none."""
+    return button_read(key.removeprefix("handover:").removesuffix(f":{CARD}"))
 
 
 def button_value(ref: HandoverRef) -> str:

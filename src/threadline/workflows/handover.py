@@ -20,7 +20,6 @@ with workflow.unsafe.imports_passed_through():
     from threadline.contracts.operator import Begun
     from threadline.domain import addressing
     from threadline.domain.addressing import Thread
-    from threadline.domain.dialogue import OutcomeKind
     from threadline.domain.handovers import MOST_REMINDERS, Handing, HandoverClick, HandoverRef
 
 from threadline.workflows import clicks, display
@@ -44,15 +43,20 @@ async def hand_over(thread: Thread, turn: int) -> None:
         return
 
 
-async def relay(turn: TalkTurn, begun: Begun | None) -> None:
+async def relay(turn: TalkTurn, begun: Begun | None, *, left: bool) -> None:
     """Show what was said in a turn to the person who has the thread, or may take it over.
 
-    Whoever waits for a person is told when that fails for good; where the agent answers, people only read along.
+    Args:
+        left: nobody else answers it. Then whoever wrote it is told when nobody is shown it: where that fails for good,
+            and where the person had closed it before.
     """
     if begun is None or not begun.relays:
         return
-    trouble = await attempt(HandoverActivities.relay_to_person, turn, summary="show it to who takes over")
-    if trouble and begun.ends is OutcomeKind.SILENT:
+    unshown: list[bool] = []
+    showing = attempt(
+        HandoverActivities.relay_to_person, turn, summary="show it to who takes over", taken=unshown.append
+    )
+    if (await showing or any(unshown)) and left:
         word = Word(turn.thread, WordKind.NOT_SHOWN, about=str(turn.turn))
         await attempt(SpeakingActivities.post_word, word, summary="say that no person was shown it")
 
@@ -138,6 +142,7 @@ class HandoverWorkflow:
 
     def _enter(self, state: HandoverState) -> None:
         self._state = state
+        self._handing.reminded = max(self._handing.reminded, state.reminded)
         waits = state.open and not state.taken_by and self._handing.reminded < MOST_REMINDERS
         if not waits:
             self._alarm.clear()

@@ -1,5 +1,6 @@
 -- A turn that was given to a person. `channel` and `card_ts` say where it is shown, once it is; what is shown there is
--- made of the conversation each time. A thread is with one person at a time.
+-- made of the conversation each time. A thread is with one person at a time. `closed_at`: when the button was pressed;
+-- what was written until then counts, whenever it arrives.
 CREATE TABLE handovers (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     turn int NOT NULL,
@@ -10,6 +11,7 @@ CREATE TABLE handovers (
     taken_at timestamptz,
     closed_by text NOT NULL DEFAULT '',
     closed_at timestamptz,
+    reminded int NOT NULL DEFAULT 0,
     opened_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (conversation_id, turn)
 );
