@@ -1,6 +1,7 @@
 """What a turn's answer rests on: what was looked up, compared, shown to the agent, and cited."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,10 +9,12 @@ from tests.activities.engine import OLD_PRICES, PRICES, Engine, begun, engine_of
 from tests.activities.talking import Make, Talking, make_talk, talk
 from threadline.activities import decision_words
 from threadline.activities.library import PostgresKnowledge
+from threadline.contracts.decision import Escalate
 from threadline.contracts.operator import PassOn
 from threadline.db.engine import Database
 from threadline.devstack.model_sandbox.turn import Turn
 from threadline.devstack.slack_sandbox.identity import TEAM
+from threadline.domain import answers
 from threadline.domain.decisions import Course, Reason, Retrieval
 from threadline.domain.dialogue import Message, OutcomeKind, Role
 from threadline.domain.errors import Transient
@@ -80,8 +83,8 @@ async def test_a_second_round_that_looks_nothing_up_rests_on_what_the_first_one_
     ],
 )
 def test_an_answer_names_the_passages_that_it_marks_or_all_that_it_was_given(answer: str, cited: str) -> None:
-    assert decision_words.cited(answer, [PRICES, OLD_PRICES]) == f"{answer}\n\n{cited}"
-    assert decision_words.cited("", [PRICES]) == ""
+    assert decision_words.sources_of(answer, [PRICES, OLD_PRICES]) == cited
+    assert decision_words.sources_of("", [PRICES]) == ""
 
 
 @pytest.mark.promise("decision:sources:cited")
@@ -100,7 +103,26 @@ def test_an_answer_names_what_its_tools_have_found_unless_it_has_done_so(
     answer: str, found: list[str], cited: str
 ) -> None:
     given = [PRICES] if "[1]" in answer else []
-    assert decision_words.cited(answer, given, found) == (f"{answer}\n\n{cited}" if cited else answer)
+    assert decision_words.sources_of(answer, given, found) == cited
+
+
+@pytest.mark.promise("decision:sources:cited")
+@pytest.mark.parametrize("words", ["what is the price of Enterprise?", "what is the price of Enterprise, in detail?"])
+async def test_a_long_answer_says_what_it_rests_on_and_that_a_person_takes_over(engine: Engine, words: str) -> None:
+    async def long(turn: Turn) -> None:
+        await turn.text_only("\n\n".join(f"Paragraph {number} [1]. {'x' * 300}" for number in range(10)))
+
+    await (await begun(engine, words)).whole()
+    engine.talk.model.script(long)
+    await engine.talk.think()
+    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, Reason.TOOL_FAILURE))
+    said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1)
+    notice = decision_words.handed_over(Reason.TOOL_FAILURE)
+    assert said.endswith(f"Sources: [1] Plans – Enterprise\n\n{notice}")
+    whole = "\n".join(each.text for each in engine.talk.posted())
+    assert ("Paragraph 9" in whole) is ("in detail" in words)
+    assert ("That is not all of it" in whole) is ("in detail" not in words)
+    assert "in detail" in words or len(said) <= answers.LIMIT
 
 
 @pytest.mark.promise("decision:sources:cited")
@@ -215,6 +237,21 @@ async def test_what_the_first_round_found_is_there_when_the_second_finds_nothing
     assert (last.retrieval.quality, last.retrieval.failed) == (0.5, False)
     assert list(last.sources) == ([PRICES] if fails else [OLD_PRICES, PRICES])
     assert last.retrieval.suspicious == (() if fails else ((0, 1),)), "also what stands in two rounds is compared"
+
+
+@pytest.mark.promise("decision:confidence:evidence")
+async def test_of_two_rounds_the_later_ones_passages_come_first_each_as_it_was_found_and_once(engine: Engine) -> None:
+    a, b, c, d = (
+        replace(PRICES, section=name, score=score) for name, score in zip("ABCD", (0.9, 0.5, 0.9, 0.7), strict=True)
+    )
+    engine.documents.found, engine.documents.retrieval = (c, replace(a, score=0.8), d), Retrieval(0.5)
+    engine.decides("RETRIEVE", retrieval_needed=True, retrieval_query="Enterprise", query_complexity=0.1)
+    await begun(engine, "what is the price of the Enterprise plan?")
+    for number in (1, 2):
+        for step in ("decide", "look_up", "weigh"):
+            await engine.step(step, 1, number)
+        engine.documents.found = (a, b)
+    assert (await engine.last()).sources == (a, b, c, d)
 
 
 async def test_the_operator_that_goes_on_in_the_agents_place_cites_no_passages_that_it_was_not_shown(

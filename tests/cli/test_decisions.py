@@ -128,7 +128,9 @@ def test_a_picture_that_cannot_be_written_is_told_in_a_sentence(some: Calibratio
 
 async def test_tuning_says_how_many_judgements_are_missing(run: Command, talk: Talking) -> None:
     await decided(talk, 1, 0.9, "+1")
-    assert run("tune").stdout.strip() == ("Judged decisions: 1; 29 more are needed before thresholds are proposed.")
+    assert run("tune").stdout.strip() == (
+        "Judged decisions that the confidence made: 1; 29 more are needed before thresholds are proposed."
+    )
     assert run("tune", "--variant", "bold").stdout.strip() == "No decision of the variant bold is there."
 
 
@@ -139,7 +141,7 @@ async def test_tuning_proposes_shows_what_would_change_and_changes_nothing(run: 
     before = await talk.rows("SELECT * FROM decisions ORDER BY turn")
     done = run("tune")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Judged decisions: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
+    assert "Judged decisions that the confidence made: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
     assert "Of 40 decisions 20 would have another course:\n  20: proceed → " in done.stdout
     assert "Nothing was changed" in done.stdout
     assert await talk.rows("SELECT * FROM decisions ORDER BY turn") == before

@@ -65,6 +65,17 @@ def test_a_claim_and_the_engines_own_word_always_end_with_a_person(
     assert (own.course, own.reason) == (Course.ESCALATE, Reason.DECIDED)
 
 
+@given(DECIDED, FACTORS, SPENT)
+def test_what_may_not_be_answered_without_its_source_ends_with_a_person_when_that_is_away(
+    decided: Decided, factors: Factors, spent: Spent
+) -> None:
+    away = replace(factors, source_quality=None, retrieval_failed=True, retrieval_critical=True)
+    made = verdict(decided, away, USUAL, spent)
+    own = decided.sensitivity is Sensitivity.CLAIMS or decided.action is Action.ESCALATE
+    assert made.course is Course.ESCALATE
+    assert (made.reason is Reason.RETRIEVAL_FAILURE) is not own
+
+
 @given(FACTORS, SPENT)
 def test_a_clarification_ends_with_a_person_only_where_no_question_is_left(factors: Factors, spent: Spent) -> None:
     made = verdict(Decided(Action.CLARIFY, "unclear", question="Which?"), factors, USUAL, spent)

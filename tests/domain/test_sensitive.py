@@ -49,6 +49,24 @@ def test_words_of_the_settings_are_found_beside_the_topics_that_they_hold() -> N
     assert found == ("legal", "legal action", "chargeback")
 
 
+@pytest.mark.parametrize(
+    ("word", "forms"),
+    [
+        ("dispute", "dispute disputes disputed disputing dispute's"),
+        ("policy", "policy policies policy's"),
+        ("cancel", "cancel cancels canceled cancelled cancelling"),
+        ("data breach", "breach breaches breached breaching"),
+        ("ban", "ban bans banned banning"),
+        ("survey", "survey surveys surveyed surveying"),
+        ("RMA", "RMA RMAs"),
+    ],
+)
+def test_words_of_the_settings_are_found_in_their_regular_inflections(word: str, forms: str) -> None:
+    before = word.rpartition(" ")[0]
+    assert [words_in(f"{before} {form}", [word]) for form in forms.split()] == [(word,)] * len(forms.split())
+    assert words_in(f"{before} {word.split()[-1]}let", [word]) == ()
+
+
 def test_a_word_of_the_settings_is_text_and_no_pattern() -> None:
     assert words_in("c++ abc", ["a.c", "(", "c++"]) == ("c++",)
 

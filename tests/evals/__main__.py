@@ -23,7 +23,7 @@ async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
     """Measure, and show it; returns the exit status, which is 1 where too little was decided right.
 
     Raises:
-        WrongSet: see there.
+        WrongSet: a labelled set cannot be used.
         Permanent, Transient: a server does not start, or a model cannot be asked.
     """
     asked, examples = labelled.questions(), labelled.decisions()

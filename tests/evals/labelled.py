@@ -113,7 +113,7 @@ def questions(path: Path = QUESTIONS, folder: Path = DOCUMENTS) -> Questions:
     """Read the questions, each of which has to name a section that is there.
 
     Raises:
-        WrongSet: see there.
+        WrongSet: a labelled set cannot be used.
     """
     read = _read(path, _Questions)
     found = [
@@ -132,7 +132,7 @@ def decisions(path: Path = DECISIONS) -> tuple[Example, ...]:
     """Read the queries, as the engine would be shown them.
 
     Raises:
-        WrongSet: see there.
+        WrongSet: a labelled set cannot be used.
     """
     read = _read(path, _Decisions)
     tools = tuple(Offered(name, says) for name, says in read.tools.items())

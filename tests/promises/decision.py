@@ -9,8 +9,9 @@ DECISION = Area(
     (
         Promise(
             "decision:made:once",
-            "A turn's decision is kept before anybody acts on it, and a second attempt finds the first one's.",
-            "`activities/deciding.py`, `db/decisions.py`.",
+            "A turn's decision is kept before anybody acts on it, and a second attempt finds the first one's. What is "
+            "said to the bot while it only overhears others has a turn, and a decision, of its own.",
+            "`activities/deciding.py`, `db/decisions.py`, `activities/turn_words.py`.",
         ),
         Promise(
             "decision:answer:any-bytes",
@@ -37,13 +38,13 @@ DECISION = Area(
         ),
         Promise(
             "decision:sources:cited",
-            "An answer that rests on documents names their titles and sections.",
+            "An answer that rests on documents names their titles and sections, however long it is.",
             "`activities/decision_words.py`.",
         ),
         Promise(
             "decision:sensitive:meant",
-            "A sensitive word is found in any inflection and never inside another word; the model says what is meant, "
-            "and where it cannot, the word alone hands over. What names one in the middle of a turn is decided "
+            "A sensitive word is found in any regular inflection and never inside another word; the model says what is "
+            "meant, and where it cannot, the word alone hands over. What names one in the middle of a turn is decided "
             "upon in a turn of its own.",
             "`domain/sensitive.py`, `decisions/engine.py`, `activities/deciding.py`.",
         ),

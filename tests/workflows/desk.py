@@ -298,7 +298,7 @@ class Desk(EngineDesk, ConversationActivities, SpeakingActivities, OperatorActiv
                 row.turn = request.turn
             self.turn = max(self.turn, request.turn)
         await self._answered("settle_turn")
-        return self.marks()
+        return replace(self.marks(), left=request.turn in self.left)
 
     @activity.defn
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:

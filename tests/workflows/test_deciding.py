@@ -143,6 +143,34 @@ async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_an
         await talk.until(lambda: talk.desk.handed == ["open 1"] * len(reasons), "a person is asked where it failed")
 
 
+@pytest.mark.promise("decision:course:follows")
+async def test_another_call_of_the_same_reply_mends_no_critical_failure() -> None:
+    async def update(request: ActRequest) -> str:
+        if request.call.id == "crm.update:1":
+            raise Permanent("The record is away.")
+        return "updated"
+
+    tools: dict[str, Tool] = {"crm.update": update}
+    both = calls("crm.update:1", "crm.update:2", critical=True)
+    async with talking(both, ModelReply("The second one is done."), tools=tools) as talk:
+        talk.desk.decided[1, 1] = [GOES_ON]
+        await talk.say("put both on record")
+        await talk.until_said(1)
+        assert [each.reason for each in talk.desk.escalations] == [Reason.TOOL_FAILURE]
+
+
+@pytest.mark.promise("decision:made:once")
+async def test_what_is_said_to_the_bot_while_it_only_overhears_makes_no_silence_wrong() -> None:
+    async with talking(SILENT, ModelReply("Hello, Ben.")) as talk:
+        talk.desk.ways[1] = Begun(ConversationMarks(addressed_due=True), overhears=True)
+        talk.desk.decided[1, 1] = [Step(Course.ESCALATE)]
+        await talk.say("shall we do it, Anna?", BEN)
+        await talk.until(lambda: 1 in talk.desk.settled, "what was overheard is over")
+        assert talk.desk.settled[1].kind is OutcomeKind.SILENT
+        assert len(talk.desk.asked) == 1
+    assert talk.desk.decisions == []
+
+
 @pytest.mark.promise("decision:made:once")
 async def test_what_people_say_to_each_other_and_what_is_the_operators_is_not_decided() -> None:
     async with talking(ModelReply("Hello."), SILENT, ModelReply("Done.")) as talk:
@@ -191,6 +219,27 @@ async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(take
         await talk.say("to which account?")
         await talk.until(lambda: 1 in talk.desk.settled, "the turn is over")
         assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.NOT_SHOWN, "1")] * taken
+
+
+@pytest.mark.promise("handover:story:whole")
+@pytest.mark.parametrize("left", [True, False])
+async def test_who_wrote_what_a_person_closed_before_it_was_shown_is_told_where_nobody_else_answers(left: bool) -> None:
+    async with talking(ModelReply("Here is how."), ModelReply("And here.")) as talk:
+        talk.desk.ways[1] = Begun(ConversationMarks(), ends=OutcomeKind.SILENT if left else None, relays=True)
+        talk.desk.ways[2] = Begun(ConversationMarks(), relays=True)
+        talk.desk.closed_at = {1} if left else {1, 2}
+        await talk.say("to which account?")
+        await talk.until(lambda: 1 in talk.desk.settled, "the first turn is over")
+        assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.NOT_SHOWN, "1")] * left
+        talk.desk.left = {2} if left else set()
+        talk.desk.closed_at |= {len(talk.desk.handed) + 2}
+        await talk.say("and when?")
+        await talk.until(lambda: talk.desk.handed.count("relay 2") == 2, "the second turn is over")
+        if left:
+            await talk.until(lambda: len(talk.desk.words) == 2, "its writer is told, too")
+        await talk.say("thanks")
+        await talk.until(lambda: 3 in talk.desk.settled, "the third turn is over")
+    assert [word.about for word in talk.desk.words] == ["1", "2"] * left
 
 
 @pytest.mark.promise("handover:story:whole")

@@ -98,7 +98,7 @@ class Beginning:
         if handover and handover.taken_by:
             return Route(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
         route = await self._way(work, turn, marks, taken)
-        return replace(route, relays=handover is not None)
+        return replace(route, relays=handover is not None, overhears=not marks.addressed_due)
 
     async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> Route:
         """The way of what was taken up, where no person has the thread."""
@@ -189,6 +189,7 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         behind=route.behind,
         remembers=route.remembers,
         relays=route.relays,
+        overhears=route.overhears,
     )
 
 

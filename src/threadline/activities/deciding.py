@@ -25,7 +25,6 @@ from threadline.domain.decisions import (
     Course,
     Decided,
     Deliberation,
-    Reason,
     Retrieval,
     Source,
     Spent,
@@ -170,19 +169,20 @@ class Deciding:
             succeeded, failed = await work.tool_executions.tally(thread, _BROKEN)
             questions = await work.decisions.questions_in_a_row(thread, turn)
             spent = Spent(asked.round >= ROUNDS, questions=questions, questions_allowed=self._rules.questions)
+            found = made.retrieval
+            away = found is not None and found.failed
             factors = Factors(
-                made.retrieval.quality if made.retrieval and not made.retrieval.failed else None,
+                found.quality if found and not away else None,
                 made.decided.complexity,
                 context_completeness(
                     lead=bool(situation.lead), history=bool(situation.recent), intent=made.decided.intent_clear
                 ),
                 tool_success_rate(succeeded, failed),
                 conflict,
-                bool(made.retrieval and made.retrieval.failed),
+                retrieval_failed=away,
+                retrieval_critical=away and found is not None and found.critical,
             )
             verdict = decisions.verdict(made.decided, factors, made.thresholds, spent)
-            if made.retrieval and made.retrieval.failed and made.retrieval.critical:
-                verdict = decisions.handed_over(verdict.confidence, Reason.RETRIEVAL_FAILURE)
             await work.decisions.weighed(thread, turn, asked.round, factors, verdict)
         _log.info(
             "decided",
@@ -249,9 +249,11 @@ def _together(
     sources: Sequence[Source], retrieval: Retrieval, earlier: Sequence[Source], before: Retrieval
 ) -> tuple[Sequence[Source], Retrieval]:
     """Two rounds' passages, each once, the later one's first. What one has found is there where the other failed."""
-    joined = list({(each.source, each.section, each.text): each for each in (*earlier, *sources)[::-1]}.values())
-    ordered = sorted(joined, key=lambda each: each not in sources)
-    return ordered, Retrieval(max(retrieval.quality, before.quality), suspicious=tuple(suspicious(ordered)))
+    unique: dict[tuple[str, str, str], Source] = {}
+    for each in (*sources, *earlier):
+        unique.setdefault((each.source, each.section, each.text), each)
+    joined = list(unique.values())
+    return joined, Retrieval(max(retrieval.quality, before.quality), suspicious=tuple(suspicious(joined)))
 
 
 def _unasked(decided: Decided) -> Retrieval:

@@ -1,8 +1,10 @@
 """What a turn's decision says in the thread: a question, that a person takes over, and what an answer rests on."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 
+from threadline.domain import answers
 from threadline.domain.decisions import FALLBACK, Action, Course, Deliberation, Reason, Source
 from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.knowledge import SECTION
@@ -18,8 +20,10 @@ _WHY = {
     Reason.DECIDED: "This needs a person.",
 }
 _MARK = re.compile(r"\[(\d{1,2})\]")
-_MOST = 10
-"""Sources behind one answer."""
+_MOST, _LONGEST = 10, 100
+"""Sources behind one answer, and characters of each."""
+_ROOM = 400
+"""Characters of an answer for what may stand before it, and for what Slack's marks take."""
 
 
 def said(kind: OutcomeKind, made: Deliberation | None) -> str:
@@ -29,11 +33,22 @@ def said(kind: OutcomeKind, made: Deliberation | None) -> str:
     return handed_over(made.verdict.reason if made and made.verdict else None)
 
 
-def behind(answer: str, made: Deliberation | None) -> str:
-    """An answer, and that a person takes over where something critical has failed."""
+def passed_on(made: Deliberation | None) -> str:
+    """Told behind an answer where a person takes over beside it, since something critical has failed."""
     verdict = made.verdict if made else None
-    notice = handed_over(verdict.reason) if verdict and verdict.course is Course.ESCALATE else ""
-    return "\n\n".join(filter(None, (answer, notice)))
+    return handed_over(verdict.reason) if verdict and verdict.course is Course.ESCALATE else ""
+
+
+def ending(answer: str, *ends: str, detail: bool) -> str:
+    """An answer with what has to be read with it, however long it is.
+
+    Args:
+        detail: all of it is posted, else what is too long of the answer is cut here, and not its end in Slack.
+    """
+    end = "\n\n".join(filter(None, ends))
+    if not (answer and end):
+        return answer or end
+    return f"{answer if detail else answers.shorten(answer, answers.LIMIT - len(end) - _ROOM)}\n\n{end}"
 
 
 def handed_over(reason: Reason | None) -> str:
@@ -43,8 +58,8 @@ def handed_over(reason: Reason | None) -> str:
     return f"{_WHY.get(reason or Reason.DECIDED, _WHY[Reason.DECIDED])} {_PASSED_ON}"
 
 
-def cited(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:
-    """An answer with what it rests on, by title and section.
+def sources_of(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:
+    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing.
 
     Args:
         sources: passages that it was given with numbers. Those are cited that it marks; of one that marks none, all.
@@ -58,7 +73,8 @@ def cited(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> 
     theirs = () if _names_one(answer, found) else (each for each in found if each not in given)
     named = list(dict.fromkeys([*marks, *theirs]))
     more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
-    return f"{answer}\n\nSources: {'; '.join([*named[:_MOST], *more])}" if named else answer
+    shown = (textwrap.shorten(each, _LONGEST, placeholder=" …") for each in named[:_MOST])
+    return f"Sources: {'; '.join([*shown, *more])}" if named else ""
 
 
 def _names_one(answer: str, found: Sequence[str]) -> bool:

@@ -40,6 +40,7 @@ _RESULTS = {
     OutcomeKind.FAILED: Result.FAILED,
     OutcomeKind.SPEECHLESS: Result.FAILED,
 }
+_LEFT = "(This was not said: a person had taken the thread over.)"
 _log = structlog.get_logger(__name__)
 
 
@@ -54,24 +55,26 @@ class Settling:
             plan = await work.turn_plans.of(thread, turn)
             made = concluded(await work.decisions.of(thread, turn))
             request = await _taken_back(work, request, plan)
-            request = await _taken_over(work, request)
-            answer, own = await _answer(work, request, plan, made)
+            request, left = await _taken_over(work, request)
+            detail = await _wants_detail(work, thread, turn)
+            answer, own = await _answer(work, request, plan, made, detail=detail)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(work, request)
             answer = await _written_down(work, request, user, answer)
             notes = await _notes(work, request, plan)
             if made:
-                await _decided(work, request, made, user)
+                await _decided(work, request, made, user, left=left)
             marks = await work.conversations.settle(
                 thread,
                 turn,
                 request.kind,
                 "\n\n".join(filter(None, ("\n".join(notes) if answer else "", answer))),
                 user,
-                await _wants_detail(work, thread, turn),
+                detail,
                 request.model_calls,
                 _question(request, answer),
             )
+            marks = replace(marks, left=left)
             if plan is None:
                 return marks, answer if own else ""
             spent = await work.turn_plans.spent(thread, turn)
@@ -95,17 +98,31 @@ async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> 
     return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(())) if stopped else request
 
 
-async def _taken_over(work: Work, request: SettleRequest) -> SettleRequest:
+async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest, bool]:
     """Where a person has taken the thread over since the turn began, it is theirs to answer: what the turn was about
-    they were shown. What a turn has done with tools is told all the same."""
-    if request.kind not in _THEIRS or await work.tool_executions.called(request.thread, request.turn):
-        return request
-    handover = await work.handovers.open_in(request.thread)
-    theirs = handover is not None and handover.taken_by and handover.ref.turn != request.turn
-    return replace(request, kind=OutcomeKind.SILENT, text="") if theirs else request
+    they were shown. What a turn has changed is told all the same.
+
+    Returns:
+        what is settled, and whether it is left to them.
+    """
+    if request.kind not in _THEIRS or request.touched:
+        return request, False
+    thread, turn = request.thread, request.turn
+    handover = await work.handovers.open_in(thread)
+    theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
+    before = await work.conversations.settled(thread, turn)
+    if before:
+        theirs = before.kind is OutcomeKind.SILENT  # the first word stands
+    if not theirs:
+        return request, False
+    if request.answered_at:
+        await work.transcripts.rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
+    return replace(request, kind=OutcomeKind.SILENT, text=""), True
 
 
-async def _answer(work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None) -> tuple[str, bool]:
+async def _answer(
+    work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None, *, detail: bool
+) -> tuple[str, bool]:
     """What is to be said, and whether it is our own and no model's; a silent turn says nothing."""
     if request.kind is OutcomeKind.SILENT:
         return "", False
@@ -122,20 +139,21 @@ async def _answer(work: Work, request: SettleRequest, plan: Plan | None, made: D
     if request.kind in _ACCOUNTS:
         return reply.content if reply else account(request.text, answers.TROUBLE), reply is None
     if reply is None:
-        return decision_words.behind(account(request.text, answers.TROUBLE), made), True
+        words = account(request.text, answers.TROUBLE)
+        return decision_words.ending(words, decision_words.passed_on(made), detail=detail), True
     found = await work.tool_executions.sources(request.thread, request.turn)
     shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
-    return decision_words.behind(decision_words.cited(reply.content, shown, found), made), False
+    sources = decision_words.sources_of(reply.content, shown, found)
+    return decision_words.ending(reply.content, sources, decision_words.passed_on(made), detail=detail), False
 
 
-async def _decided(work: Work, request: SettleRequest, made: Deliberation, user: str) -> None:
+async def _decided(work: Work, request: SettleRequest, made: Deliberation, user: str, *, left: bool) -> None:
     """What came of the turn's decision; one that ends with a person waits for them from now on."""
     result = _RESULTS.get(request.kind, Result.ANSWERED)
     if made.verdict and made.verdict.course is Course.ESCALATE and result is not Result.FAILED:
         result = Result.ESCALATED
         await work.handovers.open(request.thread, request.turn, user)
-    if request.kind is OutcomeKind.SILENT and (open_ := await work.handovers.open_in(request.thread)):
-        result = Result.TAKEN_OVER if open_.taken_by else result
+    result = Result.TAKEN_OVER if left else result
     spent = await work.turn_plans.spent(request.thread, request.turn)
     await work.decisions.settled(request.thread, request.turn, result, spent.cost_usd)
 

@@ -13,18 +13,17 @@ from threadline.decisions.engine import Known, Offered, Said, Situation
 from threadline.domain import sensitive
 from threadline.domain.crm import LONGEST_CONTEXT
 from threadline.domain.decisions import RECENT
-from threadline.domain.dialogue import Message, Role
+from threadline.domain.dialogue import Message
 from threadline.domain.errors import Permanent, ProgramFault, Transient
 from threadline.domain.knowledge import DocumentType
 from threadline.tools import access
 from threadline.tools.builtin import qa
 
 Lead = Callable[[str, str], Awaitable[str]]
-"""What is on record about who asks (team, Slack id), in a few lines, of which `LONGEST_CONTEXT` characters
-are told; empty for somebody unknown."""
+"""What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `LONGEST_CONTEXT`
+characters are told; empty for somebody unknown."""
 
 _LONGEST_DESCRIPTION = 300
-_SPOKEN = (Role.USER, Role.ASSISTANT)
 _log = structlog.get_logger(__name__)
 
 
@@ -47,7 +46,7 @@ class Situations:
         found = [source for each in rounds if each.round < asked.round for source in each.sources]
         return Situation(
             query,
-            tuple(_said(each.message) for each in transcript.messages if _is_speech(each.message))[-RECENT:],
+            tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT:],
             await self._who(thread.team, askers[-1].user_id) if askers else "",
             tuple(Known(each.title, each.section, each.text) for each in (*before, *found)),
             self._tools(read_only=about.read_only),
@@ -76,10 +75,6 @@ class Situations:
         allowed = access.allowed(self._mind.registry, self._mind.ports, read_only=read_only)
         definitions = self._mind.registry.definitions(allowed.names - {qa.answer.name})
         return tuple(Offered(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
-
-
-def _is_speech(message: Message) -> bool:
-    return message.role in _SPOKEN and bool(message.content.strip())
 
 
 def _said(message: Message) -> Said:

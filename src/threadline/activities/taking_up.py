@@ -75,6 +75,7 @@ class _Found:
     briefing: Briefing | None = None
     previous: Briefing | None = None
     about: About = field(default_factory=About)
+    overhears: bool = False
 
 
 class TakingUp:
@@ -150,8 +151,8 @@ class TakingUp:
                 return _Found(await work.conversations.marks(thread), kept.step, kept.message)
             if not step:
                 raise Permanent(_OVER)
-            plan = await work.turn_plans.of(thread, turn) if step > 1 else None
-            stays = turn_words.staying(plan.route, self._sensitive_words) if plan else None
+            plan = await work.turn_plans.of(thread, turn)
+            stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
             taken = await work.conversations.take_up(thread, turn, step, stays)
             marks = await work.conversations.marks(thread)
             if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
@@ -167,6 +168,7 @@ class TakingUp:
                 placed=transcript.messages,
                 previous=previous or _last_briefing(transcript.messages),
                 about=await bound_to(work, thread),
+                overhears=plan is not None and plan.route.overhears,
             )
 
     async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
@@ -216,7 +218,7 @@ class TakingUp:
             # What came before it is among what the operator is told.
             begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
             several=several,
-            addressed=found.marks.addressed_due,
+            addressed=found.marks.addressed_due and not found.overhears,
             read_only=found.about.read_only,
             because=found.about.because,
             records=found.about.records,

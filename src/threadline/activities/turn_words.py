@@ -71,14 +71,16 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
 
 def staying(route: Route, sensitive_words: Sequence[str] = ()) -> Stays:
     """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
-    to the operator what is about another RFP than the turn, and to the conversational agent what names a sensitive
-    topic, since what was decided about the turn has not seen it."""
+    to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
+    its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
     def stays(taken: TakenUp) -> bool:
         if _command(taken) is not None and not addressing.is_job_question(taken.message_id):
             return True
-        if route.agent is Agent.COPILOT and sensitive.words_in(taken.text, sensitive_words):
+        if route.agent is Agent.COPILOT and (
+            (route.overhears and taken.addressed) or sensitive.words_in(taken.text, sensitive_words)
+        ):
             return True
         return bool(scope) and rfp_ids(taken.text)[:1] not in ((), (scope,))
 

@@ -29,7 +29,10 @@ def report(found: "Report") -> None:
     if found.whole.calibration:
         _reliability(found.whole.calibration)
     else:
-        telling.line("Nobody has judged an answer yet: a thumb up or down on one does, and to take over does.")
+        telling.line(
+            "There is no calibration yet: no answer has more thumbs one way than the other, and no escalation for low "
+            "confidence was answered or closed by a person."
+        )
     _listed("Escalated, and need not have been", found.needless)
     _listed("Answered, and should have been escalated", found.missed)
     if len(found.variants) > 1:
@@ -42,13 +45,12 @@ def proposal(found: "Proposal | TooFew") -> None:
     from threadline.decisions.tuning import TooFew
 
     if isinstance(found, TooFew):
-        telling.line(
-            f"Judged decisions: {found.count}; {found.missing} more are needed before thresholds are proposed."
-        )
+        counted = f"Judged decisions that the confidence made: {found.count}"
+        telling.line(f"{counted}; {found.missing} more are needed before thresholds are proposed.")
         return
     now, then = found.now, found.then
-    told = f"Judged decisions: {found.lessons}. Now: high {now.high:g}, low {now.low:g} (cost {found.cost_now:.3f})."
-    telling.line(told)
+    present = f"Now: high {now.high:g}, low {now.low:g} (cost {found.cost_now:.3f})."
+    telling.line(f"Judged decisions that the confidence made: {found.lessons}. {present}")
     if then == now:
         telling.line("No other thresholds would have served better.")
         return

@@ -40,7 +40,7 @@ def report(
         return
     decision_tables.report(found)
     if plot and found.whole.calibration is None:
-        telling.line("There is no picture: nobody has judged an answer yet.")
+        telling.line("There is no picture: there is no calibration yet.")
     elif plot and found.whole.calibration:
         decision_plot.draw(found.whole.calibration, plot)
         telling.progress(f"{plot} shows the calibration.")

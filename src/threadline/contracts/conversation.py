@@ -131,6 +131,8 @@ class SettleRequest:
     """The operator's, behind its last call."""
     failures: str = ""
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
+    touched: bool = False
+    """Its tools have changed something, or may have."""
 
 
 class WordKind(StrEnum):

@@ -35,6 +35,8 @@ class Begun:
     """Somebody asks to have something remembered."""
     relays: bool = False
     """A person has taken the thread over, or may: they are shown what was said."""
+    overhears: bool = False
+    """Nothing that it was begun with was addressed to the bot; what is, from then on, gets a turn of its own."""
 
 
 @dataclass(frozen=True)

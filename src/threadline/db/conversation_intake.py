@@ -20,10 +20,12 @@ from threadline.db.turn_plans import TurnPlans
 from threadline.domain import addressing, messages
 from threadline.domain.addressing import Thread
 from threadline.domain.conversation import ConversationMarks
+from threadline.domain.dialogue import OutcomeKind
 from threadline.domain.messages import IncomingMessage
 
 _SHELF = Shelf(conversation_messages, "conversation_id")
 _OK = "ok"
+_QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 
 _UNJUDGED = text(f"""
 SELECT message_id, channel, slack_ts, sender_id, message_text, said_at FROM conversation_messages m
@@ -184,7 +186,7 @@ async def _answering(
 ) -> list[IncomingMessage]:
     """Who was asked something speaks to the bot next, also without calling it; unless they call somebody else."""
     unsure = [each for each in batch if each.kind == messages.MESSAGE and not each.addressed]
-    if not unsure or not (pending := await pending_requests.pending(connection, conversation_id)):
+    if not unsure or not (pending := await pending_requests.pending(connection, conversation_id, _QUESTIONS)):
         return list(batch)
 
     def answers(each: IncomingMessage) -> bool:

@@ -19,7 +19,11 @@ ESCALATED = 0.35
 
 @dataclass(frozen=True)
 class Factors:
-    """The evidence, each in [0, 1]. `source_quality` is None where the decision needs no source."""
+    """The evidence, each in [0, 1].
+
+    `source_quality` is None where the decision needs no source, or its source could not be asked; `retrieval_critical`:
+    and may not be answered without it.
+    """
 
     source_quality: float | None
     query_complexity: float
@@ -27,6 +31,7 @@ class Factors:
     tool_success_rate: float = 1.0
     conflict: bool = False
     retrieval_failed: bool = False
+    retrieval_critical: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,8 @@ def level(confidence: float, thresholds: Thresholds) -> Level:
 
 
 def context_completeness(*, lead: bool, history: bool, intent: bool) -> float:
-    """Of what there is to know of who asks: each of a lead on record, a history of the thread, and a clear intent."""
+    """Of what there is to know of who asks: a third each for who it is (on record or in Slack), a
+    history of the thread, and a clear intent."""
     return round((lead + history + intent) / 3, 6)
 
 

@@ -66,6 +66,8 @@ class ConversationMarks:
     """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
     last: str = ""
     """What the last settled turn came to, in words; only the answer to settling it says so."""
+    left: bool = False
+    """Its answer is not said, since a person has the thread; likewise."""
 
 
 @dataclass

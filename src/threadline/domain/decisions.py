@@ -189,10 +189,8 @@ def verdict(decided: Decided, factors: Factors, thresholds: Thresholds, spent: S
     are allowed are used up; more is retrieved or asked at most once a turn.
     """
     sure = composite(factors)
-    if decided.sensitivity is Sensitivity.CLAIMS:
-        return handed_over(sure, Reason.SENSITIVE_TOPIC)
-    if decided.action is Action.ESCALATE:
-        return handed_over(sure, Reason.DECIDED)
+    if reason := _for_a_person(decided, factors):
+        return handed_over(sure, reason)
     may_ask = spent.questions < spent.questions_allowed
     if decided.action is Action.CLARIFY:
         return Verdict(Course.CLARIFY, sure) if may_ask else handed_over(sure, Reason.LOW_CONFIDENCE)
@@ -211,6 +209,15 @@ def verdict(decided: Decided, factors: Factors, thresholds: Thresholds, spent: S
 def handed_over(confidence: float, reason: Reason) -> Verdict:
     """An escalation, whose confidence is capped."""
     return Verdict(Course.ESCALATE, min(confidence, ESCALATED), reason)
+
+
+def _for_a_person(decided: Decided, factors: Factors) -> Reason | None:
+    """Why a person takes over, however sure the decision is; None where its confidence decides."""
+    if decided.sensitivity is Sensitivity.CLAIMS:
+        return Reason.SENSITIVE_TOPIC
+    if decided.action is Action.ESCALATE:
+        return Reason.DECIDED
+    return Reason.RETRIEVAL_FAILURE if factors.retrieval_failed and factors.retrieval_critical else None
 
 
 def _lacking(decided: Decided) -> list[str]:

@@ -4,6 +4,7 @@ All are frozen and become JSON and come back by pydantic. The transcript holds t
 call without its arguments, a reply whose text is bounded, and of a tool's output one line.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -92,6 +93,13 @@ class Execution:
     protocol: ProtocolState | None = None
     """Behind this call, in a turn of the operator."""
     critical: bool = False
+    step: int = 0
+    """The turn's call of the model that asked for it; known to the workflow alone."""
+
+
+def touched(executions: Sequence[Execution]) -> bool:
+    """Whether anything was changed, or may have been: then people are told."""
+    return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in executions)
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,11 @@ class Message:
     """Of a user's message, where several people write: a name, as the model is shown it."""
     opaque: str = ""
     """The provider's own form of an assistant's message (its reasoning, say) as JSON, handed back to it unread."""
+
+    @property
+    def spoken(self) -> bool:
+        """Somebody said it, a person or the agent; no tool's output, no note of ours, and no mere calls."""
+        return self.role in (Role.USER, Role.ASSISTANT) and bool(self.content.strip())
 
 
 @dataclass(frozen=True)

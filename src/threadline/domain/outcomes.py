@@ -15,7 +15,7 @@ class Label(StrEnum):
     GOOD = "good"
     """Answered, and more thumbs are up than down."""
     BAD = "should_have_been_escalated"
-    """Answered, and more thumbs are down than up, or a person took over all the same."""
+    """Answered, and more thumbs are down than up."""
     NEEDED = "needed"
     """Escalated, and a person answered."""
     NEEDLESS = "need_not_have_been_escalated"

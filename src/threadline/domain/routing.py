@@ -56,6 +56,8 @@ class Route:
     """Somebody asks to have something remembered."""
     relays: bool = False
     """A person takes the thread over, or may: they are shown what was said."""
+    overhears: bool = False
+    """Nothing that it was begun with was addressed to the bot."""
 
     @property
     def about(self) -> str:

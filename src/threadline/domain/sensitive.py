@@ -20,7 +20,7 @@ def words_in(text: str, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The topics that a text names, in any case and inflection, standing alone: "issue" does not name "sue".
 
     Args:
-        more: further words, each with its plain endings (s, 's, ed, ing).
+        more: further words, each with the endings of English verbs and nouns.
     """
     looked_at = text[:_LOOKED_AT]
     return tuple(name for name, pattern in _patterns(tuple(more)) if pattern.search(looked_at))
@@ -29,7 +29,7 @@ def words_in(text: str, more: Sequence[str] = ()) -> tuple[str, ...]:
 @lru_cache(maxsize=8)
 def _patterns(more: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """One for each topic, since they overlap: "legal action" names "legal", too."""
-    added = {each: rf"{_spaced(each)}(?:s|'s|ed|ing)?" for each in more if each.strip() and each not in TOPICS}
+    added = {each: _inflected(each) for each in more if each.strip() and each not in TOPICS}
     return tuple((name, _alone(inflected)) for name, inflected in (TOPICS | added).items())
 
 
@@ -38,5 +38,13 @@ def _alone(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
 
 
-def _spaced(words: str) -> str:
-    return r"\s+".join(re.escape(each) for each in words.split())
+def _inflected(words: str) -> str:
+    """With its last word's regular endings: disputed, policies, cancelling."""
+    spaced = r"\s+".join(re.escape(each) for each in words.split())
+    if ending := re.search(r"(?<=\w)e$", spaced, re.IGNORECASE):
+        return rf"{spaced[: ending.start()]}(?:e|es|e's|ed|ing)"
+    if ending := re.search(r"(?<=[^\Waeiou])y$", spaced, re.IGNORECASE):
+        return rf"{spaced[: ending.start()]}(?:y|y's|ies|ied|ying)"
+    if ending := re.search(r"(?<=[aeiou])[bdfgklmnprtvz]$", spaced, re.IGNORECASE):
+        return rf"{spaced}(?:s|es|'s|{ending[0]}?(?:ed|ing))?"
+    return rf"{spaced}(?:s|es|'s|ed|ing)?"

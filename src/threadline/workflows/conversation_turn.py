@@ -33,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
         OutcomeKind,
         ToolCall,
         ToolChoice,
+        touched,
     )
     from threadline.domain.retrying import Fault, FaultKind
     from threadline.domain.routing import Agent
@@ -41,7 +42,7 @@ from threadline.workflows import display, patches
 from threadline.workflows.broken_steps import broken_off, no_reply
 from threadline.workflows.calls import attempt, call, fault_of, pause
 from threadline.workflows.conversing import Conversation
-from threadline.workflows.deciding import Deciding
+from threadline.workflows.deciding import TurnDecision
 from threadline.workflows.handover import hand_over, relay
 from threadline.workflows.react_loop import react
 from threadline.workflows.status_line import in_words
@@ -79,7 +80,7 @@ class Turn:
         self._told: asyncio.Task[str] | None = None
         self._turn = TalkTurn(self._thread, self._number)
         self._way = Way(self._turn)
-        self._deciding = Deciding(self._turn)
+        self._deciding = TurnDecision(self._turn)
 
     async def take(self) -> None:
         outcome = await self._work()
@@ -94,9 +95,11 @@ class Turn:
             spoken_by=outcome.spoken_by,
             protocol=self._way.protocol,
             failures=self._failures(outcome) if self._way.protocol else "",
+            touched=touched(outcome.executions),
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
-        self._conversation.merge(await call(ConversationActivities.settle_turn, request, summary=summary))
+        settled = await call(ConversationActivities.settle_turn, request, summary=summary)
+        self._conversation.merge(settled)
         if self._deciding.ends_with_a_person(outcome):
             await hand_over(self._thread, self._number)
         if self._told:
@@ -104,7 +107,7 @@ class Turn:
         if outcome.kind is not OutcomeKind.SILENT:
             await self._conversation.say(self._number)
         if self._way.begun and self._way.begun.ends is None:  # what later steps took up, and what a stop has ended
-            await relay(self._turn, self._way.begun)
+            await relay(self._turn, self._way.begun, left=settled.left)
         if self._way.remembers:
             self._conversation.does(f"remembering turn {self._number}")
             await self._way.remember()
@@ -117,7 +120,7 @@ class Turn:
         conversation = self._conversation
         try:
             begun = await self._begin()
-            await relay(self._turn, begun)
+            await relay(self._turn, begun, left=begun is not None and begun.ends is OutcomeKind.SILENT)
             if begun and begun.ends:
                 return Outcome(begun.ends, "")
             await self._make_room()
@@ -172,8 +175,10 @@ class Turn:
         )
 
     def _hear(self) -> None:
-        """Once anything that the turn took up was addressed to the bot, it may not be silent any more."""
-        self._addressed = self._addressed or self._conversation.marks.addressed_due
+        """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
+
+        What is addressed to it while it only overhears waits for a turn of its own."""
+        self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._way.overhears)
 
     def _show(self, words: str) -> None:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
@@ -276,7 +281,7 @@ class Turn:
             self._show(f"using {in_words(group[0].name)}{more}")
             ran = await asyncio.gather(*(self._execute(each) for each in group))
             self._way.learn(ran)
-            done += ran
+            done += (replace(each, step=self._step) for each in ran)
         self._executions += done
         return done
 

@@ -20,7 +20,7 @@ _FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
 _BROKEN = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
 
 
-class Deciding:
+class TurnDecision:
     """One turn's decision. `outcome` is there when the turn ends with it: a question, or a person takes over."""
 
     def __init__(self, turn: TalkTurn) -> None:
@@ -77,6 +77,12 @@ def _trouble(outcome: Outcome) -> Reason | None:
 
 
 def _critical_failure(executions: Sequence[Execution]) -> bool:
-    """Whether something that matters was wanted and not done: what failed first and was mended then is done."""
-    last = {each.tool: each for each in executions if each.critical}
-    return any(each.status in _BROKEN for each in last.values())
+    """Whether something that matters was wanted and not done: what failed, and was done when the model asked for it
+    again, is done. Another call of the same reply mends nothing."""
+    broken: dict[str, int] = {}
+    for each in executions:
+        if each.critical and each.status in _BROKEN:
+            broken[each.tool] = each.step
+        elif each.critical and broken.get(each.tool, each.step) < each.step:
+            del broken[each.tool]
+    return bool(broken)

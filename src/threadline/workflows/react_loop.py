@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from threadline.domain import answers
 from threadline.domain.dialogue import (
     Execution,
-    ExecutionStatus,
     ModelReply,
     Outcome,
     OutcomeKind,
     StepFailed,
     ToolCall,
     ToolChoice,
+    touched,
 )
 
 MAX_TURNS = 5
@@ -150,11 +150,7 @@ class _Turn:
         return reply.silent and not reply.calls and not self._may_be_silent()
 
     def _may_be_silent(self) -> bool:
-        return self.may_be_silent() and not self._touched()
-
-    def _touched(self) -> bool:
-        """Whether anything was changed, or may have been: then people are told."""
-        return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in self.executions)
+        return self.may_be_silent() and not touched(self.executions)
 
     def _new(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
         """The calls that were not run before, by their ids, and none twice."""

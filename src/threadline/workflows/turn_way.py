@@ -39,6 +39,11 @@ class Way:
         """Whether something of the turn is to be kept: what the operator has shown, and what somebody asks for."""
         return self.agent is Agent.OPERATOR or bool(self.begun and self.begun.remembers)
 
+    @property
+    def overhears(self) -> bool:
+        """Whether nothing that it was begun with was addressed to the bot."""
+        return self.begun is not None and self.begun.overhears
+
     async def find(self) -> Begun | None:
         """Find it; None in a run that began before turns had ways."""
         if not patches.WAYS.passed():
