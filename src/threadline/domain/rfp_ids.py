@@ -10,8 +10,10 @@ NOT_IDS = frozenset({"rfp_list", "rfp_search", "rfp_get", "rfp_create_from_slack
 """Tools: who names one in a message names no RFP."""
 
 _FILES = "pdf|docx?|xlsx?|pptx?|csv|txt|md|rtf|odt|html?|json|zip|eml|msg|png|jpe?g"
-_ID = r"[rR][fF][pP]_[A-Za-z0-9]++(?:(?:_++|-)[A-Za-z0-9]++)*+"
-"""As long as it can be: of `rfp_7-b` nobody takes `rfp_7`, which may be another record."""
+_MORE = "(?:_+|-)[A-Za-z0-9]"
+_ID = rf"[rR][fF][pP]_[A-Za-z0-9]+(?:{_MORE}+)*(?![A-Za-z0-9]|{_MORE})"
+"""As long as it can be: of `rfp_7-b` nobody takes `rfp_7`, which may be another record. By a look ahead: a possessive
+group takes too much before Python 3.11.5 (python/cpython#106052)."""
 _IN_TEXT = re.compile(rf"(?<![A-Za-z0-9])(?<![A-Za-z0-9]_){_ID}(?!@|\.(?i:{_FILES})(?![A-Za-z0-9]))")
 """Also in `_italics_`; a file's name (`rfp_answer.pdf`) or a mail address is no id."""
 _ALONE = re.compile(_ID)

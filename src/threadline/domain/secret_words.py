@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from threadline.domain.secret_rules import BEGIN, Rule, anything, is_mixed, is_random
 
-_VALUE = r"""((?:&(?:amp|lt|gt);|\[(?!redacted:\ )|\\(?![\\"'nrt])|[^\s"'`<>,;\[\\])++)"""
-"""A run of characters, with what Slack escaped; it ends before quotes, separators, and a mark of ours."""
+_VALUE = r"""((?:&(?:amp|lt|gt);|\[(?!redacted:\ )|\\(?![\\"'nrt])|[^\s"'`<>,;\[\\])+)"""
+"""A run of characters, with what Slack escaped; it ends before quotes, separators, and a mark of ours. The end of its
+pattern, so that it need not be possessive, which takes too much before Python 3.11.5 (python/cpython#106052)."""
 
 
 _LETTERS = r"([a-z-]{6,60}+)(?=[*_~]{0,2}(?:[\s;&\"'`\\]|\.?(?:\s|\Z)))"
@@ -131,7 +132,7 @@ _ASSIGNED = (
     _rule(
         "password",
         r"[;?&][\w.-]{0,30}(?:password|passwd|pwd|pass|secret|token|api_?key|auth)="
-        r"((?:&(?:lt|gt);|[^\s\"'`<>,;&\[])++)",
+        r"((?:&(?:lt|gt);|[^\s\"'`<>,;&\[])+)",
         (*_AT_PASS, *_AT_SECRET, *_AT_KEY, "auth="),
         _no_label,
         trail="",
