@@ -307,6 +307,19 @@ async def test_what_is_said_to_the_bot_while_it_overhears_others_is_a_turn_of_it
     assert "the big one" in str(talk.sent())
 
 
+@pytest.mark.promise("talk:answer:always")
+async def test_who_writes_alone_and_calls_somebody_else_first_is_still_answered(engine: Engine) -> None:
+    talk = engine.talk
+    await talk.said("hello")
+    await talk.answer()
+    await talk.said(talk.message(f"<@{BYSTANDER}> can you check?", addressed=False))
+    assert not (await talk.begin(2)).overhears
+    await talk.think(2)
+    await talk.said(talk.message("what does Enterprise cost?", addressed=False))
+    assert (await talk.think(2, 2)).marks.addressed_due
+    assert "Enterprise cost" in str(talk.sent())
+
+
 @pytest.mark.promise("decision:made:once")
 @pytest.mark.parametrize("kind", [OutcomeKind.CLARIFIED, OutcomeKind.ANSWERED])
 async def test_who_was_asked_back_answers_the_bot_without_calling_it_also_among_others(

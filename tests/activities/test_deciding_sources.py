@@ -126,6 +126,29 @@ async def test_a_long_answer_says_what_it_rests_on_and_that_a_person_takes_over(
 
 
 @pytest.mark.promise("decision:sources:cited")
+def test_what_stands_around_an_answer_is_never_cut_and_what_fits_is_not_cut_either() -> None:
+    fits, end = "y" * 1_700, f"Sources: {'s' * 100}"
+    assert decision_words.fitting("", fits, end, detail=False) == f"{fits}\n\n{end}"
+    assert decision_words.fitting("", "x" * 1_990, "", detail=False) == "x" * 1_990
+    long = "\n\n".join(["z" * 300] * 10)
+    for before in ("", "n" * 1_200):
+        cut = decision_words.fitting(before, long, end, detail=False)
+        assert cut.startswith(before)
+        assert cut.endswith(f"_\n\n{end}")
+        assert len(cut) <= answers.LIMIT
+    assert decision_words.fitting("n", long, end, detail=True) == f"n\n\n{long}\n\n{end}"
+
+
+@pytest.mark.promise("decision:sources:cited")
+def test_a_source_with_a_long_name_keeps_both_its_ends() -> None:
+    names = [f"{'t' * 120}.pdf – {section}" for section in ("Prices", "Terms")]
+    told = decision_words.sources_of("It is so.", [], names)
+    assert told.count("…") == 2
+    assert ".pdf – Prices; " in told
+    assert told.endswith(".pdf – Terms")
+
+
+@pytest.mark.promise("decision:sources:cited")
 @pytest.mark.parametrize("decides", [True, False])
 async def test_what_the_agent_looks_up_by_itself_is_cited_too(
     make_talk: Make, database: Database, decides: bool

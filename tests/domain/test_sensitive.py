@@ -53,6 +53,7 @@ def test_words_of_the_settings_are_found_beside_the_topics_that_they_hold() -> N
     ("word", "forms"),
     [
         ("dispute", "dispute disputes disputed disputing dispute's"),
+        ("guarantee", "guarantee guarantees guaranteed guaranteeing"),
         ("policy", "policy policies policy's"),
         ("cancel", "cancel cancels canceled cancelled cancelling"),
         ("data breach", "breach breaches breached breaching"),

@@ -171,6 +171,20 @@ async def test_what_is_said_to_the_bot_while_it_only_overhears_makes_no_silence_
     assert talk.desk.decisions == []
 
 
+@pytest.mark.promise("decision:model:away")
+async def test_who_calls_the_bot_does_not_wait_for_a_model_with_what_it_only_overheard() -> None:
+    async with talking(ModelReply("Hello."), AWAY, ModelReply("It is 990 a month.")) as talk:
+        talk.desk.ways[2] = Begun(ConversationMarks(), overhears=True)
+        await talk.say("hello")
+        await talk.until_said(1)
+        await talk.say("shall we do it, Anna?", BEN, addressed=False)
+        await talk.until_known("waiting for the model")
+        await talk.say("what does Enterprise cost?", BEN)
+        assert await talk.until_said(3) == "It is 990 a month."
+        assert talk.desk.settled[2].kind is OutcomeKind.SILENT
+        assert talk.desk.words == []
+
+
 @pytest.mark.promise("decision:made:once")
 async def test_what_people_say_to_each_other_and_what_is_the_operators_is_not_decided() -> None:
     async with talking(ModelReply("Hello."), SILENT, ModelReply("Done.")) as talk:

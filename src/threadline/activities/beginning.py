@@ -98,7 +98,8 @@ class Beginning:
         if handover and handover.taken_by:
             return Route(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
         route = await self._way(work, turn, marks, taken)
-        return replace(route, relays=handover is not None, overhears=not marks.addressed_due)
+        overhears = not marks.addressed_due and await work.conversations.several(thread)
+        return replace(route, relays=handover is not None, overhears=overhears)
 
     async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> Route:
         """The way of what was taken up, where no person has the thread."""

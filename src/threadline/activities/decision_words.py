@@ -1,7 +1,6 @@
 """What a turn's decision says in the thread: a question, that a person takes over, and what an answer rests on."""
 
 import re
-import textwrap
 from collections.abc import Sequence
 
 from threadline.domain import answers
@@ -22,8 +21,8 @@ _WHY = {
 _MARK = re.compile(r"\[(\d{1,2})\]")
 _MOST, _LONGEST = 10, 100
 """Sources behind one answer, and characters of each."""
-_ROOM = 400
-"""Characters of an answer for what may stand before it, and for what Slack's marks take."""
+_MARKS = 100
+"""Characters for what Slack's marks may take."""
 
 
 def said(kind: OutcomeKind, made: Deliberation | None) -> str:
@@ -39,16 +38,16 @@ def passed_on(made: Deliberation | None) -> str:
     return handed_over(verdict.reason) if verdict and verdict.course is Course.ESCALATE else ""
 
 
-def ending(answer: str, *ends: str, detail: bool) -> str:
-    """An answer with what has to be read with it, however long it is.
+def fitting(before: str, answer: str, end: str, *, detail: bool) -> str:
+    """What is said, of which Slack is sent `answers.LIMIT` characters: cut short is the answer, and not its end.
 
     Args:
-        detail: all of it is posted, else what is too long of the answer is cut here, and not its end in Slack.
+        detail: somebody asks for all of it.
     """
-    end = "\n\n".join(filter(None, ends))
-    if not (answer and end):
-        return answer or end
-    return f"{answer if detail else answers.shorten(answer, answers.LIMIT - len(end) - _ROOM)}\n\n{end}"
+    around = sum(len(each) + 2 for each in (before, end) if each)
+    if end and not detail and len(answer) + around > answers.LIMIT - _MARKS:
+        answer = answers.shorten(answer, max(answers.SHORTEST, answers.LIMIT - _MARKS - around))
+    return "\n\n".join(filter(None, (before, answer, end)))
 
 
 def handed_over(reason: Reason | None) -> str:
@@ -73,8 +72,13 @@ def sources_of(answer: str, sources: Sequence[Source], found: Sequence[str] = ()
     theirs = () if _names_one(answer, found) else (each for each in found if each not in given)
     named = list(dict.fromkeys([*marks, *theirs]))
     more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
-    shown = (textwrap.shorten(each, _LONGEST, placeholder=" …") for each in named[:_MOST])
-    return f"Sources: {'; '.join([*shown, *more])}" if named else ""
+    return f"Sources: {'; '.join([*map(_short, named[:_MOST]), *more])}" if named else ""
+
+
+def _short(name: str) -> str:
+    """With the start of its title and the end of its section."""
+    half = _LONGEST // 2
+    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
 
 
 def _names_one(answer: str, found: Sequence[str]) -> bool:

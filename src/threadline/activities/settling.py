@@ -52,23 +52,26 @@ class Settling:
         """See `ConversationActivities.settle_turn`; the marks, and the answer where it is our own and no model's."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
+            await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
             plan = await work.turn_plans.of(thread, turn)
             made = concluded(await work.decisions.of(thread, turn))
             request = await _taken_back(work, request, plan)
             request, left = await _taken_over(work, request)
-            detail = await _wants_detail(work, thread, turn)
-            answer, own = await _answer(work, request, plan, made, detail=detail)
+            answer, end, own = await _answer(work, request, plan, made)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(work, request)
-            answer = await _written_down(work, request, user, answer)
-            notes = await _notes(work, request, plan)
+            answer = await _written_down(work, request, user, answer, end)
+            notes = await _notes(work, request, plan) if answer else ()
+            detail = await _wants_detail(work, thread, turn)
+            said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
+            ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
             if made:
                 await _decided(work, request, made, user, left=left)
             marks = await work.conversations.settle(
                 thread,
                 turn,
                 request.kind,
-                "\n\n".join(filter(None, ("\n".join(notes) if answer else "", answer))),
+                said,
                 user,
                 detail,
                 request.model_calls,
@@ -76,13 +79,13 @@ class Settling:
             )
             marks = replace(marks, left=left)
             if plan is None:
-                return marks, answer if own else ""
+                return marks, ours
             spent = await work.turn_plans.spent(thread, turn)
             result = _result(request, plan, spent, answer)
             await work.turn_plans.finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
         last = _in_words(turn, request.kind, plan, spent)
-        return replace(marks, last=last), answer if own else ""
+        return replace(marks, last=last), ours
 
 
 async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> SettleRequest:
@@ -121,44 +124,46 @@ async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest
 
 
 async def _answer(
-    work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None, *, detail: bool
-) -> tuple[str, bool]:
-    """What is to be said, and whether it is our own and no model's; a silent turn says nothing."""
+    work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None
+) -> tuple[str, str, bool]:
+    """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
+    nothing."""
     if request.kind is OutcomeKind.SILENT:
-        return "", False
+        return "", "", False
     if request.kind in _BY_DECISION:
-        return "\n\n".join(filter(None, (decision_words.said(request.kind, made), request.text))), True
+        return decision_words.said(request.kind, made), request.text, True
     if plan and request.kind in _BY_RULE and not request.spoken_by:
-        return plan.route.reply, True
+        return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
     reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.words_of(call.arguments) if call else ""
-        return (words, False) if words else (account(request.text, answers.TROUBLE), True)
+        return (words, "", False) if words else (account(request.text, answers.TROUBLE), "", True)
     if request.kind in _ACCOUNTS:
-        return reply.content if reply else account(request.text, answers.TROUBLE), reply is None
+        return reply.content if reply else account(request.text, answers.TROUBLE), "", reply is None
+    notice = decision_words.passed_on(made)
     if reply is None:
-        words = account(request.text, answers.TROUBLE)
-        return decision_words.ending(words, decision_words.passed_on(made), detail=detail), True
+        return account(request.text, answers.TROUBLE), notice, True
     found = await work.tool_executions.sources(request.thread, request.turn)
     shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
     sources = decision_words.sources_of(reply.content, shown, found)
-    return decision_words.ending(reply.content, sources, decision_words.passed_on(made), detail=detail), False
+    return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
 async def _decided(work: Work, request: SettleRequest, made: Deliberation, user: str, *, left: bool) -> None:
     """What came of the turn's decision; one that ends with a person waits for them from now on."""
     result = _RESULTS.get(request.kind, Result.ANSWERED)
-    if made.verdict and made.verdict.course is Course.ESCALATE and result is not Result.FAILED:
+    if left:
+        result = Result.TAKEN_OVER
+    elif made.verdict and made.verdict.course is Course.ESCALATE and result is not Result.FAILED:
         result = Result.ESCALATED
         await work.handovers.open(request.thread, request.turn, user)
-    result = Result.TAKEN_OVER if left else result
     spent = await work.turn_plans.spent(request.thread, request.turn)
     await work.decisions.settled(request.thread, request.turn, result, spent.cost_usd)
 
 
-async def _written_down(work: Work, request: SettleRequest, user: str, answer: str) -> str:
+async def _written_down(work: Work, request: SettleRequest, user: str, answer: str, end: str) -> str:
     """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
     has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
 
@@ -180,7 +185,7 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
             operation = Operation(request.thread, request.turn, request.answered_at, request.spoken_by)
         author = Author(user, addressing.turn_id(request.thread, request.turn))
         try:
-            entry = NewEntry(answer[:LONGEST_ENTRY], kind)
+            entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:LONGEST_ENTRY], kind)
             async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
                 await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
         except (RfpNotFound, EntryRefused) as error:

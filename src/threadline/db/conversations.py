@@ -174,6 +174,10 @@ class Conversations:
         """What waits for a turn that is settled, in the order in which it was said."""
         return await conversation_reading.unused(self._connection, thread)
 
+    async def several(self, thread: Thread) -> bool:
+        """Whether several people write in it: then what calls nobody is not for the bot."""
+        return bool((await conversation_row.locked(self._connection, thread)).several)
+
     async def deletions(self, thread: Thread) -> int:
         """See `threads_read.deletions`."""
         return await threads_read.deletions(self._connection, thread)

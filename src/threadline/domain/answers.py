@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from threadline.domain import protocol, splitting
 from threadline.domain.dialogue import Execution, ExecutionStatus
 
-LIMIT = 2_000
-"""Characters of an answer for which nobody asked in detail."""
+LIMIT, SHORTEST = 2_000, 200
+"""Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
 NOTHING_TO_SAY = (
     "I have looked at this and could not come up with an answer. "
     "Please put it in other words, or ask me what I can do for you."

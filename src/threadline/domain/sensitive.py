@@ -42,7 +42,7 @@ def _inflected(words: str) -> str:
     """With its last word's regular endings: disputed, policies, cancelling."""
     spaced = r"\s+".join(re.escape(each) for each in words.split())
     if ending := re.search(r"(?<=\w)e$", spaced, re.IGNORECASE):
-        return rf"{spaced[: ending.start()]}(?:e|es|e's|ed|ing)"
+        return rf"{spaced[: ending.start()]}(?:e|es|e's|ed|e?ing)"
     if ending := re.search(r"(?<=[^\Waeiou])y$", spaced, re.IGNORECASE):
         return rf"{spaced[: ending.start()]}(?:y|y's|ies|ied|ying)"
     if ending := re.search(r"(?<=[aeiou])[bdfgklmnprtvz]$", spaced, re.IGNORECASE):

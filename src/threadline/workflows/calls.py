@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -88,6 +89,13 @@ async def regardless(
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
+
+
+async def break_off(task: asyncio.Task[Any]) -> None:
+    """Cancel what runs, and wait until it has ended, however it does."""
+    task.cancel()
+    with suppress(FailureError, asyncio.CancelledError):
+        await task
 
 
 class Asides:

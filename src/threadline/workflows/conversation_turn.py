@@ -5,9 +5,7 @@ seen in the marks that both share.
 """
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -40,7 +38,7 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.workflows import display, patches
 from threadline.workflows.broken_steps import broken_off, no_reply
-from threadline.workflows.calls import attempt, call, fault_of, pause
+from threadline.workflows.calls import attempt, break_off, call, fault_of, pause
 from threadline.workflows.conversing import Conversation
 from threadline.workflows.deciding import TurnDecision
 from threadline.workflows.handover import hand_over, relay
@@ -200,7 +198,7 @@ class Turn:
         summarising = asyncio.create_task(activity)
         await workflow.wait_condition(lambda: summarising.done() or conversation.stopping)
         if not summarising.done():
-            await _break_off(summarising)
+            await break_off(summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
@@ -229,7 +227,7 @@ class Turn:
             await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "for the model's last word")
         if asking.done():
             return asking.result()
-        await _break_off(asking)
+        await break_off(asking)
         raise BrokenOff
 
     async def _bear(self, error: FailureError) -> None:
@@ -241,7 +239,7 @@ class Turn:
         """
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
-        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS:
+        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS or self._called:
             raise no_reply(error) from error
         since = self._away_since = self._away_since or now
         until = since + conversation.state.limits.model_patience
@@ -251,9 +249,16 @@ class Turn:
         self._tell(until)
         conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
         delay = min(self._delay(fault), until - now)
-        await pause(delay, lambda: conversation.stopping, "before the model is asked again")
+        await pause(delay, lambda: conversation.stopping or self._called, "before the model is asked again")
         if conversation.stopping:
             raise BrokenOff from error
+        if self._called:
+            raise no_reply(error) from error
+
+    @property
+    def _called(self) -> bool:
+        """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
+        return self._way.overhears and self._conversation.marks.addressed_due
 
     def _delay(self, fault: Fault) -> float:
         self._waits += 1
@@ -291,9 +296,3 @@ class Turn:
             return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
         except FailureError as error:
             return self._way.lost(asked, broken_off(asked, error))
-
-
-async def _break_off(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    with suppress(FailureError, asyncio.CancelledError):
-        await task

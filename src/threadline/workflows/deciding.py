@@ -77,8 +77,8 @@ def _trouble(outcome: Outcome) -> Reason | None:
 
 
 def _critical_failure(executions: Sequence[Execution]) -> bool:
-    """Whether something that matters was wanted and not done: what failed, and was done when the model asked for it
-    again, is done. Another call of the same reply mends nothing."""
+    """Whether a tool that matters has failed, and not worked when the model asked for it again. Another call of the
+    same reply mends nothing."""
     broken: dict[str, int] = {}
     for each in executions:
         if each.critical and each.status in _BROKEN:
