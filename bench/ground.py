@@ -13,15 +13,15 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from bench.scale import Scale
-from threadline.bootstrap.gateway import CaseThreads
 from threadline.db.engine import Database
-from threadline.devstack import environment, postgres, temporal
-from threadline.devstack.ports import HOST, Ports
-from threadline.devstack.postgres import Databases
-from threadline.devstack.processes import Command, Facts, Family, logged
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.slack_sandbox import identity
-from threadline.gateway.dispatch import RETRIES, Dispatcher
+from threadline.gateway.dispatcher import RETRIES, Dispatcher
+from threadline.wiring.gateway import CaseThreads
+from threadline_devstack import environment, postgres, temporal
+from threadline_devstack.ports import HOST, Ports
+from threadline_devstack.postgres import Databases
+from threadline_devstack.processes import Command, Facts, Family, logged
+from threadline_devstack.sample_repository import make_sample_repository
+from threadline_devstack.slack import identity
 
 ROOT = Path(__file__).parents[1]
 

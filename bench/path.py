@@ -11,12 +11,12 @@ import aiohttp
 from sqlalchemy import text
 
 from bench.ground import Ground, ground
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway.dispatch import NotAccepted
-from threadline.gateway.events import Message
+from threadline.gateway.dispatcher import NotAccepted
+from threadline.gateway.routes import Message
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline_devstack.slack import identity
 
 AT_ONCE = 64
 """Signals that are under way at the same time: more would only wait in the client."""

@@ -16,19 +16,19 @@ from bench.ground import Ground
 from bench.parts import quiet_slack
 from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.devstack.model_sandbox.conversation import Conversation
-from threadline.devstack.model_sandbox.turn import Answer, Turn
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.authorship import Author
-from threadline.domain.estimates import NewItem, Role
-from threadline.domain.messages import IncomingMessage
-from threadline.domain.operations import Change, Operation
-from threadline.domain.rfps import Facts, NewRfp
-from threadline.gateway.dispatch import NotAccepted
-from threadline.gateway.events import Addressed
+from threadline.estimates.model import NewItem, Role
+from threadline.gateway.dispatcher import NotAccepted
+from threadline.gateway.routes import Addressed
+from threadline.rfps.model import Facts, NewRfp
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.request import Conversation
+from threadline_devstack.models.script import Answer, Turn
+from threadline_devstack.slack import identity
 
 PLAIN = "We talked about the cart yesterday. What was the question that was still open?"
 """Decided, and then one call of the model."""

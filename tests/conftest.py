@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres import agent_url, database, database_url, empty_url, postgres
-from threadline.cli.stopping import SELDOM
+from threadline.cli.process import SELDOM
 
 __all__ = ["agent_url", "database", "database_url", "empty_url", "postgres"]
 """Here alone: each module that imports `postgres` would have a server of its own."""

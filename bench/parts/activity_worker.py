@@ -9,17 +9,17 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
-from threadline.activities.cases import LiveCaseActivities
-from threadline.activities.faults import FaultInterceptor
-from threadline.activities.threads import LiveSlackActivities, Places
-from threadline.contracts.bug import CaseActivities, SlackActivities
+from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.contract import CaseActivities, SlackActivities
+from threadline.cases.model import Limits
+from threadline.cases.posts import LiveSlackActivities, Places
 from threadline.db.engine import Database
-from threadline.db.post_ledger import PostLedger
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain.addressing import CORE_QUEUE
-from threadline.domain.bug import Limits
 from threadline.slack.client import Slack, make_client
-from threadline.slack.posts import Claim, Posts
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline_devstack.slack import identity
 
 
 async def _work(temporal: str, url: str, api_url: str) -> None:

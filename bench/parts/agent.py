@@ -12,12 +12,12 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
-from threadline.activities.faults import FaultInterceptor
-from threadline.contracts.bug import AgentActivities, TurnEnded, TurnRequest
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns, TurnOutcome
-from threadline.domain.addressing import AGENTS_QUEUE
-from threadline.domain.bug import Action
+from threadline.cases.contract import AgentActivities, TurnEnded, TurnRequest
+from threadline.cases.model import Action
+from threadline.db.values import agent_pool
+from threadline.investigator.store import AgentTurns, TurnOutcome
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import AGENTS_QUEUE
 
 FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it", "title": "Cart total", "severity": "S2"})
 

@@ -17,7 +17,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from bench.parts.least import QUEUE
-from threadline.devstack.slack_sandbox import identity
+from threadline_devstack.slack import identity
 
 
 async def _serve(temporal: str, slack: str, address: str) -> None:

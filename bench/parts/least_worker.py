@@ -10,7 +10,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from bench.parts.least import QUEUE, TURNS_QUEUE, WORKFLOWS
-from threadline.bootstrap.temporal import workflow_runner
+from threadline.wiring.temporal import workflow_runner
 
 
 @activity.defn

@@ -5,10 +5,10 @@ A burst is one turn here as well: whoever stores one by one may wait for the las
 
 from temporalio import workflow
 
-from threadline.domain import addressing
-from threadline.domain.bug import BugState
-from threadline.workflows import inbox, thread_run
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.cases.model import BugState
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.threads import addressing, inbox
+from threadline.threads import run_loop as thread_run
 
 # Here, so that it is done in the sandbox as well, which imports this module and what it names anew.
 inbox.MAX_MESSAGES = 1

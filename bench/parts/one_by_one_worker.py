@@ -3,10 +3,10 @@
 from functools import partial
 
 from bench.parts.one_by_one import OneByOne
-from threadline.bootstrap import workers
-from threadline.bootstrap.temporal import WORKFLOWS
-from threadline.cli import stopping
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.cli import process as stopping
+from threadline.wiring import workers
+from threadline.wiring.temporal import WORKFLOWS
 
 if __name__ == "__main__":
     others = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]

@@ -18,28 +18,28 @@ from aiohttp import web
 from temporalio.testing import ActivityEnvironment
 
 from threadline import telemetry
-from threadline.activities.alerts import Alerts
-from threadline.activities.case_cards import Readers
-from threadline.bootstrap.conversations import Conversing, Host, TalkSettings, conversing
-from threadline.bootstrap.gateway import slack_client
-from threadline.cli import stopping
-from threadline.contracts.conversation import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
-from threadline.contracts.decision import Round
-from threadline.contracts.operator import Begun
+from threadline.cases.case_cards import Readers
+from threadline.cli import process as stopping
+from threadline.conversations.contract import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
+from threadline.conversations.decision_contract import Round
+from threadline.conversations.operator_contract import Begun
+from threadline.conversations.react_loop import MAX_TURNS, react
+from threadline.conversations.turn_route import closing
 from threadline.db.engine import Database
-from threadline.db.post_ledger import PostLedger
-from threadline.db.work import Work
-from threadline.devstack.ports import HOST
-from threadline.domain.addressing import Thread
-from threadline.domain.decisions import Course
-from threadline.domain.dialogue import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice
-from threadline.domain.messages import IncomingMessage
-from threadline.domain.routing import Agent
+from threadline.db.unit_of_work import Work
+from threadline.decisions.model import Course
+from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice
+from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack
-from threadline.slack.posts import Claim, Posts
-from threadline.workflows.react_loop import MAX_TURNS, react
-from threadline.workflows.turn_way import closing
+from threadline.threads.addressing import Thread
+from threadline.threads.alerts import Alerts
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
+from threadline.wiring.gateway import slack_client
+from threadline_devstack.ports import HOST
 
 Argument = TypeVar("Argument")
 Value = TypeVar("Value")

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from aiohttp import ClientSession, WSMsgType, web
 
-from threadline.devstack.ports import HOST
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.signed_http import sign
+from threadline_devstack.ports import HOST
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.signed_http import sign
 
 Json = dict[str, Any]
 

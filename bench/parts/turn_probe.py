@@ -17,16 +17,16 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 from temporalio.testing import ActivityEnvironment
 
-from threadline.activities.turns import LiveAgentActivities
-from threadline.agents.investigator.outcome import output_format
-from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
-from threadline.agents.investigator.workspace import Workspaces
-from threadline.bootstrap.agents import CaseAccess
-from threadline.contracts.bug import TurnRequest
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns
-from threadline.domain import addressing
-from threadline.domain.bug import Limits
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Limits
+from threadline.cases.outcome import output_format
+from threadline.db.values import agent_pool
+from threadline.investigator.activities import LiveAgentActivities
+from threadline.investigator.runner import Investigator, InvestigatorConfig
+from threadline.investigator.store import AgentTurns
+from threadline.investigator.workspace import Workspaces
+from threadline.threads import addressing
+from threadline.wiring.agent_worker import CaseAccess
 
 MODEL = "claude-sonnet-5"
 PROMPT = "The total in the cart is wrong. Find out why, and hand over what you found."

@@ -8,9 +8,9 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from bench.parts.least import QUEUE, EmptyQueue
-from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
-from threadline.contracts.payload_converter import data_converter
-from threadline.domain.addressing import CORE_QUEUE
+from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.payload_converter import data_converter
+from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
 
 async def _work(temporal: str, whose: str) -> None:

@@ -11,9 +11,9 @@ from bench.parts.least import QUEUE, EmptyQueue
 from bench.path import Clock, Product, said
 from bench.scale import by_turns
 from bench.usage import Meter, resident_mib
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack import identity
 
 FLOOR = "an empty workflow with a queue, in a worker of the same kind"
 MESSAGES = 3

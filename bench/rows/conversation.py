@@ -11,10 +11,10 @@ from bench.figures import Row, pair
 from bench.ground import Ground
 from bench.path import Clock, said
 from bench.scale import by_turns
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.messages import IncomingMessage
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline_devstack.slack import identity
 
 LENGTH, BATCH, PAGE = 1000, 100, 200
 FLOOR = "raw asyncpg: one INSERT a batch into a table with the same keys, one SELECT a page"

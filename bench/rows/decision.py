@@ -18,15 +18,15 @@ from bench.rows.operator import Stepped, overhead
 from bench.rows.talk import added
 from bench.scale import by_turns
 from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
-from threadline.devstack.sample_records import sample_documents
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.handovers import HandoverRef
-from threadline.domain.knowledge import Document, Query
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway.events import Lookup
-from threadline.knowledge.passages import split
+from threadline.gateway.routes import Lookup
+from threadline.handovers.model import HandoverRef
+from threadline.knowledge.model import Document, Query
+from threadline.knowledge.splitting import split
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline_devstack.sample_records import sample_documents
+from threadline_devstack.slack import identity
 
 TURN = "a turn that is answered from the documents"
 STEPS = ("decide", "look_up", "weigh")

@@ -16,7 +16,7 @@ from bench.parts import quiet_slack
 from bench.parts.quiet_slack import Json, QuietSlack
 from bench.path import Clock
 from bench.scale import by_turns
-from threadline.devstack.slack_sandbox import events, identity
+from threadline_devstack.slack import events, identity
 
 AT_ONCE = (1, 16, 64)
 FLOOR = "a bare Bolt app that verifies and sends one signal"

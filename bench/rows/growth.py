@@ -12,12 +12,12 @@ from bench.ground import Ground
 from bench.parts.agent import FOUND
 from bench.path import Clock, burst, product, said
 from bench.usage import Meter
-from threadline.contracts.bug import TurnEnded
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
+from threadline.cases.contract import TurnEnded
+from threadline.db.values import agent_pool
+from threadline.investigator.store import AgentTurns
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack import identity
 
 LENGTH, BURST, COMPARED = 5000, 20, 20
 """Messages of the thread, of one burst, and how many bursts at each end are compared."""

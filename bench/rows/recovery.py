@@ -9,12 +9,12 @@ from sqlalchemy import text
 
 from bench.figures import Figure, Goal, Row
 from bench.ground import Ground
-from threadline.contracts.options import HEARTBEAT
 from threadline.db.engine import Database
-from threadline.devstack import environment
-from threadline.devstack.controls import until
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.stack import Stack, Wishes
+from threadline.threads.activity_options import HEARTBEAT
+from threadline_devstack import environment
+from threadline_devstack.clients import until
+from threadline_devstack.slack import identity
+from threadline_devstack.stack import Stack, Wishes
 
 WITHIN = Goal("largest at most", HEARTBEAT + 5)
 _ATTEMPTS = text("SELECT bug_id, attempt, extract(epoch FROM started_at) AS at FROM agent_turns ORDER BY bug_id")

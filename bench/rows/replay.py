@@ -12,10 +12,9 @@ from bench.ground import ground as another_ground
 from bench.parts.least import QUEUE, EmptyLoop
 from bench.path import burst, product
 from bench.scale import by_turns
-from threadline.bootstrap import replayer
-from threadline.bootstrap.temporal import workflow_runner
-from threadline.contracts.payload_converter import data_converter
-from threadline.devstack import temporal
+from threadline.threads.payload_converter import data_converter
+from threadline.wiring.temporal import replayer, workflow_runner
+from threadline_devstack import temporal
 
 LENGTH = 5000
 FLOOR = "the SDK's replay of a loop with one activity, as long"

@@ -15,11 +15,11 @@ from bench.parts.turn_probe import Given
 from bench.path import Clock, said
 from bench.scale import by_turns
 from bench.usage import proportional_mib
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack import identity
 
 AT_ONCE = (1, 4, 16)
 FLOOR = "the SDK's bare `query()` with the same model, schema and answer"

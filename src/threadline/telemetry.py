@@ -6,7 +6,7 @@ import sys
 
 import structlog
 
-from threadline.domain.redaction import redact_value
+from threadline.privacy.redaction import redact_value
 
 _TALKATIVE = (
     *("slack_bolt", "slack_sdk", "aiohttp.access", "urllib3", "github", "jira"),

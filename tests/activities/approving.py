@@ -10,26 +10,26 @@ from typing import Any
 import pytest
 
 from tests.activities.talking import Make, Talking, make_talk
-from threadline.activities.approval import Hands, LiveApprovalActivities
-from threadline.activities.proposals import Approving, PostgresProposals, Start
-from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain.dialogue import Outcome, OutcomeKind, ToolCall
-from threadline.domain.errors import Permanent
-from threadline.domain.proposed_actions import ProposedAction
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.routing import Agent
+from threadline.approvals import rehearsal as proposing
+from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.model import ProposedAction
+from threadline.approvals.proposing import Approving, PostgresProposals, Start
+from threadline.approvals.tools import PROPOSALS, propose_action
+from threadline.errors import Permanent
+from threadline.models.model import Outcome, OutcomeKind, ToolCall
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
 from threadline.slack.client import Slack
-from threadline.slack.posts import Posts
-from threadline.tools import proposing
+from threadline.threads.outbox_posts import Posts
 from threadline.tools.access import allowed
-from threadline.tools.builtin.proposals import PROPOSALS, propose_action
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
-from threadline.tools.protocol import Rules, Speech
+from threadline.tools.model import Structured, ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit
 from threadline.tools.registry import Registry, tool
-from threadline.tools.results import Structured, ToolResult
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
+from threadline_devstack.slack.model import Message
 
 __all__ = ["make_talk"]
 

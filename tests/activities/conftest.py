@@ -9,18 +9,18 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from tests.db.scene import Scene
-from threadline.activities.turns import LiveAgentActivities
-from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
-from threadline.agents.investigator.workspace import Workspaces
-from threadline.bootstrap.agents import CaseAccess
-from threadline.contracts.bug import TurnEnded, TurnRequest
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns
+from threadline.cases.contract import TurnEnded, TurnRequest
+from threadline.cases.model import Limits
 from threadline.db.engine import Database
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.domain import addressing
-from threadline.domain.bug import Limits
+from threadline.db.values import agent_pool
+from threadline.investigator.activities import LiveAgentActivities
+from threadline.investigator.runner import Investigator, InvestigatorConfig
+from threadline.investigator.store import AgentTurns
+from threadline.investigator.workspace import Workspaces
+from threadline.threads import addressing
+from threadline.wiring.agent_worker import CaseAccess
+from threadline_devstack.models import ModelSandbox
+from threadline_devstack.sample_repository import make_sample_repository
 
 
 @dataclass

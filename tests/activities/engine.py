@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.activities.talking import Talking
-from threadline.activities.deciding import Deciding, LookUp, Rules
-from threadline.activities.decision import LiveDecisionActivities
-from threadline.activities.situations import Situations
-from threadline.contracts.conversation import SettleRequest
-from threadline.contracts.decision import Round, Step
-from threadline.devstack.model_sandbox.decision_script import decided
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import REPORTER
-from threadline.domain.decisions import Course, Deliberation, Retrieval, Source
-from threadline.domain.dialogue import OutcomeKind
+from threadline.conversations.contract import SettleRequest
+from threadline.conversations.decide import Deciding, LookUp, Rules
+from threadline.conversations.decision_activities import LiveDecisionActivities
+from threadline.conversations.decision_contract import Round, Step
+from threadline.conversations.situation import Situations
+from threadline.decisions.model import Course, Deliberation, Retrieval, Source
+from threadline.models.model import OutcomeKind
+from threadline_devstack.models.decision_script import decided
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import REPORTER
 
 PRICES = Source("Plans", "Enterprise", "plans.md", "pricing", "Enterprise costs 990 a month.", 0.9)
 OLD_PRICES = Source("Plans 2024", "Enterprise", "old.md", "pricing", "Enterprise costs 790 a month.", 0.8)

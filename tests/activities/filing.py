@@ -11,25 +11,25 @@ from sqlalchemy import text
 
 from tests.tools import papers
 from tests.tools.doubles import Clock, context
-from threadline.activities.having_a_say import HavingASay
-from threadline.activities.rfp_files import SlackRfpFiles
-from threadline.activities.tool_ports import PostgresExecutionLog
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
-from threadline.devstack.slack_sandbox.records import File
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.rfps import BINDING
+from threadline.models.model import ToolCall
+from threadline.rfps import file_tool as files
+from threadline.rfps.file_tool import RFP_FILES
+from threadline.rfps.files import SlackRfpFiles
+from threadline.rfps.model import BINDING
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.threads.addressing import Thread
+from threadline.threads.history_authors import HavingASay
 from threadline.tools.access import allowed
-from threadline.tools.builtin import files
-from threadline.tools.builtin.files import RFP_FILES
 from threadline.tools.context import Ports
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog
 from threadline.tools.registry import Registry
-from threadline.tools.results import Code, ToolResult
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.model import File
 
 TOOL = "rfp_create_from_slack_file"
 MIB = 2**20

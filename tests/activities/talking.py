@@ -11,20 +11,10 @@ import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
-from threadline.activities.acting import Acting
-from threadline.activities.alerts import Alerts
-from threadline.activities.conversation import LiveConversationActivities
-from threadline.activities.having_a_say import HavingASay
-from threadline.activities.names import Names
-from threadline.activities.operator import LiveOperatorActivities
-from threadline.activities.said_before import SaidBefore
-from threadline.activities.speaking import LiveSpeakingActivities
-from threadline.activities.thinking import Mind, Thinking
-from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
-from threadline.agents.copilot.context import Budget
-from threadline.agents.models.live import OpenAIConfig, OpenAIModel
-from threadline.bootstrap.operator import operating
-from threadline.contracts.conversation import (
+from threadline.conversations.act import Acting
+from threadline.conversations.activities import LiveConversationActivities
+from threadline.conversations.context_window import Budget
+from threadline.conversations.contract import (
     ActRequest,
     SettleRequest,
     Stored,
@@ -33,27 +23,37 @@ from threadline.contracts.conversation import (
     ThinkRequest,
     Thought,
 )
-from threadline.contracts.operator import Begun
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.operator_activities import LiveOperatorActivities
+from threadline.conversations.operator_contract import Begun
+from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.react_loop import react
+from threadline.conversations.think import Mind, Thinking
 from threadline.db.engine import Database
-from threadline.db.post_ledger import PostLedger
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
-from threadline.devstack.slack_sandbox.records import Message as SlackMessage
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.dialogue import Execution, Message, ModelReply, Outcome, ToolCall, ToolChoice
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import IncomingMessage
+from threadline.errors import Permanent, Transient
+from threadline.models.client import OpenAIConfig, OpenAIModel
+from threadline.models.model import Execution, Message, ModelReply, Outcome, ToolCall, ToolChoice
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.slack.posts import Claim, Posts
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.alerts import Alerts
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.threads.thread_history import SaidBefore
+from threadline.threads.user_names import Names
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.execution import Guards
+from threadline.tools.model import Structured, ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.tools.registry import Registry, tool
-from threadline.tools.results import Structured, ToolResult
-from threadline.workflows.react_loop import react
+from threadline.tools.runner import Guards
+from threadline.wiring.operator import operating
+from threadline_devstack.models import ModelSandbox
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.model import Message as SlackMessage
 
 KEY = "sk-proj-never-to-be-told-0123456789"
 Result = TypeVar("Result")

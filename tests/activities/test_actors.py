@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from threadline.activities.actors import KEPT, Actors
-from threadline.activities.names import Names
-from threadline.activities.people import KnownPeople
 from threadline.db.engine import Database
-from threadline.domain.actors import Actor
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.people import Person
+from threadline.errors import Permanent, Transient
+from threadline.slack.actor_model import Actor
+from threadline.slack.people import Person
+from threadline.threads.actor_lookup import KEPT, Actors
+from threadline.threads.user_lookup import KnownPeople
+from threadline.threads.user_names import Names
 
 ANN = Person(name="Ann", email="Ann@Example.test")
 

@@ -4,11 +4,11 @@ import pytest
 
 from tests.slack.conftest import Clock, sandbox, session, slack
 from tests.slack.ledger import MemoryLedger
-from threadline.activities.alerts import WINDOW, Alerts
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import ESCALATIONS
 from threadline.slack.client import Slack
-from threadline.slack.posts import Post, Posts
+from threadline.threads.alerts import WINDOW, Alerts
+from threadline.threads.outbox_posts import Post, Posts
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import ESCALATIONS
 
 __all__ = ["sandbox", "session", "slack"]
 

@@ -6,17 +6,17 @@ import time
 import pytest
 
 from tests.activities.approving import APPROVER, ASKER, LOADED, OTHER, Desk, desk, make_desk, make_talk
-from threadline.activities.proposals import Approving
-from threadline.activities.tool_ports import PostgresExecutionLog
-from threadline.contracts import options
-from threadline.contracts.approval import ActionRef, ClickAnswer, ClickRequest, Expiry, Stage, Whisper
-from threadline.devstack.slack_sandbox.identity import GENERAL, TEAM
-from threadline.domain.approvals import ButtonClick
-from threadline.domain.authorship import Author
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.operations import Change, Operation
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.rfps import Facts, NewRfp
+from threadline.approvals.buttons import ButtonClick
+from threadline.approvals.contract import ActionRef, ClickAnswer, ClickRequest, Expiry, Stage, Whisper
+from threadline.approvals.proposing import Approving
+from threadline.errors import Permanent, Transient
+from threadline.operator.model.protocol import ProtocolState
+from threadline.rfps.model import Facts, NewRfp
+from threadline.threads import activity_options as options
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline.tools.postgres_ports import PostgresExecutionLog
+from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["desk", "make_desk", "make_talk"]
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from threadline.activities.beating import beating
+from threadline.threads.heartbeat import beating
 
 
 async def test_it_beats_while_the_work_goes_on_and_not_after_it() -> None:

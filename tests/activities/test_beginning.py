@@ -6,17 +6,17 @@ import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
 from tests.db.recording import create
-from threadline.contracts.conversation import SettleRequest
-from threadline.contracts.operator import Begun, PassOn
-from threadline.db.turn_plans import Plan
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, TEAM
-from threadline.domain import questions
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Message, Outcome, OutcomeKind, Role, ToolCall
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.rfp_ids import Origin
-from threadline.domain.routing import Agent
-from threadline.domain.scope import Branch
+from threadline.conversations.contract import SettleRequest
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.turn_plans import Plan
+from threadline.models.model import Message, Outcome, OutcomeKind, Role, ToolCall
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.operator.model.scope import Branch
+from threadline.rfps.rfp_ids import Origin
+from threadline_devstack.slack.identity import DEVELOPER, TEAM
 
 __all__ = ["make_talk", "talk"]
 

@@ -6,13 +6,13 @@ import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
 from tests.activities.test_beginning import CITY, HARBOUR, answered, desk, ended, plan, said
-from threadline.contracts.conversation import ThinkRequest
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, TEAM
-from threadline.domain import addressing, messages
-from threadline.domain.dialogue import Outcome, OutcomeKind, ToolChoice
-from threadline.domain.messages import IncomingMessage
-from threadline.domain.routing import Agent
-from threadline.domain.scope import Branch
+from threadline.conversations.contract import ThinkRequest
+from threadline.models.model import Outcome, OutcomeKind, ToolChoice
+from threadline.operator.model.routing import Agent
+from threadline.operator.model.scope import Branch
+from threadline.threads import addressing, messages
+from threadline.threads.messages import IncomingMessage
+from threadline_devstack.slack.identity import DEVELOPER, TEAM
 
 __all__ = ["desk", "make_talk", "talk"]
 

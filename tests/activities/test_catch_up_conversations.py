@@ -11,20 +11,20 @@ from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from threadline.activities.catch_up import LiveCatchUpActivities
-from threadline.bootstrap.gateway import CaseThreads
-from threadline.contracts.catch_up import LookPlan, PageRequest, WindowDone
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.catch_up import Passed
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway.events import Addressed, Ignored, Overheard, RoutingConfig, StopWord, route
-from threadline.gateway.placing import Placing
+from threadline.gateway.routes import Addressed, Ignored, Overheard, RoutingConfig, StopWord, route
+from threadline.gateway.thread_resolver import Placing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.threads.catch_up_contract import LookPlan, PageRequest, WindowDone
+from threadline.threads.catch_up_model import Passed
+from threadline.threads.messages import IncomingMessage
+from threadline.wiring.gateway import CaseThreads
+from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack.model import Message
 
 BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL
 CALL = f"<@{BOT}>"
@@ -322,7 +322,7 @@ async def test_a_conversation_outside_is_followed_on_when_the_gateway_starts_aga
 async def test_a_shallow_look_compares_some_of_the_conversations_that_show_no_change(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.activities.catch_up.ROTATION", 1)
+    monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 1)
     roots = [await house.say(f"{CALL} number {number}") for number in range(4)]
     await house.look()
     for root in roots:

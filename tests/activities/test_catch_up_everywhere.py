@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.activities.test_catch_up_conversations import BOT, CALL, CHANNELS, GENERAL, REPORTER, House, house
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.slack.history import History
 
 __all__ = ["house"]
@@ -40,7 +40,7 @@ async def test_a_mention_that_an_edit_has_brought_is_found_as_a_message(house: H
 
 
 async def test_channels_without_cases_take_turns(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.activities.windows.LISTENED", 1)
+    monkeypatch.setattr("threadline.threads.catch_up_windows.LISTENED", 1)
     random = house.workspace.create_channel("random", [BOT, REPORTER])
     await house.look(talk=None)
     for channel in (GENERAL, random.id):

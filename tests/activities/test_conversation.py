@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.activities.talking import RAN, Make, Talking, make_talk, talk
-from threadline.activities import sentences
-from threadline.agents.models.failures import RateLimited
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import ESCALATIONS, REPORTER
-from threadline.domain.dialogue import ExecutionStatus, Outcome, OutcomeKind
-from threadline.domain.errors import Permanent
+from threadline.cases import sentences
+from threadline.errors import Permanent
+from threadline.models.errors import RateLimited
+from threadline.models.model import ExecutionStatus, Outcome, OutcomeKind
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 
 __all__ = ["make_talk", "talk"]
 

@@ -8,15 +8,15 @@ import asyncio
 import pytest
 
 from tests.activities.talking import RAN, Make, Talking, list_lamps, make_talk, talk
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import BOT_USER, GENERAL
-from threadline.domain import answers
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import ExecutionStatus, Message, Outcome, OutcomeKind, Role, ToolCall
-from threadline.domain.errors import Permanent
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.errors import Permanent
+from threadline.models.model import ExecutionStatus, Message, Outcome, OutcomeKind, Role, ToolCall
 from threadline.tools.context import ToolContext
+from threadline.tools.output import FOR_STEP, LARGEST_KEPT
 from threadline.tools.registry import Registry, tool
-from threadline.tools.rendering import FOR_STEP, LARGEST_KEPT
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import BOT_USER, GENERAL
 
 __all__ = ["make_talk", "talk"]
 

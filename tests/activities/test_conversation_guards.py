@@ -7,10 +7,10 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.contracts.conversation import Refusal, TalkTurn
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import BYSTANDER
-from threadline.domain.dialogue import OutcomeKind
+from threadline.conversations.contract import Refusal, TalkTurn
+from threadline.models.model import OutcomeKind
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import BYSTANDER
 
 __all__ = ["make_talk", "talk"]
 

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.activities.names import Names
-from threadline.agents.models.live import OpenAIModel
-from threadline.agents.models.port import Answer
-from threadline.db.transcripts import DELETED
-from threadline.devstack.slack_sandbox.identity import BYSTANDER
-from threadline.domain.dialogue import Message, ModelReply, Outcome, OutcomeKind, Role
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import IncomingMessage
+from threadline.conversations.transcript_store import DELETED
+from threadline.errors import Permanent, Transient
+from threadline.models.chat_model import Answer
+from threadline.models.client import OpenAIModel
+from threadline.models.model import Message, ModelReply, Outcome, OutcomeKind, Role
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.user_names import Names
+from threadline_devstack.slack.identity import BYSTANDER
 
 __all__ = ["make_talk", "talk"]
 

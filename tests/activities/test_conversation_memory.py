@@ -6,13 +6,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.activities.talking import Make, Talking, make_talk, talk
-from threadline.activities import sentences
-from threadline.agents.copilot import briefing
-from threadline.agents.copilot.context import Budget
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, REPORTER
-from threadline.domain.dialogue import Outcome, OutcomeKind
-from threadline.domain.errors import Permanent
+from threadline.cases import sentences
+from threadline.conversations import turn_note as briefing
+from threadline.conversations.context_window import Budget
+from threadline.errors import Permanent
+from threadline.models.model import Outcome, OutcomeKind
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 
 __all__ = ["make_talk", "talk"]
 

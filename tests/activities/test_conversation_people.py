@@ -8,15 +8,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.activities.talking import RAN, Talking, make_talk, talk
-from threadline.activities import sentences
-from threadline.activities.acting import Acting
-from threadline.contracts.conversation import Refusal
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, REPORTER
-from threadline.devstack.slack_sandbox.records import User
-from threadline.domain.dialogue import Outcome, OutcomeKind
-from threadline.domain.messages import IncomingMessage
+from threadline.cases import sentences
+from threadline.conversations.act import Acting
+from threadline.conversations.contract import Refusal
+from threadline.models.model import Outcome, OutcomeKind
+from threadline.threads.messages import IncomingMessage
 from threadline.tools.context import ToolContext
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import BYSTANDER, REPORTER
+from threadline_devstack.slack.model import User
 
 __all__ = ["make_talk", "talk"]
 

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.agents.models.failures import ModelUnavailable
-from threadline.contracts.conversation import TalkTurn
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Message, Role
-from threadline.domain.messages import IncomingMessage
+from threadline.conversations.contract import TalkTurn
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.models.errors import ModelUnavailable
+from threadline.models.model import Message, Role
+from threadline.threads.messages import IncomingMessage
+from threadline_devstack.models.script import Turn
 
 __all__ = ["make_talk", "talk"]
 

@@ -10,23 +10,23 @@ import pytest
 
 from tests.activities.engine import Engine, begun, engine_of
 from tests.activities.talking import REGISTRY, Make, Talking, make_talk, talk
-from threadline.activities import decision_words
-from threadline.activities.library import PostgresKnowledge
-from threadline.contracts.conversation import SettleRequest
-from threadline.contracts.decision import Escalate, Step
+from threadline.conversations import decision_texts as decision_words
+from threadline.conversations.contract import SettleRequest
+from threadline.conversations.decision_contract import Escalate, Step
+from threadline.conversations.model import answers
 from threadline.db.engine import Database
-from threadline.devstack.model_sandbox.decision_script import decided
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
-from threadline.domain import answers
-from threadline.domain.confidence import ESCALATED
-from threadline.domain.decisions import FALLBACK, Course, Reason, Result
-from threadline.domain.dialogue import Execution, ExecutionStatus, Outcome, OutcomeKind
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.handovers import HandoverRef
-from threadline.tools.builtin import qa
+from threadline.decisions.confidence import ESCALATED
+from threadline.decisions.model import FALLBACK, Course, Reason, Result
+from threadline.errors import Permanent, Transient
+from threadline.handovers.model import HandoverRef
+from threadline.knowledge import tools as qa
+from threadline.knowledge.library import PostgresKnowledge
+from threadline.models.model import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
+from threadline_devstack.models.decision_script import decided
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 

@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 
 from tests.activities.engine import Engine, begun, engine_of
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.activities.library import LookingUp
-from threadline.agents.models.embeddings import OpenAIEmbedder, OpenAIEmbedding
 from threadline.decisions.engine import LONGEST_QUERY
-from threadline.devstack.model_sandbox.decision_script import decided
-from threadline.devstack.slack_sandbox.identity import TEAM
-from threadline.domain.decisions import Action, Course, Reason
+from threadline.decisions.model import Action, Course, Reason
 from threadline.knowledge.documents import read
-from threadline.knowledge.passages import split
+from threadline.knowledge.library import LookingUp
+from threadline.knowledge.splitting import split
+from threadline.models.embeddings import OpenAIEmbedder, OpenAIEmbedding
+from threadline_devstack.models.decision_script import decided
+from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
 

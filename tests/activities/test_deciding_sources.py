@@ -7,22 +7,22 @@ import pytest
 
 from tests.activities.engine import OLD_PRICES, PRICES, Engine, begun, engine_of
 from tests.activities.talking import Make, Talking, make_talk, talk
-from threadline.activities import decision_words
-from threadline.activities.library import PostgresKnowledge
-from threadline.contracts.decision import Escalate
-from threadline.contracts.operator import PassOn
+from threadline.conversations import decision_texts as decision_words
+from threadline.conversations.decision_contract import Escalate
+from threadline.conversations.model import answers
+from threadline.conversations.operator_contract import PassOn
 from threadline.db.engine import Database
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import TEAM
-from threadline.domain import answers
-from threadline.domain.decisions import Course, Reason, Retrieval
-from threadline.domain.dialogue import Message, OutcomeKind, Role
-from threadline.domain.errors import Transient
-from threadline.domain.knowledge import Document
-from threadline.knowledge.passages import split
-from threadline.tools.builtin import qa
+from threadline.decisions.model import Course, Reason, Retrieval
+from threadline.errors import Transient
+from threadline.knowledge import tools as qa
+from threadline.knowledge.library import PostgresKnowledge
+from threadline.knowledge.model import Document
+from threadline.knowledge.splitting import split
+from threadline.models.model import Message, OutcomeKind, Role
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
 

@@ -6,19 +6,19 @@ from datetime import datetime
 import pytest
 
 from tests.activities.talking import Make, Talking, make_talk
-from threadline.activities.thinking import Mind
-from threadline.agents.copilot.briefing import Briefing
-from threadline.contracts.conversation import ActRequest
-from threadline.db.threads_read import GONE
-from threadline.devstack.slack_sandbox.identity import REPORTER
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Execution, ExecutionStatus, Message, Role, ToolCall
-from threadline.domain.messages import IncomingMessage
-from threadline.tools.builtin import slack_thread
-from threadline.tools.builtin.slack_thread import THREADS, ThreadMessage, ThreadPart
+from threadline.conversations import thread_tool as slack_thread
+from threadline.conversations.contract import ActRequest
+from threadline.conversations.think import Mind
+from threadline.conversations.thread_reads import GONE
+from threadline.conversations.thread_tool import THREADS, ThreadMessage, ThreadPart
+from threadline.conversations.turn_note import Briefing
+from threadline.models.model import Execution, ExecutionStatus, Message, Role, ToolCall
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
+from threadline_devstack.slack.identity import REPORTER
 
 __all__ = ["make_talk"]
 

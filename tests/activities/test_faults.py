@@ -11,11 +11,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from threadline.activities.faults import FaultInterceptor
-from threadline.contracts.conversation import TalkTurn, ThinkRequest
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import ToolChoice
-from threadline.domain.errors import Permanent, Transient
+from threadline.conversations.contract import TalkTurn, ThinkRequest
+from threadline.errors import Permanent, Transient
+from threadline.models.model import ToolChoice
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import Thread
 
 THREAD = Thread("T1", "C1", "1.5")
 

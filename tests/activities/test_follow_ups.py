@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.devstack.slack_sandbox.identity import REPORTER
-from threadline.domain import addressing
+from threadline.threads import addressing
+from threadline_devstack.slack.identity import REPORTER
 
 __all__ = ["make_talk", "talk"]
 

@@ -6,20 +6,20 @@ import pytest
 
 from tests.activities.engine import Engine, engine_of
 from tests.activities.talking import Make, Talking, make_talk
-from threadline.activities.case_cards import Readers
-from threadline.activities.handover import LiveHandoverActivities, Reception
-from threadline.activities.handover_cards import Cards
-from threadline.activities.having_a_say import HavingASay
-from threadline.activities.relaying import Relaying
-from threadline.contracts.conversation import TalkTurn
-from threadline.contracts.handover import PressRequest, Reminder
-from threadline.devstack.slack_sandbox.identity import BOT_USER, BYSTANDER, DEVELOPER, ESCALATIONS, GENERAL, TEAM
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import OutcomeKind
-from threadline.domain.errors import Permanent
-from threadline.domain.handovers import HandoverClick, HandoverRef
-from threadline.domain.messages import FileRef, IncomingMessage
+from threadline.cases.case_cards import Readers
+from threadline.conversations.contract import TalkTurn
+from threadline.errors import Permanent
+from threadline.handovers.activities import LiveHandoverActivities, Reception
+from threadline.handovers.card_data import Cards
+from threadline.handovers.contract import PressRequest, Reminder
+from threadline.handovers.model import HandoverClick, HandoverRef
+from threadline.handovers.relay import Relaying
+from threadline.models.model import OutcomeKind
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.messages import FileRef, IncomingMessage
+from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, ESCALATIONS, GENERAL, TEAM
 
 __all__ = ["make_talk"]
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from threadline.activities.library import PostgresKnowledge, Shelves
-from threadline.agents.models.embeddings import LocalEmbedder
 from threadline.db.engine import Database
-from threadline.db.knowledge import NOWHERE, Embedded
-from threadline.domain.knowledge import Document, Found, Query
-from threadline.knowledge.passages import split
-from threadline.knowledge.retrieval import retrieve
+from threadline.knowledge.library import PostgresKnowledge, Shelves
+from threadline.knowledge.model import Document, Found, Query
+from threadline.knowledge.search import retrieve
+from threadline.knowledge.splitting import split
+from threadline.knowledge.store import NOWHERE, Embedded
+from threadline.models.embeddings import LocalEmbedder
 
 REFUNDS = Document("Refunds", "kb/refunds.md", "Customers can claim a refund within thirty days.")
 CATS = Document("Cats", "kb/cats.md", "Cats purr at night when they are fed.")

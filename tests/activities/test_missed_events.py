@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from threadline.activities import missed_events
-from threadline.activities.missed_events import MissedEvent
-from threadline.db.conversation import StoredMessage
-from threadline.devstack.slack_sandbox import events, identity
-from threadline.devstack.slack_sandbox.records import Message as Post
-from threadline.devstack.slack_sandbox.seed import populate
-from threadline.devstack.slack_sandbox.workspace import Workspace
-from threadline.domain import addressing
-from threadline.gateway.events import Close, Ignored, Lookup, Message, RoutingConfig, Start, route
+from threadline.cases.message_reads import StoredMessage
+from threadline.gateway.routes import Close, Ignored, Lookup, Message, RoutingConfig, Start, route
+from threadline.threads import addressing
+from threadline.threads import catch_up_events as missed_events
+from threadline.threads.catch_up_events import MissedEvent
+from threadline_devstack.slack import events, identity
+from threadline_devstack.slack.model import Message as Post
+from threadline_devstack.slack.seed import populate
+from threadline_devstack.slack.workspace import Workspace
 
 CONFIG = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
 TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES

@@ -2,9 +2,9 @@
 
 import pytest
 
-from threadline.activities.names import LONGEST, Names
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.people import Person
+from threadline.errors import Permanent, Transient
+from threadline.slack.people import Person
+from threadline.threads.user_names import LONGEST, Names
 
 
 class People:

@@ -11,29 +11,30 @@ import pytest
 from tests.activities.approving import APPROVER, ASKER, nothing
 from tests.activities.talking import Talking, make_talk, talk
 from tests.mail.server import MailServer, serving
-from threadline.activities.approval import Hands, LiveApprovalActivities
-from threadline.activities.outbox import PostgresOutbox, Sending
-from threadline.activities.people import KnownPeople
-from threadline.activities.proposals import Approving, PostgresProposals
-from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit
-from threadline.contracts.approval import ActionRef, ClickRequest, Stage
-from threadline.devstack.slack_sandbox.identity import GENERAL, TEAM
-from threadline.domain.approvals import ButtonClick
-from threadline.domain.dialogue import Outcome, OutcomeKind, ToolCall
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.routing import Agent
-from threadline.mail.account import parse_account
-from threadline.mail.smtp import Smtp
-from threadline.tools import proposing
+from threadline.approvals import rehearsal as proposing
+from threadline.approvals import tools as proposals
+from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.buttons import ButtonClick
+from threadline.approvals.contract import ActionRef, ClickRequest, Stage
+from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.tools import PROPOSALS
+from threadline.models.model import Outcome, OutcomeKind, ToolCall
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.sales import email_tools as email
+from threadline.sales.email import Smtp
+from threadline.sales.email_sending import PostgresOutbox, Sending
+from threadline.sales.email_tools import MAILER, OUTBOX
+from threadline.sales.mail_account import parse_account
+from threadline.threads.user_lookup import KnownPeople
 from threadline.tools.access import allowed
-from threadline.tools.builtin import email, proposals
-from threadline.tools.builtin.email import MAILER, OUTBOX
-from threadline.tools.builtin.proposals import PROPOSALS
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
-from threadline.tools.protocol import Rules, Speech
+from threadline.tools.model import ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit
 from threadline.tools.registry import Registry
-from threadline.tools.results import ToolResult
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
 

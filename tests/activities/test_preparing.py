@@ -12,21 +12,21 @@ from tests.agents.operating import TOOLS, Answering
 from tests.db.recording import AUTHOR, create
 from tests.db.talking import THREAD, Talking, mention
 from tests.db.tooling import NOW, change
-from threadline.activities.actors import Actors
-from threadline.activities.operator_sources import LiveSources
-from threadline.activities.preparing import Prepared, Preparing
-from threadline.activities.said_before import SaidBefore
-from threadline.agents.operator.context import LayerReport
-from threadline.agents.operator.sources import Said
 from threadline.db.engine import Database
-from threadline.db.work import Work
-from threadline.domain.addressing import Thread
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.journal import NewEntry, NewEvent
-from threadline.domain.memory import MemoryKind, NewMemory
-from threadline.domain.people import Person
-from threadline.domain.rfps import Facts, NewRfp
-from threadline.domain.team import TeamMember
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent, Transient
+from threadline.operator.context import LayerReport
+from threadline.operator.context_preparation import Prepared, Preparing
+from threadline.operator.context_queries import LiveSources
+from threadline.operator.context_sources import Said
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.rfps.journal_entries import NewEntry, NewEvent
+from threadline.rfps.model import Facts, NewRfp
+from threadline.rfps.team_members import TeamMember
+from threadline.slack.people import Person
+from threadline.threads.actor_lookup import Actors
+from threadline.threads.addressing import Thread
+from threadline.threads.thread_history import SaidBefore
 
 QUESTION = "Which skills does our team have for the website relaunch status?"
 

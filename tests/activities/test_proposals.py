@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.activities.approving import APPROVER, ASKER, LOADED, OTHER, Desk, MakeDesk, desk, make_desk, make_talk
-from threadline.domain.authorship import Author
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.operations import Change, Operation
-from threadline.domain.proposed_actions import Decision, Risk
-from threadline.domain.rfps import Facts, NewRfp
-from threadline.tools.results import Code
+from threadline.approvals.model import Decision, Risk
+from threadline.errors import Permanent, Transient
+from threadline.rfps.model import Facts, NewRfp
+from threadline.tools.author import Author
+from threadline.tools.model import Code
+from threadline.tools.operations import Change, Operation
 
 __all__ = ["desk", "make_desk", "make_talk"]
 

@@ -7,18 +7,18 @@ import pytest
 from tests.agents.operating import TOOLS
 from tests.db.recording import create
 from tests.db.talking import THREAD, Talking, deletion, edit, identity, mention, says
-from threadline.activities.remembering import Remembering
+from threadline.conversations.thread_reads import GONE
+from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database
-from threadline.db.threads_read import GONE
-from threadline.db.tool_executions import Call, Status
-from threadline.domain.addressing import turn_id
-from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall
-from threadline.domain.operations import Operation
-from threadline.domain.rfp_ids import Origin, Scope
-from threadline.domain.routing import Agent, Route
-from threadline.domain.scope import Branch
+from threadline.models.model import Message, OutcomeKind, Role, ToolCall
+from threadline.operator.model.routing import Agent, Route
+from threadline.operator.model.scope import Branch
+from threadline.rfps.rfp_ids import Origin, Scope
+from threadline.threads.addressing import turn_id
+from threadline.tools.model import Code
+from threadline.tools.operations import Operation
 from threadline.tools.registry import Registry
-from threadline.tools.results import Code
+from threadline.tools.store import Call, Status
 
 REQUEST = "Update the status of rfp_abc123 to won"
 

@@ -1,11 +1,11 @@
 """What somebody asks of a turn, over all the turns that it goes on with, on the real Postgres."""
 
 from tests.db.talking import THREAD, Talking, deletion, mention, says
-from threadline.activities.requests_in_turns import LONGEST_CHAIN, asked_in
+from threadline.conversations.request_texts import LONGEST_CHAIN, asked_in
 from threadline.db.engine import Database
-from threadline.domain import questions
-from threadline.domain.routing import Agent, Route
-from threadline.domain.scope import Branch
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model.routing import Agent, Route
+from threadline.operator.model.scope import Branch
 
 
 async def turn(talk: Talking, number: int, resumes: int = 0) -> None:

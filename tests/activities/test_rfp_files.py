@@ -8,11 +8,11 @@ import pytest
 
 from tests.activities.filing import BRIEF, MIB, Desk, desk
 from tests.tools import papers
-from threadline.activities.rfp_files import AGAIN, CREATED
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, REPORTER, REPORTS, TEAM
-from threadline.devstack.slack_sandbox.records import User
-from threadline.domain.addressing import Thread
-from threadline.tools.results import Code
+from threadline.rfps.files import AGAIN, CREATED
+from threadline.threads.addressing import Thread
+from threadline.tools.model import Code
+from threadline_devstack.slack.identity import DEVELOPER, REPORTER, REPORTS, TEAM
+from threadline_devstack.slack.model import User
 
 __all__ = ["desk"]
 

@@ -13,12 +13,12 @@ import pytest
 from tests.activities.filing import BRIEF, WORKER, Desk, desk
 from tests.db.recording import AUTHOR, until_waited_for
 from tests.db.tooling import change
-from threadline.activities.tool_ports import PostgresExecutionLog
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import TEAM
-from threadline.domain.errors import Transient
-from threadline.domain.rfps import Facts, NewRfp, SourceFile
-from threadline.tools.results import Code
+from threadline.errors import Transient
+from threadline.rfps.model import Facts, NewRfp, SourceFile
+from threadline.tools.model import Code
+from threadline.tools.postgres_ports import PostgresExecutionLog
+from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["desk"]
 

@@ -6,15 +6,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from threadline.activities.having_a_say import HavingASay
-from threadline.activities.said_before import MOST, SaidBefore
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
-from threadline.devstack.slack_sandbox.records import User
-from threadline.domain.addressing import Thread
-from threadline.domain.errors import Transient
+from threadline.errors import Transient
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.threads.addressing import Thread
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.thread_history import MOST, SaidBefore
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.model import User
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from threadline.activities import sentences
-from threadline.contracts.bug import NoticeKind
-from threadline.contracts.conversation import WordKind
-from threadline.domain.bug import Reason
+from threadline.cases import sentences
+from threadline.cases.contract import NoticeKind
+from threadline.cases.model import Reason
+from threadline.conversations.contract import WordKind
 
 URL = "https://github.com/acme/shop/pull/7"
 

@@ -7,16 +7,18 @@ import pytest
 
 from tests.activities.talking import KEY, Talking, make_talk, talk
 from tests.db.recording import create
-from threadline.activities import sentences
-from threadline.contracts.conversation import SettleRequest, ThinkRequest
-from threadline.devstack.slack_sandbox.identity import REPORTER, TEAM
-from threadline.domain import answers, messages, questions
-from threadline.domain.authorship import Author
-from threadline.domain.dialogue import Message, OutcomeKind, Role, ToolCall, ToolChoice
-from threadline.domain.journal import EntryKind, NewEntry
-from threadline.domain.operations import Change, Operation
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.routing import Agent
+from threadline.cases import sentences
+from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.model import answers
+from threadline.models.model import Message, OutcomeKind, Role, ToolCall, ToolChoice
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.rfps.journal_entries import EntryKind, NewEntry
+from threadline.threads import messages
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.slack.identity import REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 

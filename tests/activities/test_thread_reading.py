@@ -9,23 +9,23 @@ import aiohttp
 import pytest
 
 from tests.tools.doubles import MemoryLog, context
-from threadline.activities import thread_reading
-from threadline.activities.having_a_say import HavingASay
-from threadline.activities.names import Names
-from threadline.activities.thread_reading import SlackThreads
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
-from threadline.devstack.slack_sandbox.records import User
-from threadline.domain.dialogue import ToolCall
+from threadline.conversations import thread_reader as thread_reading
+from threadline.conversations import thread_tool as slack_thread
+from threadline.conversations.thread_reader import SlackThreads
+from threadline.conversations.thread_tool import THREADS
+from threadline.models.model import ToolCall
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.user_names import Names
 from threadline.tools.access import allowed
-from threadline.tools.builtin import slack_thread
-from threadline.tools.builtin.slack_thread import THREADS
 from threadline.tools.context import Ports
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import Code, ToolResult
 from threadline.tools.registry import Registry
-from threadline.tools.results import Code, ToolResult
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.model import User
 
 
 class Reader:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_USER, BYSTANDER, GENERAL, REPORTER, REPORTS, TEAM
-from threadline.domain.confidence import Factors, Thresholds
-from threadline.domain.decisions import Action, Course, Decided, Deliberation, Verdict
-from threadline.domain.outcomes import Label, Outcome
-from threadline.gateway.events import RoutingConfig, Sign, route
+from threadline.decisions.confidence import Factors, Thresholds
+from threadline.decisions.model import Action, Course, Decided, Deliberation, Verdict
+from threadline.decisions.outcomes import Label, Outcome
+from threadline.gateway.routes import RoutingConfig, Sign, route
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, BYSTANDER, GENERAL, REPORTER, REPORTS, TEAM
 
 __all__ = ["make_talk", "talk"]
 

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from tests.tools.doubles import Clock, context
-from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.db.engine import Database
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.limits import Rate
-from threadline.domain.operations import Change, Operation
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import Permanent, Transient
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
 from threadline.tools.ledger import Entry, Intent
+from threadline.tools.model import Code, Status, Structured, ToolError, ToolResult, failure
+from threadline.tools.operations import Change, Operation
+from threadline.tools.output import fitted
 from threadline.tools.policies import CallKey
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.rendering import fitted
-from threadline.tools.results import Code, Status, Structured, ToolError, ToolResult, failure
+from threadline.tools.runner import Guards, pipeline
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a call of its own."""

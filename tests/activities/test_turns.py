@@ -11,13 +11,13 @@ import pytest
 
 from tests.activities.conftest import Bench
 from tests.db.scene import report, said
-from threadline.agents.investigator.workspace import Workspaces
-from threadline.devstack.model_sandbox import Turn
-from threadline.devstack.model_sandbox.investigation import _outcome
-from threadline.domain import messages
-from threadline.domain.bug import Action, CaseStatus, Limits
-from threadline.domain.errors import ClaimLost, Permanent, Transient
-from threadline.domain.messages import FileRef
+from threadline.cases.model import Action, CaseStatus, Limits
+from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.investigator.workspace import Workspaces
+from threadline.threads import messages
+from threadline.threads.messages import FileRef
+from threadline_devstack.models import Turn
+from threadline_devstack.models.investigation import _outcome
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 

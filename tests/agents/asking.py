@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from threadline.agents.models.live import OpenAIModel
-from threadline.agents.models.port import Answer, Prompt
-from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall
+from threadline.models.chat_model import Answer, Prompt
+from threadline.models.client import OpenAIModel
+from threadline.models.model import Message, ModelReply, Role, ToolCall
 
 Make = Callable[..., OpenAIModel]
 Answering = Callable[..., Awaitable[str]]

@@ -18,11 +18,11 @@ from aiohttp.test_utils import TestServer
 from claude_agent_sdk import InMemorySessionStore
 
 from tests.agents import asking
-from threadline.agents.investigator.ports import TurnBrief, TurnResult
-from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
-from threadline.agents.models.live import OpenAIConfig, OpenAIModel
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
-from threadline.domain.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
+from threadline.cases.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
+from threadline.investigator.ports import TurnBrief, TurnResult
+from threadline.investigator.runner import Investigator, InvestigatorConfig
+from threadline.models.client import OpenAIConfig, OpenAIModel
+from threadline_devstack.models import ModelSandbox, Turn
 
 API_KEY = "sk-ant-test-0123456789abcdef"
 BUG = "BUG-12"

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from threadline.agents.copilot.briefing import Briefing
-from threadline.agents.copilot.context import Placed
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Message, Role, ToolCall
+from threadline.conversations.context_window import Placed
+from threadline.conversations.turn_note import Briefing
+from threadline.models.model import Message, Role, ToolCall
+from threadline.threads.addressing import Thread
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import Registry, tool
 

@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
-from threadline.agents.models.port import Answer, ChatModel, Prompt
-from threadline.agents.operator.sources import OtherThread, Person, Request, RfpState, Said, Sources, TeamFound
-from threadline.domain.actors import Actor
-from threadline.domain.addressing import Thread
-from threadline.domain.authorship import Author
-from threadline.domain.dialogue import ModelReply, Usage
-from threadline.domain.journal import EntryKind, Event, JournalEntry
-from threadline.domain.memory import Memory, MemoryKind
-from threadline.domain.opportunity import OpportunityState
-from threadline.domain.rfps import Rfp, RfpStatus
-from threadline.domain.team import TeamMember
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.model import ModelReply, Usage
+from threadline.operator.context_sources import OtherThread, Person, Request, RfpState, Said, Sources, TeamFound
+from threadline.operator.model.memory import Memory, MemoryKind
+from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
+from threadline.rfps.model import Rfp, RfpStatus
+from threadline.rfps.opportunity_state import OpportunityState
+from threadline.rfps.team_members import TeamMember
+from threadline.slack.actor_model import Actor
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import tool
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from threadline.agents.investigator.ports import TurnResult
-from threadline.agents.investigator.results import TurnBroken
-from threadline.devstack.model_sandbox import Turn
+from threadline.investigator.errors import TurnBroken
+from threadline.investigator.ports import TurnResult
+from threadline_devstack.models import Turn
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Bench
@@ -121,8 +121,8 @@ WORKER = """
 import asyncio, sys, uuid
 from pathlib import Path
 from claude_agent_sdk import InMemorySessionStore
-from threadline.agents.investigator.ports import (TurnBrief)
-from threadline.agents.investigator.runner import Investigator, InvestigatorConfig
+from threadline.investigator.ports import (TurnBrief)
+from threadline.investigator.runner import Investigator, InvestigatorConfig
 
 config = InvestigatorConfig(model="claude-sonnet-5", api_key=sys.argv[2], base_url=sys.argv[1])
 place = Path(sys.argv[3])

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from threadline.agents.investigator import cli_wrapper
-from threadline.agents.investigator.cli_home import CliHome, find_cli
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline.investigator import cli_wrapper
+from threadline.investigator.cli_home import CliHome, find_cli
 
 PRINTS_ITSELF = """#!{python}
 import json, os, sys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from threadline.devstack.model_sandbox import ToolResult, Turn
+from threadline_devstack.models import ToolResult, Turn
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Bench

@@ -5,12 +5,13 @@ import json
 import pytest
 
 from tests.agents.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result
-from threadline.agents.copilot import briefing, context
-from threadline.agents.copilot.context import TIGHT, Budget, Past
-from threadline.agents.copilot.prompt import INSTRUCTIONS, SUMMARISE
-from threadline.agents.models.port import Prompt
-from threadline.domain.dialogue import Message, Role, ToolCall, ToolChoice
-from threadline.domain.messages import FileRef
+from threadline.conversations import context_window as context
+from threadline.conversations import turn_note as briefing
+from threadline.conversations.context_window import TIGHT, Budget, Past
+from threadline.conversations.prompt import INSTRUCTIONS, SUMMARISE
+from threadline.models.chat_model import Prompt
+from threadline.models.model import Message, Role, ToolCall, ToolChoice
+from threadline.threads.messages import FileRef
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.dialogues import bot, call, person, result
-from threadline.agents.copilot import references
-from threadline.domain.dialogue import Message, Role
+from threadline.conversations import recent_ids as references
+from threadline.models.model import Message, Role
 
 
 @pytest.mark.promise("memory:reference:listed")

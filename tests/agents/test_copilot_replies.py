@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.dialogues import REGISTRY
-from threadline.agents.copilot import replies
-from threadline.agents.models.port import Answer
-from threadline.domain.answers import is_blank
-from threadline.domain.dialogue import ModelReply, Role, ToolCall
-from threadline.tools.builtin import estimates
+from threadline.conversations import replies
+from threadline.conversations.model.answers import is_blank
+from threadline.estimates import tools as estimates
+from threadline.models.chat_model import Answer
+from threadline.models.model import ModelReply, Role, ToolCall
 from threadline.tools.registry import Registry
 
 

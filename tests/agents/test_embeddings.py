@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from threadline.agents.models.embeddings import LocalEmbedder, OpenAIEmbedder, OpenAIEmbedding
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.models.embeddings import LocalEmbedder, OpenAIEmbedder, OpenAIEmbedding
 
 
 def _cosine(one: list[float], other: list[float]) -> float:

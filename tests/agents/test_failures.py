@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from threadline.agents.investigator.results import TurnBroken, TurnRefused
-from threadline.devstack.model_sandbox import Turn
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.investigator.errors import TurnBroken, TurnRefused
+from threadline_devstack.models import Turn
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Bench

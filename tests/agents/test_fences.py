@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from claude_agent_sdk import AssistantMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
-from threadline.agents.investigator.fences import PART_BYTES, Part, fence, parts, parts_in
-from threadline.agents.investigator.reading import READING_TOOL, ReadThrough
-from threadline.domain.records import Entry
+from threadline.cases.records import Entry
+from threadline.investigator.fences import PART_BYTES, Part, fence, parts, parts_in
+from threadline.investigator.read_tracker import READING_TOOL, ReadThrough
 
 AT = datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC)
 

@@ -18,14 +18,9 @@ from tests.agents.asking import (
     returned,
     said,
 )
-from threadline.agents.models import live
-from threadline.agents.models.failures import (
-    ContextTooLong,
-    ModelRefused,
-    ModelUnavailable,
-    RateLimited,
-)
-from threadline.domain.dialogue import ModelReply, ToolChoice
+from threadline.models import client as live
+from threadline.models.errors import ContextTooLong, ModelRefused, ModelUnavailable, RateLimited
+from threadline.models.model import ModelReply, ToolChoice
 
 ODD: Sequence[Any] = ("", "null", "[]", "{}", "{", '"words"', {"output": None}, {"choices": []}, {"choices": [{}]})
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from openai import APIConnectionError, APIStatusError
 
 from tests.agents.asking import BOTH, KEY, Make, asked
-from threadline.agents.models.failures import (
+from threadline.errors import Permanent, Transient
+from threadline.models.errors import (
     AnswerBroken,
     ContextTooLong,
     ModelRefused,
@@ -17,8 +18,7 @@ from threadline.agents.models.failures import (
     RateLimited,
     translate,
 )
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.domain.errors import Permanent, Transient
+from threadline_devstack.models import ModelSandbox
 
 FAULTS: Sequence[tuple[int, str, type[Exception], str]] = (
     (401, "", ModelRefused, "OPENAI_API_KEY"),

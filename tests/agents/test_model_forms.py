@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests.agents.asking import BOTH, Answering, Make, asked, user
-from threadline.agents.models.asking import asking
-from threadline.agents.models.port import Form
-from threadline.decisions import comparing
-from threadline.decisions.answer import form
+from threadline.decisions import conflicts as comparing
 from threadline.decisions.engine import Known, Offered, Situation, decide
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
-from threadline.domain.decisions import Action
-from threadline.domain.dialogue import Usage
-from threadline.domain.errors import Permanent, Transient
+from threadline.decisions.model import Action
+from threadline.decisions.parsing import form
+from threadline.errors import Permanent, Transient
+from threadline.models.chat_model import Form
+from threadline.models.model import Usage
+from threadline.models.structured import asking
+from threadline_devstack.models import ModelSandbox, Turn
 
 BOOK = Situation("Book a meeting with me.", tools=(Offered("calendar_book", "Book a meeting."),), types=("pricing",))
 

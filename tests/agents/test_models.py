@@ -8,15 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.agents.asking import BOTH, KEY, REQUEST, Make, asked, returned, said, user, whole_turn
-from threadline.agents.models import live
-from threadline.agents.models.failures import (
-    ModelRefused,
-)
-from threadline.agents.models.prices import Price, PriceList, parse_prices
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.domain.dialogue import Message, Role, ToolCall, ToolChoice, Usage
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline.models import client as live
+from threadline.models.errors import ModelRefused
+from threadline.models.model import Message, Role, ToolCall, ToolChoice, Usage
+from threadline.models.prices import Price, PriceList, parse_prices
 from threadline.settings import OpenAISettings
+from threadline_devstack.models import ModelSandbox
 
 
 @BOTH

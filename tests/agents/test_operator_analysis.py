@@ -3,11 +3,11 @@
 import pytest
 
 from tests.agents.operating import TOOLS, Answering
-from threadline.agents.models.port import ChatModel
-from threadline.agents.operator import fences
-from threadline.agents.operator.analysis import LONGEST_REPLY, Analysis, generate_metaprompt, told
-from threadline.domain.dialogue import ToolChoice, Usage
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.models.chat_model import ChatModel
+from threadline.models.model import ToolChoice, Usage
+from threadline.operator import prompt_fences as fences
+from threadline.operator.request_analysis import LONGEST_REPLY, Analysis, generate_metaprompt, told
 
 
 async def test_the_model_is_asked_once_without_tools_for_the_six_points() -> None:

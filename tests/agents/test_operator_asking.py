@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.agents.operator import asking
+from threadline.operator import query_triggers as asking
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.operating import EVERYTHING, THREAD, Told
-from threadline.agents.operator import budget, fences, layers
-from threadline.agents.operator.context import NOT_ASKED, NOTHING, Context, LayerReport, build_comprehensive_context
-from threadline.agents.operator.layers import Layer, LayerName
-from threadline.agents.operator.sources import Request
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.operator import context_budget as budget
+from threadline.operator import context_layers as layers
+from threadline.operator import prompt_fences as fences
+from threadline.operator.context import NOT_ASKED, NOTHING, Context, LayerReport, build_comprehensive_context
+from threadline.operator.context_layers import Layer, LayerName
+from threadline.operator.context_sources import Request
 
 PLAIN = Request(THREAD, "U1", "What's the status?")
 SOURCES = {

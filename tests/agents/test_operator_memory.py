@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agents.operating import THREAD, remembered
-from threadline.agents.operator import memory, patterns
-from threadline.agents.operator.memory import TurnEnd, Used, kind_of_request, memories
-from threadline.domain.dialogue import ExecutionStatus, OutcomeKind
-from threadline.domain.memory import MemoryKind, NewMemory
-from threadline.tools.results import Category, Code
+from threadline.models.model import ExecutionStatus, OutcomeKind
+from threadline.operator import memory
+from threadline.operator import tool_patterns as patterns
+from threadline.operator.memory import TurnEnd, Used, kind_of_request, memories
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.tools.model import Category, Code
 
 OK, ERROR = ExecutionStatus.OK, ExecutionStatus.ERROR
 REQUEST = "Update the status to proposal submitted for rfp_abc123"

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.agents.operating import THREAD, TOOLS
-from threadline.agents.operator import prompts
-from threadline.agents.operator.prompts import House, JobType, Runtime
+from threadline.operator import prompt as prompts
+from threadline.operator.prompt import House, JobType, Runtime
 
 HOUSE = House(TOOLS, [JobType("status_digest", "Posts a digest of the open RFPs to a channel.")])
 RUNTIME = Runtime(THREAD, "U1", "T1:C1:1700000000.000100:3", "rfp_abc123")

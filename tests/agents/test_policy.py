@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import PreToolUseHookInput
 
-from threadline.agents.investigator.policy import Refused, WorkspacePolicy
+from threadline.investigator.policy import Refused, WorkspacePolicy
 
 
 @pytest.fixture

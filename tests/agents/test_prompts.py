@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from threadline.agents.investigator import prompts
-from threadline.agents.investigator.ports import TurnBrief
-from threadline.domain.records import Entry
+from threadline.cases.records import Entry
+from threadline.investigator import prompt as prompts
+from threadline.investigator.ports import TurnBrief
 
 BRIEF = TurnBrief(
     bug_id="BUG-12",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from threadline.agents.investigator.report import LONGEST_TITLE, NO_TEXT, parse_bug_report
-from threadline.domain.bug import Severity
+from threadline.cases.model import Severity
+from threadline.cases.report import LONGEST_TITLE, NO_TEXT, parse_bug_report
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from claude_agent_sdk import (
     SessionStoreEntry,
 )
 
-from threadline.agents.investigator.ledger import SessionLedger
-from threadline.agents.investigator.outcome import Outcome, check, check_for_reporter, read_outcome
-from threadline.agents.investigator.results import SessionUnknown, TurnBroken, TurnRefused, failure_of, raise_for
-from threadline.agents.investigator.watch import Watch
+from threadline.cases.outcome import Outcome, check, check_for_reporter, read_outcome
+from threadline.investigator.errors import SessionUnknown, TurnBroken, TurnRefused, failure_of, raise_for
+from threadline.investigator.session_ledger import SessionLedger
+from threadline.investigator.stream import Watch
 
 KEY = "sk-ant-0123456789"
 

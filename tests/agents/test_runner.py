@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry, project_key_for_directory
 
-from threadline.agents.investigator import prompts
-from threadline.agents.investigator.results import TurnBroken, TurnRefused
-from threadline.devstack.model_sandbox import ToolResult, Turn
-from threadline.domain.bug import Action
+from threadline.cases.model import Action
+from threadline.investigator import prompt as prompts
+from threadline.investigator.errors import TurnBroken, TurnRefused
+from threadline_devstack.models import ToolResult, Turn
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Bench

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from threadline.agents.investigator.fences import parts_in
-from threadline.agents.investigator.ports import LogSearch, QuerySource
-from threadline.agents.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.records import Service, Table
+from threadline.cases.records import Service, Table
+from threadline.errors import Permanent, Transient
+from threadline.investigator.fences import parts_in
+from threadline.investigator.ports import LogSearch, QuerySource
+from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 
 if TYPE_CHECKING:
     from tests.agents.conftest import Bench

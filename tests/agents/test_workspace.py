@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from threadline.agents.investigator.workspace import Attachment, Workspaces
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.forge.git import Git
 from threadline.forge.patches import check
+from threadline.investigator.workspace import Attachment, Workspaces
 
 CART = "def total(items):\n    return sum(items) + 1\n"
 RunGit = Callable[..., str]

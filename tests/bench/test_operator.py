@@ -10,7 +10,7 @@ from bench.scale import TINY
 from bench.talk import OPERATE, all_were_answered, talks
 from tests.bench.kept import Kept, kept
 from tests.workflows.environment import until
-from threadline.domain.addressing import Thread
+from threadline.threads.addressing import Thread
 
 
 @pytest.mark.promise("speed:bench:every-row")

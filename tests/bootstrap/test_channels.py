@@ -2,9 +2,9 @@
 
 import pytest
 
-from threadline.bootstrap.catch_up import case_channels, followed_channels
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.settings import ChannelSettings
+from threadline.wiring.catch_up import case_channels, followed_channels
 
 CASES = {"THREADLINE_REPORTS_CHANNEL": "C0REPORTS", "THREADLINE_SUMMARIES_CHANNEL": "C0SUMMARIES"}
 

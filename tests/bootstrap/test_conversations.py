@@ -10,35 +10,35 @@ from sqlalchemy import text
 
 from tests.activities.approving import nothing
 from tests.activities.talking import Talking, make_talk, talk
-from threadline.activities.alerts import Alerts
-from threadline.activities.case_cards import Readers
-from threadline.activities.conversation import LiveConversationActivities
-from threadline.bootstrap import conversations
-from threadline.bootstrap.conversations import Host, TalkSettings, conversing, forget
-from threadline.bootstrap.surroundings import conversation_model
-from threadline.contracts import options
-from threadline.contracts.approval import ApprovalActivities
-from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
-from threadline.contracts.decision import DecisionActivities
-from threadline.contracts.handover import HandoverActivities
-from threadline.contracts.operator import OperatorActivities
-from threadline.db.post_ledger import PostLedger
-from threadline.devstack.slack_sandbox.identity import ESCALATIONS
-from threadline.domain.actors import Actor
-from threadline.domain.agent_jobs import JobSchedule, NewJob
-from threadline.domain.authorship import Author
-from threadline.domain.catch_up import LOOK_BACK
-from threadline.domain.crm import Contact
-from threadline.domain.errors import Permanent
-from threadline.domain.letters import NewLetter
-from threadline.domain.memory import MemoryKind, NewMemory
-from threadline.domain.operations import Change, Operation
-from threadline.domain.proposed_actions import NewAction, Risk
+from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.model import NewAction, Risk
+from threadline.cases.case_cards import Readers
+from threadline.conversations.activities import LiveConversationActivities
+from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.decision_contract import DecisionActivities
+from threadline.conversations.operator_contract import OperatorActivities
+from threadline.errors import Permanent
+from threadline.handovers.contract import HandoverActivities
+from threadline.jobs.model import JobSchedule, NewJob
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.sales.email_model import NewLetter
+from threadline.sales.model import Contact
 from threadline.settings import ConversationSettings
 from threadline.settings.conversations import LONGEST_ANSWER
-from threadline.slack.posts import Claim, Posts
-from threadline.tools.builtin import TOOLS
+from threadline.slack.actor_model import Actor
+from threadline.threads import activity_options as options
+from threadline.threads.alerts import Alerts
+from threadline.threads.catch_up_model import LOOK_BACK
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
 from threadline.tools.registry import Registry, Tool
+from threadline.wiring import conversations
+from threadline.wiring.conversations import Host, TalkSettings, conversing, forget
+from threadline.wiring.doctor_machine import conversation_model
+from threadline.wiring.toolset_list import TOOLS
+from threadline_devstack.slack.identity import ESCALATIONS
 
 __all__ = ["make_talk", "talk"]
 

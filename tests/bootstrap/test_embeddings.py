@@ -2,8 +2,8 @@
 
 import pytest
 
-from threadline.bootstrap.embeddings import embedding
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline.models.open_embedder import embedding
 from threadline.settings import EmbeddingSettings
 
 
@@ -51,7 +51,7 @@ async def test_a_wrong_setting_is_a_sentence(monkeypatch: pytest.MonkeyPatch, gi
 
 
 async def test_without_its_package_the_local_model_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.agents.models.embeddings._PACKAGE", "no_such_package")
+    monkeypatch.setattr("threadline.models.embeddings._PACKAGE", "no_such_package")
     monkeypatch.setenv("THREADLINE_EMBEDDINGS", "local")
     with pytest.raises(Permanent, match=r"pip install 'threadline\[embeddings\]'"):
         async with embedding(EmbeddingSettings.read()):

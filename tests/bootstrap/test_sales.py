@@ -14,17 +14,17 @@ from icalendar import Calendar
 from tests.activities.approving import nothing
 from tests.activities.talking import KEY, Talking, make_talk, talk
 from tests.mail.server import MailServer, serving
-from threadline.activities.alerts import Alerts
-from threadline.activities.case_cards import Readers
-from threadline.activities.decision import LiveDecisionActivities
-from threadline.bootstrap.conversations import Host, TalkSettings, conversing
-from threadline.contracts.decision import Round
-from threadline.db.post_ledger import PostLedger
-from threadline.devstack.model_sandbox.decision_script import decided
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import ESCALATIONS, GENERAL, TEAM
-from threadline.domain.appointments import Resource
-from threadline.slack.posts import Claim, Posts
+from threadline.appointments.model import Resource
+from threadline.cases.case_cards import Readers
+from threadline.conversations.decision_activities import LiveDecisionActivities
+from threadline.conversations.decision_contract import Round
+from threadline.threads.alerts import Alerts
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.wiring.conversations import Host, TalkSettings, conversing
+from threadline_devstack.models.decision_script import decided
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from threadline.bootstrap import surroundings
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline.wiring import doctor_machine as surroundings
+from threadline_devstack.slack import SlackSandbox, identity
 
 
 def test_a_clock_that_is_far_off_is_told_by_whom_and_how_far() -> None:

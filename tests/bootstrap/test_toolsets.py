@@ -3,15 +3,15 @@
 import pytest
 
 from tests.mail.server import serving
-from threadline.bootstrap import toolsets
-from threadline.devstack.services_sandbox import Services
-from threadline.domain.errors import Permanent
-from threadline.domain.proposed_actions import Risk
+from threadline.approvals.model import Risk
+from threadline.ci.tools import CI
+from threadline.errors import Permanent
 from threadline.settings import CiSettings, JiraSettings, MailSettings
-from threadline.tools.builtin.ci import CI
-from threadline.tools.builtin.jira import JIRA
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
+from threadline.trackers.tools import JIRA
+from threadline.wiring import integrations as toolsets
+from threadline_devstack.trackers import Services
 
 NAMES = [
     *(f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")),

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from threadline.bootstrap.variants import variants
+from threadline.decisions.confidence import Thresholds
+from threadline.decisions.variant_settings import variants
 from threadline.decisions.variants import Variant
-from threadline.domain.confidence import Thresholds
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.settings import DecisionSettings
 
 HOUSE = Thresholds(0.8, 0.4)

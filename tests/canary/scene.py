@@ -15,22 +15,22 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import activities_of, worker
 from tests.workflows.house import Agent, House, core_activities, outcome
-from threadline.bootstrap.temporal import WORKFLOWS
-from threadline.contracts.bug import AgentActivities
-from threadline.db.agent_turns import AgentTurns
+from threadline.cases.contract import AgentActivities
+from threadline.cases.model import Action
 from threadline.db.engine import Database
-from threadline.devstack import environment, temporal
-from threadline.devstack.ports import Ports
-from threadline.devstack.processes import Family
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, REPORTER, REPORTS, SUMMARIES
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import AGENTS_QUEUE, Thread
-from threadline.domain.bug import Action
-from threadline.domain.errors import Permanent
-from threadline.payloads.encryption import data_converter
-from threadline.payloads.keys import KeyRing
+from threadline.errors import Permanent
+from threadline.investigator.store import AgentTurns
+from threadline.privacy.encryption import data_converter
+from threadline.privacy.keys import KeyRing
 from threadline.slack.client import Slack, make_client
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import AGENTS_QUEUE, Thread
+from threadline.wiring.temporal import WORKFLOWS
+from threadline_devstack import environment, temporal
+from threadline_devstack.ports import Ports
+from threadline_devstack.processes import Family
+from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SUMMARIES
 
 UNPROTECTED = "canary-that-stands-in-the-clients-identity"
 """Planted where no codec reaches: whoever searches must find it."""

@@ -10,7 +10,7 @@ import pytest
 from tests.canary.scene import FINDINGS, TOLD, UNPROTECTED, dev_server, house_at, play
 from tests.canary.search import forms, found
 from threadline.db.engine import Database
-from threadline.payloads.keys import Key, KeyRing
+from threadline.privacy.keys import Key, KeyRing
 
 RING = KeyRing((Key("canary", bytes(range(32))),))
 EVERYTHING = {*TOLD.values(), FINDINGS, UNPROTECTED}

@@ -10,13 +10,13 @@ from temporalio.client import Client, WorkflowHistory
 
 from tests.canary.scene import dev_server, house_at
 from tests.workflows.house import Agent, House, outcome
-from threadline.bootstrap import replayer
-from threadline.db.agent_turns import AgentTurns
+from threadline.cases.model import Action, BugState
 from threadline.db.engine import Database
-from threadline.domain import addressing, messages
-from threadline.domain.bug import Action, BugState
-from threadline.payloads.encryption import KEY_ID, data_converter
-from threadline.payloads.keys import Key, KeyRing
+from threadline.investigator.store import AgentTurns
+from threadline.privacy.encryption import KEY_ID, data_converter
+from threadline.privacy.keys import Key, KeyRing
+from threadline.threads import addressing, messages
+from threadline.wiring.temporal import replayer
 
 A, B = Key("a", bytes(range(32))), Key("b", bytes(range(1, 33)))
 AS_TEXT = {

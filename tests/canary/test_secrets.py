@@ -9,12 +9,12 @@ import pytest
 from tests.canary.scene import dev_server, house_at
 from tests.canary.search import found
 from tests.workflows.house import House, outcome
+from threadline.cases.model import Action
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
-from threadline.domain import messages
-from threadline.domain.bug import Action
-from threadline.domain.errors import Permanent
-from threadline.gateway.events import Message, RoutingConfig, Start, route
+from threadline.errors import Permanent
+from threadline.gateway.routes import Message, RoutingConfig, Start, route
+from threadline.threads import messages
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
 
 CONFIG = RoutingConfig(REPORTS, SUMMARIES, "", BOT_USER, BOT_ID)
 SECRETS = {

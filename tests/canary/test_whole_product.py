@@ -12,11 +12,11 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
 
 from tests.canary.search import found
-from threadline.devstack import environment
-from threadline.devstack.scene import Scene
-from threadline.devstack.slack_sandbox.identity import REPORTER
-from threadline.devstack.stack import PRODUCT, Stack, Wishes
-from threadline.domain.bug import CaseStatus
+from threadline.cases.model import CaseStatus
+from threadline_devstack import environment
+from threadline_devstack.slack.identity import REPORTER
+from threadline_devstack.stack import PRODUCT, Stack, Wishes
+from threadline_devstack.stories.case_scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
 

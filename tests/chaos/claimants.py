@@ -9,12 +9,12 @@ from tests.chaos.plan import Plan
 from tests.chaos.stage import Stage
 from tests.chaos.talk_plan import Claim, Talk
 from tests.chaos.talkers import CALL, Exchange, Talkers
-from threadline.devstack.controls import until
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.devstack.slack_sandbox.refusal import Refused
-from threadline.domain.addressing import Thread
-from threadline.domain.handovers import CLOSE
+from threadline.handovers.model import CLOSE
+from threadline.threads.addressing import Thread
+from threadline_devstack.clients import until
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.refusal import Refused
 
 PATIENCE = 20.0
 """Seconds for which people wait for a card to answer under, and whoever asked for an answer to ask on."""

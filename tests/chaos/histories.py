@@ -13,8 +13,8 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, Workfl
 from tests.chaos.people import Written
 from tests.chaos.stage import Stage
 from tests.chaos.trouble import Ended
-from threadline.bootstrap import replayer
-from threadline.domain.addressing import CATCH_UP_ID, SWEEP_ID
+from threadline.threads.addressing import CATCH_UP_ID, SWEEP_ID
+from threadline.wiring.temporal import replayer
 
 _HEALTHY = (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 _EXPECTED_TASK_FAILURES = (

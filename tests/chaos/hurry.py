@@ -4,14 +4,17 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from threadline.activities import sweeping, turns
-from threadline.activities.catch_up import LiveCatchUpActivities
-from threadline.bootstrap import agents, catch_up, gateway, workers
-from threadline.contracts import options
-from threadline.domain import retrying
-from threadline.slack import history, posts
+from threadline.conversations import turn as conversation_turn
+from threadline.investigator import activities as turns
+from threadline.slack import history
 from threadline.slack.client import make_client
-from threadline.workflows import conversation_turn
+from threadline.threads import activity_options as options
+from threadline.threads import outbox_posts as posts
+from threadline.threads import retrying
+from threadline.threads import sweep_activities as sweeping
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.wiring import agent_worker as agents
+from threadline.wiring import catch_up, gateway, workers
 
 CALL, ATTEMPT, LEASE = 3.0, 5.0, 6.0
 """One call to Slack ends within the first, an activity's attempt within the second, a claim of a post outlives both."""

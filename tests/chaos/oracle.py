@@ -14,9 +14,9 @@ from tests.chaos.histories import Fault
 from tests.chaos.people import Written
 from tests.chaos.stage import Stage
 from tests.chaos.trouble import Ended
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain import messages
+from threadline.threads import messages
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message
 
 _CASES = text("""
 SELECT bug_id, thread_ts, status, closings, close_reason, summary_channel, summary_ts FROM cases

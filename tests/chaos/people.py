@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.chaos.plan import Act, Deed, Plan, Story, dice_of
-from threadline.devstack.controls import until
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain import addressing, messages
+from threadline.threads import addressing, messages
+from threadline_devstack.clients import until
+from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack.model import Message
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."

@@ -22,12 +22,13 @@ from tests.chaos.hurry import hurry
 from tests.chaos.plan import dice_of
 from tests.chaos.scripted import scripted_activities
 from tests.chaos.scripted_chat import scripted_chat
-from threadline.activities.faults import FaultInterceptor
-from threadline.bootstrap import conversations, core, temporal, workers
-from threadline.cli import stopping
+from threadline.cli import process as stopping
 from threadline.cli.main import leave
-from threadline.contracts import options
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.threads import activity_options as options
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.wiring import conversations, temporal, workers
+from threadline.wiring import core_worker as core
 
 FILE = "chaos.json"
 
@@ -72,7 +73,7 @@ def _runner() -> WorkflowRunner:
     """As the product's, but that a conversation waits as `hurry` says: each workflow would load the module anew."""
     usual = temporal.workflow_runner()
     assert isinstance(usual, SandboxedWorkflowRunner)
-    waits = usual.restrictions.with_passthrough_modules("threadline.workflows.conversation_turn")
+    waits = usual.restrictions.with_passthrough_modules("threadline.conversations.turn")
     return SandboxedWorkflowRunner(restrictions=waits)
 
 

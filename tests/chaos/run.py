@@ -23,14 +23,14 @@ from tests.chaos.stage import CORES, Stage
 from tests.chaos.talk_evidence import TalkEvidence
 from tests.chaos.talkers import Talkers
 from tests.chaos.trouble import Trouble, agents_of
-from threadline.bootstrap.gateway import CaseThreads
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.catch_up import CatchUpState
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import Close
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.routes import Close
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.messages import IncomingMessage
+from threadline.wiring.gateway import CaseThreads
+from threadline_devstack.slack import identity
 
 LONGEST = 75.0
 """Seconds after the last word and the last blow within which every case must have come to its end."""

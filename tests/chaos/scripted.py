@@ -13,15 +13,15 @@ from typing import Any, cast
 
 from temporalio.exceptions import ApplicationError
 
-from threadline.activities.turns import LiveAgentActivities
-from threadline.agents.investigator.workspace import Workspaces
-from threadline.bootstrap.agents import sweeping
-from threadline.contracts.bug import TurnEnded, TurnRequest
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
-from threadline.domain.bug import Action
-from threadline.domain.errors import Transient
+from threadline.cases.contract import TurnEnded, TurnRequest
+from threadline.cases.model import Action
+from threadline.db.values import agent_pool
+from threadline.errors import Transient
+from threadline.investigator.activities import LiveAgentActivities
+from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.investigator.workspace import Workspaces
 from threadline.settings import AgentSettings, RepositorySettings
+from threadline.wiring.agent_worker import sweeping
 
 READS_ON = 0.2
 """Share of the turns that read the next message as well, as an agent does through its tool."""
@@ -91,7 +91,7 @@ class ScriptedActivities(LiveAgentActivities):
 async def scripted_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
 ) -> AsyncIterator[ScriptedActivities]:
-    """In the place of `threadline.bootstrap.agents.agent_activities`."""
+    """In the place of `threadline.wiring.agent_worker.agent_activities`."""
     root = repository.workspace_root
     async with agent_pool(settings.database_url.get_secret_value(), size=settings.slots + 2) as pool:
         turns, workspaces = AgentTurns(pool), Workspaces(root, repository.repo)

@@ -13,12 +13,12 @@ from pathlib import Path
 from random import Random
 
 from tests.chaos.talk_plan import ASIDE, ROLE
-from threadline.agents.copilot.prompt import NO_REPLY
-from threadline.agents.models.failures import ModelUnavailable, RateLimited
-from threadline.agents.models.port import Answer, ChatModel, Prompt
-from threadline.devstack.model_sandbox.decision_script import decided
-from threadline.domain.dialogue import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
+from threadline.conversations.prompt import NO_REPLY
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.errors import ModelUnavailable, RateLimited
+from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
 from threadline.settings import OpenAISettings
+from threadline_devstack.models.decision_script import decided
 
 OWN_WORD = re.compile(r"\bt\d\d[mr]\d*\b")
 """What each message has for itself; an answer names those that it is about."""
@@ -72,7 +72,7 @@ class ScriptedChat(ChatModel):
 
 @asynccontextmanager
 async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]:
-    """In the place of `threadline.bootstrap.conversations._model`."""
+    """In the place of `threadline.wiring.conversations._model`."""
     yield ScriptedChat(Path(os.environ["THREADLINE_HOME"]))
 
 

@@ -22,14 +22,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.chaos.hurry import INTERVAL
 from threadline.db.engine import Database
-from threadline.devstack import environment, postgres, sandboxes, temporal
-from threadline.devstack.controls import ModelControl
-from threadline.devstack.home import Home
-from threadline.devstack.ports import HOST, Ports
-from threadline.devstack.processes import Command, Family, logged
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline_devstack import environment, postgres, sandboxes, temporal
+from threadline_devstack.clients import ModelControl
+from threadline_devstack.ports import HOST, Ports
+from threadline_devstack.processes import Command, Family, logged
+from threadline_devstack.sample_repository import make_sample_repository
+from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.state_folder import Home
 
 ROOT = Path(__file__).parents[2]
 CORES = ("core-1", "core-2")

@@ -14,7 +14,7 @@ from tests.chaos.people import Written
 from tests.chaos.stage import CORES, Stage
 from tests.chaos.talkers import Talkers
 from tests.chaos.trouble import Ended, Trouble
-from threadline.devstack.slack_sandbox.records import Message
+from threadline_devstack.slack.model import Message
 
 _TALK = "talk:"
 _PLACE = "c.channel || ':' || c.thread_ts"

@@ -9,8 +9,9 @@ from tests.chaos.histories import Fault
 from tests.chaos.oracle import Evidence, key_of
 from tests.chaos.scripted_chat import words_of
 from tests.chaos.talk_evidence import TalkEvidence
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import answers, messages
+from threadline.conversations.model import answers
+from threadline.threads import messages
+from threadline_devstack.slack import identity
 
 _BY_OPERATOR = answers.stopped([], by_operator=True).removesuffix(" Nothing was done yet.")
 """How the account of a turn begins that whoever runs the house has ended."""

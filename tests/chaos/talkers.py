@@ -9,14 +9,15 @@ from tests.chaos.people import Written, id_of
 from tests.chaos.plan import Plan, dice_of
 from tests.chaos.stage import Stage
 from tests.chaos.talk_plan import ASIDE, BURST, ROLE, Cue, Line, Talk
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.records import Message, User
-from threadline.domain import addressing, mentions, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.authorship import Author
-from threadline.domain.estimates import Role
-from threadline.domain.operations import Change, Operation
-from threadline.domain.rfps import Facts, NewRfp
+from threadline.estimates.model import Role
+from threadline.rfps.model import Facts, NewRfp
+from threadline.slack import mentions
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message, User
 
 CALL = f"<@{identity.BOT_USER}>"
 _SAYINGS = {

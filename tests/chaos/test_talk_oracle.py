@@ -12,13 +12,14 @@ from tests.chaos.scripted_chat import SPEAK, SPOKEN, TOOL, reply_to
 from tests.chaos.talk_evidence import TalkEvidence
 from tests.chaos.talk_oracle import judge
 from tests.chaos.talk_plan import ASIDE, BURST, MOST, Line
-from threadline.agents.copilot.prompt import NO_REPLY
-from threadline.agents.models.port import Prompt
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.records import Message as Post
-from threadline.domain import answers, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Message, ModelReply, Role, ToolChoice
+from threadline.conversations.model import answers
+from threadline.conversations.prompt import NO_REPLY
+from threadline.models.chat_model import Prompt
+from threadline.models.model import Message, ModelReply, Role, ToolChoice
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message as Post
 
 ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004"
 PLACE = f"{identity.GENERAL}:{ROOT}"

@@ -17,12 +17,12 @@ from tests.chaos.people import People
 from tests.chaos.plan import Blow, Plan, dice_of
 from tests.chaos.stage import CORES, Stage
 from tests.chaos.talkers import Talkers
-from threadline.devstack.controls import until
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.faults import Weather
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline_devstack.clients import until
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.faults import Weather
 
 AIM = 3.0
 """Seconds for which a blow waits for the moment that it wants, such as a turn that runs."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline.devstack.home import Home
+from threadline_devstack.state_folder import Home
 
 MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 

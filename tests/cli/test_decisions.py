@@ -12,20 +12,11 @@ from tests.decisions.outcoming import surely
 from threadline.cli import decision_plot
 from threadline.db.engine import Database
 from threadline.decisions.calibration import Calibration, calibration
-from threadline.domain import addressing, messages
-from threadline.domain.confidence import Thresholds
-from threadline.domain.decisions import (
-    Action,
-    Course,
-    Decided,
-    Deliberation,
-    Reason,
-    Result,
-    Verdict,
-    handed_over,
-)
-from threadline.domain.errors import Permanent
-from threadline.domain.messages import THUMB, IncomingMessage
+from threadline.decisions.confidence import Thresholds
+from threadline.decisions.model import Action, Course, Decided, Deliberation, Reason, Result, Verdict, handed_over
+from threadline.errors import Permanent
+from threadline.threads import addressing, messages
+from threadline.threads.messages import THUMB, IncomingMessage
 
 SMALL_PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -8,9 +8,9 @@ from tests.cli.command import Command
 from tests.db.recording import create_from
 from tests.db.tooling import THREAD, change
 from threadline.db.engine import Database
-from threadline.domain.authorship import Author
-from threadline.domain.journal import NewEntry
-from threadline.domain.team import TeamMember
+from threadline.rfps.journal_entries import NewEntry
+from threadline.rfps.team_members import TeamMember
+from threadline.tools.author import Author
 
 AUTHOR = Author("U1", "c")
 IDA = TeamMember("U7", "Ida", "ida@example.com", "Bid writer", "Ten years of tenders.", ("tenders", "law"), 16)

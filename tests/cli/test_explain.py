@@ -14,19 +14,19 @@ from tests.activities.talking import Talking, make_talk, talk
 from tests.db.recording import create
 from tests.db.scene import THREAD as CASE_THREAD
 from tests.db.scene import report
-from threadline.contracts.conversation import SettleRequest, Word, WordKind
+from threadline.conversations.contract import SettleRequest, Word, WordKind
 from threadline.db.engine import Database
-from threadline.devstack.model_sandbox.turn import Turn
-from threadline.devstack.slack_sandbox.identity import GENERAL, REPORTER, TEAM
-from threadline.domain import messages
-from threadline.domain.actors import Actor
-from threadline.domain.addressing import deletion_id
-from threadline.domain.authorship import Author
-from threadline.domain.dialogue import OutcomeKind
-from threadline.domain.journal import NewEvent
-from threadline.domain.messages import IncomingMessage
-from threadline.domain.operations import Change, Operation
-from threadline.domain.protocol import ProtocolState
+from threadline.models.model import OutcomeKind
+from threadline.operator.model.protocol import ProtocolState
+from threadline.rfps.journal_entries import NewEvent
+from threadline.slack.actor_model import Actor
+from threadline.threads import messages
+from threadline.threads.addressing import deletion_id
+from threadline.threads.messages import IncomingMessage
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 

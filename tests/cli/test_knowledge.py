@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from threadline.activities.library import Shelves
 from threadline.db.engine import Database
-from threadline.domain.knowledge import Query
-from threadline.knowledge.retrieval import retrieve
+from threadline.knowledge.library import Shelves
+from threadline.knowledge.model import Query
+from threadline.knowledge.search import retrieve
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.command import Command
 from tests.db.tooling import change
 from threadline.db.engine import Database
-from threadline.domain.authorship import Author
+from threadline.tools.author import Author
 
 FILE = """
 [[project]]

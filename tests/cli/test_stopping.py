@@ -5,11 +5,11 @@ import signal
 import subprocess
 import sys
 
-from threadline.devstack import environment
+from threadline_devstack import environment
 
 SERVICE = """
 import asyncio
-from threadline.cli import stopping
+from threadline.cli import process as stopping
 
 stopping.LEAVES = 0.2
 

@@ -13,8 +13,8 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.testing import WorkflowEnvironment
 
-from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES
-from threadline.devstack import environment
+from threadline.wiring.temporal import SEARCH_ATTRIBUTES
+from threadline_devstack import environment
 
 GIVEN = {
     **environment.pick(os.environ, environment.MACHINE),

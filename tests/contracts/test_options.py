@@ -2,24 +2,19 @@
 
 import pytest
 
-from threadline.contracts import options
-from threadline.contracts.agent_jobs import AgentJobActivities
-from threadline.contracts.approval import ApprovalActivities
-from threadline.contracts.bug import (
-    AgentActivities,
-    CaseActivities,
-    IntakeActivities,
-    SlackActivities,
-)
-from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
-from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
-from threadline.contracts.decision import DecisionActivities
-from threadline.contracts.fixes import FixActivities
-from threadline.contracts.handover import HandoverActivities
-from threadline.contracts.operator import OperatorActivities
-from threadline.domain.bug import Limits
+from threadline.approvals.contract import ApprovalActivities
+from threadline.cases.contract import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
+from threadline.cases.fix_contract import FixActivities
+from threadline.cases.model import Limits
+from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.decision_contract import DecisionActivities
+from threadline.conversations.operator_contract import OperatorActivities
+from threadline.handovers.contract import HandoverActivities
+from threadline.jobs.contract import AgentJobActivities
 from threadline.slack.client import HTTP_TOTAL
-from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE
+from threadline.threads import activity_options as options
+from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.outbox_posts import GRACE, LEASE, ROOT_GRACE
 
 CONTRACTS = (
     AgentActivities,

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pkgutil
 from importlib import import_module
 from typing import Any
 
@@ -11,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 
-from threadline import contracts
-from threadline.contracts import payload_converter
-from threadline.contracts.bug import FlushRequest, Opened
-from threadline.contracts.payload_converter import SharedPayloadConverter
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import BugState, Limits, Marks
-from threadline.domain.messages import IncomingMessage
+from threadline.cases.contract import FlushRequest, Opened
+from threadline.cases.model import BugState, Limits, Marks
+from threadline.threads import payload_converter
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.payload_converter import SharedPayloadConverter
+from threadline.threads.shared_modules import SHARED_MODULES
 
 THREAD = Thread("T1", "C1", "1.000001")
 SAID = IncomingMessage("m1", "message", "reporter", "U1", "Größe \u2028 \U0001f41b", "C1", "1.000002")
@@ -51,8 +50,9 @@ def test_what_is_empty_by_default_goes_without_saying_and_any_other_default_is_s
 CONTRACTS = sorted(
     {
         kind
-        for module in pkgutil.iter_modules(contracts.__path__)
-        for kind in vars(import_module(f"{contracts.__name__}.{module.name}")).values()
+        for module in SHARED_MODULES
+        if module.endswith(("contract", "activity_options"))
+        for kind in vars(import_module(module)).values()
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__.startswith("threadline.")
     },
     key=lambda kind: f"{kind.__module__}.{kind.__qualname__}",

@@ -7,9 +7,9 @@ import pytest
 
 from tests.db.scene import Scene
 from tests.db.talking import Talking
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
+from threadline.db.values import agent_pool
+from threadline.investigator.store import AgentTurns
 
 
 @pytest.fixture

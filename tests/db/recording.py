@@ -9,9 +9,9 @@ from sqlalchemy import event, text
 
 from tests.db.tooling import NOW, change
 from threadline.db.engine import Database
-from threadline.db.work import Work
-from threadline.domain.authorship import Author
-from threadline.domain.rfps import Created, Facts, NewRfp, Rfp, SourceFile
+from threadline.db.unit_of_work import Work
+from threadline.rfps.model import Created, Facts, NewRfp, Rfp, SourceFile
+from threadline.tools.author import Author
 
 AUTHOR = Author("U1", "corr-1")
 HASH = "0123456789abcdef" * 4

@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import text
 
-from threadline.contracts.bug import Settled
-from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
+from threadline.cases.contract import Settled
+from threadline.cases.model import Action, CaseStatus, Marks, Reason
 from threadline.db.engine import Database
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action, CaseStatus, Marks, Reason
-from threadline.domain.messages import IncomingMessage
+from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
 
 THREAD = Thread("T1", "C1", "1700000000.000000")
 REPORTER, DEVELOPER, STRANGER = "U1", "U2", "U3"

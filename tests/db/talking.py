@@ -6,16 +6,16 @@ from typing import Any
 from sqlalchemy import text
 
 from tests.db.scene import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
-from threadline.contracts.conversation import Refusal
-from threadline.db.conversation_intake import StoredBatch
-from threadline.db.conversation_reading import TakenUp
+from threadline.conversations.contract import Refusal
+from threadline.conversations.message_intake import StoredBatch
+from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.transcript_store import Transcript
 from threadline.db.engine import Database
-from threadline.db.transcripts import Transcript
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Message, OutcomeKind, Role
-from threadline.domain.messages import IncomingMessage
+from threadline.models.model import Message, OutcomeKind, Role
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
 
 __all__ = ["REPORTER", "STRANGER", "THREAD", "deletion", "edit", "identity", "ts"]
 

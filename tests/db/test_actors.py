@@ -2,7 +2,7 @@
 
 from tests.db.tooling import NOW
 from threadline.db.engine import Database
-from threadline.domain.actors import Actor
+from threadline.slack.actor_model import Actor
 
 ANA = Actor("U1", "ana@acme.example", "Ana", "sub-1", NOW)
 

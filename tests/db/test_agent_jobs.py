@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.db.recording import AUTHOR, explained
 from tests.db.tooling import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.domain.agent_jobs import AgentJob, JobNotFound, JobQuery, JobRefused, JobSchedule, JobStatus, NewJob
+from threadline.jobs.model import AgentJob, JobNotFound, JobQuery, JobRefused, JobSchedule, JobStatus, NewJob
 
 AT = JobSchedule(at=datetime(2026, 3, 1, 9, tzinfo=UTC))
 WEEKLY = JobSchedule(cron="0 9 * * 1", time_zone="Europe/Berlin")

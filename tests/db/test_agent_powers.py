@@ -4,7 +4,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from threadline.db.agent_powers import excess
+from threadline.db.agent_role import excess
 
 
 async def test_the_login_as_it_is_migrated_has_nothing_too_much(pool: asyncpg.Pool) -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.db.scene import THREAD, Scene, edit, report, said, ts
-from threadline.db.agent_reader import AgentReader
-from threadline.db.agent_turns import Claim
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action
-from threadline.domain.errors import ClaimLost, Permanent
-from threadline.domain.records import Finding, Service
+from threadline.cases.model import Action
+from threadline.cases.records import Finding, Service
+from threadline.errors import ClaimLost, Permanent
+from threadline.investigator.case_reader import AgentReader
+from threadline.investigator.store import Claim
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
 
 FINDING = Finding("Wrong boundary", "`>` should be `>=`", "shop/discounts.py", 12, "S2")
 

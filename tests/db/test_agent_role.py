@@ -4,9 +4,9 @@ import asyncpg
 import pytest
 
 from tests.db.scene import Scene
-from threadline.db.agent_pool import agent_pool
 from threadline.db.tables import metadata
-from threadline.domain.errors import Permanent, Transient
+from threadline.db.values import agent_pool
+from threadline.errors import Permanent, Transient
 
 FORBIDDEN = [
     "INSERT INTO services VALUES ('a', 'b', 'c', 'd', 'e')",

@@ -10,8 +10,8 @@ from claude_agent_sdk.types import SessionKey, SessionStoreEntry
 
 from tests.db.scene import Scene
 from tests.postgres import Postgres
-from threadline.db.agent_sessions import PostgresSessionStore
-from threadline.domain.errors import ClaimLost, Permanent
+from threadline.errors import ClaimLost, Permanent
+from threadline.investigator.session_store import PostgresSessionStore
 
 
 class Isolating(PostgresSessionStore):

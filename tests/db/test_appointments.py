@@ -8,9 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tests.db.tooling import NOW, change
-from threadline.db.engine import Database
-from threadline.db.failures import sqlstate
-from threadline.domain.appointments import (
+from threadline.appointments.model import (
     Appointment,
     AppointmentNotFound,
     NotBookable,
@@ -18,9 +16,11 @@ from threadline.domain.appointments import (
     ResourceNotFound,
     SlotTaken,
 )
-from threadline.domain.errors import Permanent
-from threadline.domain.limits import Rate, RateExceeded
-from threadline.domain.operations import Effect, OperationReused
+from threadline.db.engine import Database
+from threadline.db.errors import sqlstate
+from threadline.db.rate_limit_rules import Rate, RateExceeded
+from threadline.errors import Permanent
+from threadline.tools.operations import Effect, OperationReused
 
 BERLIN = Resource("room", "Europe/Berlin", time(9), time(17))
 MONDAY_10 = datetime(2026, 3, 2, 9, tzinfo=UTC)

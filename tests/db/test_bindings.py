@@ -8,8 +8,8 @@ from sqlalchemy import text
 from tests.db.recording import create, explained
 from tests.db.tooling import THREAD
 from threadline.db.engine import Database
-from threadline.domain.addressing import Thread
-from threadline.domain.rfps import RfpNotFound
+from threadline.rfps.model import RfpNotFound
+from threadline.threads.addressing import Thread
 
 
 @pytest.mark.promise("record:binding:first-stands")

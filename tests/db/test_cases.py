@@ -8,13 +8,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tests.db.scene import THREAD, Scene, close, report, said, ts
-from threadline.db.agent_turns import TurnOutcome
-from threadline.db.failures import sqlstate
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import TRANSITIONS, Action, CaseStatus, Reason, Severity
-from threadline.domain.errors import CaseNotFound, ClaimLost, IllegalTransition
-from threadline.domain.sla import SlaEventKind
+from threadline.cases.model import TRANSITIONS, Action, CaseStatus, Reason, Severity
+from threadline.cases.sla import SlaEventKind
+from threadline.db.errors import sqlstate
+from threadline.errors import CaseNotFound, ClaimLost, IllegalTransition
+from threadline.investigator.store import TurnOutcome
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
 
 BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 IF_NOTHING_WAITS = (Reason.AGENT_RESOLVED, Reason.NO_REPLY, Reason.FIX_MERGED)

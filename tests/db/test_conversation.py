@@ -21,12 +21,13 @@ from tests.db.scene import (
     said,
     ts,
 )
-from threadline.db import agent_turns, case_row
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import CaseStatus, Marks, Reason
-from threadline.domain.errors import Permanent
-from threadline.domain.messages import FileRef
+from threadline.cases import case_row
+from threadline.cases.model import CaseStatus, Marks, Reason
+from threadline.errors import Permanent
+from threadline.investigator import store as agent_turns
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef
 
 
 async def test_a_thread_without_a_case_has_empty_marks(scene: Scene) -> None:

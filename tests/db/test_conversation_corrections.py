@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from tests.db.talking import REPORTER, THREAD, Talking, deletion, edit, flags, identity, mention, says, texts
-from threadline.domain import messages
-from threadline.domain.messages import FileRef
+from threadline.threads import messages
+from threadline.threads.messages import FileRef
 
 
 @pytest.mark.promise("talk:correction:newest-wording")

@@ -7,10 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from tests.db.talking import REPORTER, STRANGER, THREAD, Talking, flags, identity, mention, says, stop, texts, ts
-from threadline.contracts.conversation import Refusal
-from threadline.db import conversation_row, transcripts
-from threadline.domain.dialogue import OutcomeKind
-from threadline.domain.messages import FileRef
+from threadline.conversations import conversation_row
+from threadline.conversations import transcript_store as transcripts
+from threadline.conversations.contract import Refusal
+from threadline.models.model import OutcomeKind
+from threadline.threads.messages import FileRef
 
 
 @pytest.mark.promise("talk:batch:one-turn")

@@ -20,15 +20,15 @@ from tests.db.talking import (
     texts,
     ts,
 )
-from threadline.contracts.conversation import Refusal, Refused
+from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.model.conversation import ConversationMarks
 from threadline.db.engine import Database
-from threadline.domain import messages
-from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import Usage
-from threadline.domain.errors import ConversationNotFound
-from threadline.domain.limits import Verdict
-from threadline.domain.messages import FileRef
+from threadline.db.rate_limit_rules import Verdict
+from threadline.errors import ConversationNotFound
+from threadline.models.model import Usage
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef
 
 
 @pytest.mark.promise("talk:storing:nobody-addressed")

@@ -8,9 +8,9 @@ import pytest
 from tests.db.talking import REPORTER, THREAD, Talking, mention, says, ts
 from tests.db.test_thumbs import decide, outcomes
 from threadline.db.engine import Database
-from threadline.domain.decisions import Reason, Result, handed_over
-from threadline.domain.handovers import HandoverRef
-from threadline.domain.outcomes import Label
+from threadline.decisions.model import Reason, Result, handed_over
+from threadline.decisions.outcomes import Label
+from threadline.handovers.model import HandoverRef
 
 REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.db.talking import THREAD, Talking, deletion, mention
 from threadline.db.engine import Database
-from threadline.domain.confidence import Factors, Thresholds
-from threadline.domain.decisions import (
+from threadline.decisions.confidence import Factors, Thresholds
+from threadline.decisions.model import (
     Action,
     Course,
     Decided,

@@ -11,9 +11,8 @@ from sqlalchemy import insert
 
 from tests.db.tooling import change
 from threadline.db.engine import Database
-from threadline.db.tool_tables import estimate_quotes
-from threadline.db.work import Work
-from threadline.domain.estimates import (
+from threadline.db.unit_of_work import Work
+from threadline.estimates.model import (
     EstimateRefused,
     ItemChange,
     NewItem,
@@ -24,7 +23,8 @@ from threadline.domain.estimates import (
     Totals,
     WbsItem,
 )
-from threadline.domain.operations import Change
+from threadline.tools.operations import Change
+from threadline.tools.tables import estimate_quotes
 
 DESIGN, BUILD = NewItem("Design", "designer", Decimal("2.5")), NewItem("Build", "developer", Decimal(10))
 ID = "PRJ-1"

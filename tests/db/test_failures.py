@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from threadline.db.engine import Database
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 
 
 async def test_a_connection_that_is_cut_is_a_passing_trouble_and_the_next_one_works(database: Database) -> None:

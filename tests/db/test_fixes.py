@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.db.scene import Scene, deletion, edit, identity, said
-from threadline.db.agent_turns import TurnOutcome
-from threadline.domain import messages
-from threadline.domain.bug import Action
+from threadline.cases.model import Action
+from threadline.investigator.store import TurnOutcome
+from threadline.threads import messages
 
 DONE = TurnOutcome(Action.POST_FINDINGS)
 

@@ -8,11 +8,11 @@ from sqlalchemy import text
 from tests.db.recording import AUTHOR, create, explained
 from tests.db.tooling import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.domain.authorship import Author
-from threadline.domain.errors import OnRecord
-from threadline.domain.journal import EntryKind, EntryRefused, Event, JournalEntry, NewEntry, NewEvent
-from threadline.domain.limits import Rate, RateExceeded
-from threadline.domain.rfps import RfpNotFound
+from threadline.db.rate_limit_rules import Rate, RateExceeded
+from threadline.errors import OnRecord
+from threadline.rfps.journal_entries import EntryKind, EntryRefused, Event, JournalEntry, NewEntry, NewEvent
+from threadline.rfps.model import RfpNotFound
+from threadline.tools.author import Author
 
 ID = "rfp_abc123"
 TABLES = ("journal_entries", "events")

@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 
 from threadline.db.engine import Database
-from threadline.db.knowledge import LARGEST, Embedded, Origin
-from threadline.domain.errors import Permanent
-from threadline.domain.knowledge import Document, DocumentType, Passage, Query, Terms
-from threadline.knowledge.passages import split
+from threadline.errors import Permanent
+from threadline.knowledge.model import Document, DocumentType, Passage, Query, Terms
+from threadline.knowledge.splitting import split
+from threadline.knowledge.store import LARGEST, Embedded, Origin
 
 TODAY = date(2026, 6, 1)
 

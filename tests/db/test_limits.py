@@ -7,8 +7,8 @@ import pytest
 
 from tests.db.tooling import NOW, THREAD, operation
 from threadline.db.engine import Database
-from threadline.domain.addressing import Thread
-from threadline.domain.limits import Rate, Verdict
+from threadline.db.rate_limit_rules import Rate, Verdict
+from threadline.threads.addressing import Thread
 
 OK, FIRST, SILENT = Verdict.OK, Verdict.THROTTLED_FIRST, Verdict.THROTTLED
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from tests.db.recording import explained
 from tests.db.tooling import NOW
 from threadline.db.engine import Database
-from threadline.domain.memory import MemoryKind, NewMemory
+from threadline.operator.model.memory import MemoryKind, NewMemory
 
 EPISODIC, SEMANTIC, PROCEDURAL = MemoryKind
 DONE = NewMemory(

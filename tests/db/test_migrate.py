@@ -11,7 +11,7 @@ from sqlalchemy import NullPool, create_engine
 from threadline.db.engine import Database, driver_url
 from threadline.db.migrate import downgrade, is_current, upgrade
 from threadline.db.tables import metadata
-from threadline.domain.errors import Transient
+from threadline.errors import Transient
 
 
 def tables_in(url: str) -> set[str]:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.db.tooling import NOW, change
 from threadline.db.engine import Database
-from threadline.domain.estimates import EstimateRefused, NewItem, ProjectNotFound, Role, WbsItem
-from threadline.domain.limits import Rate, RateExceeded
-from threadline.domain.operations import Change, OperationReused
+from threadline.db.rate_limit_rules import Rate, RateExceeded
+from threadline.estimates.model import EstimateRefused, NewItem, ProjectNotFound, Role, WbsItem
+from threadline.tools.operations import Change, OperationReused
 
 DESIGN = NewItem("Design", "designer", Decimal("2.5"))
 ID = "PRJ-1"

@@ -10,11 +10,11 @@ from sqlalchemy import text
 from tests.db.recording import AUTHOR, create, until_waited_for
 from tests.db.tooling import NOW, change
 from threadline.db.engine import Database
-from threadline.domain.journal import NewEntry
-from threadline.domain.limits import Rate, RateExceeded
-from threadline.domain.operations import OperationReused
-from threadline.domain.opportunity import OpportunityState, PatchRefused, StateMoved
-from threadline.domain.rfps import RfpNotFound, RfpRefused, RfpStatus
+from threadline.db.rate_limit_rules import Rate, RateExceeded
+from threadline.rfps.journal_entries import NewEntry
+from threadline.rfps.model import RfpNotFound, RfpRefused, RfpStatus
+from threadline.rfps.opportunity_state import OpportunityState, PatchRefused, StateMoved
+from threadline.tools.operations import OperationReused
 
 ID = "rfp_abc123"
 

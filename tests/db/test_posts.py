@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pytest
 
 from tests.db.scene import Scene
-from threadline.db.post_ledger import PostLedger
-from threadline.db.posts import PostClaim
-from threadline.domain.bug import Reason
-from threadline.domain.sla import SlaEventKind
+from threadline.cases.model import Reason
+from threadline.cases.sla import SlaEventKind
+from threadline.threads.post_ledger import PostLedger
+from threadline.threads.post_store import PostClaim
 
 NOW, LEASE = 1_700_000_000.25, 45.0
 

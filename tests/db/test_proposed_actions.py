@@ -8,10 +8,7 @@ from sqlalchemy import text
 
 from tests.db.recording import AUTHOR, explained, until_waited_for
 from tests.db.tooling import NOW, THREAD, change
-from threadline.db.engine import Database
-from threadline.domain.authorship import Author
-from threadline.domain.errors import OnRecord
-from threadline.domain.proposed_actions import (
+from threadline.approvals.model import (
     ActionNotFound,
     ActionRefused,
     Click,
@@ -23,6 +20,9 @@ from threadline.domain.proposed_actions import (
     Risk,
     action_hash,
 )
+from threadline.db.engine import Database
+from threadline.errors import OnRecord
+from threadline.tools.author import Author
 
 ACTION = {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "a\x00b"}}
 APPROVERS = ("U1", "U2", "U3")

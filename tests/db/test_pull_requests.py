@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.db.scene import Scene
-from threadline.db.pull_requests import PullRequestRecord
+from threadline.cases.pull_request_rows import PullRequestRecord
 
 OPEN = PullRequestRecord("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", 1)
 

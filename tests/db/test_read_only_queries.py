@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.postgres import Postgres
-from threadline.db import read_only_queries
-from threadline.db.read_only_queries import ReadOnlyQueries
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.investigator import queries as read_only_queries
+from threadline.investigator.queries import ReadOnlyQueries
 
 PASSWORD = "hunter2secret"
 

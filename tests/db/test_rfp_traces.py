@@ -8,13 +8,13 @@ from sqlalchemy import text
 
 from tests.db.recording import AUTHOR, HASH, create, create_from, until_waited_for
 from tests.db.tooling import NOW, THREAD, change
+from threadline.approvals.model import NewAction, Risk
 from threadline.db.engine import Database
-from threadline.domain.agent_jobs import JobSchedule, NewJob
-from threadline.domain.journal import NewEntry, NewEvent
-from threadline.domain.memory import MemoryKind, NewMemory
-from threadline.domain.opportunity import OpportunityState
-from threadline.domain.proposed_actions import NewAction, Risk
-from threadline.domain.rfps import RfpNotFound, Traces
+from threadline.jobs.model import JobSchedule, NewJob
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.rfps.journal_entries import NewEntry, NewEvent
+from threadline.rfps.model import RfpNotFound, Traces
+from threadline.rfps.opportunity_state import OpportunityState
 
 ID = "rfp_abc123"
 

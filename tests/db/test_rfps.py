@@ -9,7 +9,7 @@ from sqlalchemy import text
 from tests.db.recording import AUTHOR, HASH, create, create_from, explained
 from tests.db.tooling import change
 from threadline.db.engine import Database
-from threadline.domain.rfps import Facts, NewRfp, RfpNotFound, RfpRefused, RfpStatus, SourceFile, is_rfp_id
+from threadline.rfps.model import Facts, NewRfp, RfpNotFound, RfpRefused, RfpStatus, SourceFile, is_rfp_id
 
 
 async def test_a_request_is_made_once_for_each_call_and_found_by_its_id(database: Database) -> None:

@@ -4,8 +4,8 @@ from sqlalchemy import text
 
 from tests.db.talking import THREAD, Talking, deletion, mention
 from threadline.db.engine import Database
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import OutcomeKind
+from threadline.models.model import OutcomeKind
+from threadline.threads.addressing import Thread
 
 _OPEN = """
 INSERT INTO conversations (team, channel, thread_ts, stored, turn, last_at)

@@ -3,7 +3,7 @@
 import pytest
 
 from threadline.db.engine import Database
-from threadline.domain.team import MemberNotFound, MemberRefused, TeamMember
+from threadline.rfps.team_members import MemberNotFound, MemberRefused, TeamMember
 
 ANA = TeamMember("U1", "Ana Silva", "ana@acme.example", "Engineer", "Builds bridges.", ("Python", "Bridges"), 20)
 BEN = TeamMember("U2", "Ben Okoro", skills=("Writing",))

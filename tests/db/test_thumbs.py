@@ -6,11 +6,11 @@ import pytest
 
 from tests.db.talking import REPORTER, STRANGER, THREAD, Talking, identity, mention
 from threadline.db.engine import Database
-from threadline.domain import addressing, messages
-from threadline.domain.confidence import Factors, Thresholds
-from threadline.domain.decisions import Action, Course, Decided, Deliberation, Result, Verdict
-from threadline.domain.messages import THUMB, THUMB_TAKEN, IncomingMessage
-from threadline.domain.outcomes import Label, Outcome
+from threadline.decisions.confidence import Factors, Thresholds
+from threadline.decisions.model import Action, Course, Decided, Deliberation, Result, Verdict
+from threadline.decisions.outcomes import Label, Outcome
+from threadline.threads import addressing, messages
+from threadline.threads.messages import THUMB, THUMB_TAKEN, IncomingMessage
 
 DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price")
 ANSWER, SECOND_PART, WORD = "1700000900.000100", "1700000900.000200", "1700000900.000300"

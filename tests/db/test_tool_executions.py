@@ -8,9 +8,9 @@ import pytest
 
 from tests.db.tooling import NOW, THREAD, operation
 from threadline.db.engine import Database
-from threadline.db.tool_executions import Call, ToolExecution
-from threadline.domain.addressing import Thread
-from threadline.domain.operations import OperationReused
+from threadline.threads.addressing import Thread
+from threadline.tools.operations import OperationReused
+from threadline.tools.store import Call, ToolExecution
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}
 SAME = "of these arguments"

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from tests.db.talking import THREAD, Talking, mention
-from threadline.db.transcripts import Transcript
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Message, Role, ToolCall
+from threadline.conversations.transcript_store import Transcript
+from threadline.models.model import Message, Role, ToolCall
+from threadline.threads.addressing import Thread
 
 
 @pytest.fixture

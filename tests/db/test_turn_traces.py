@@ -7,10 +7,10 @@ import pytest
 from tests.db.recording import explained
 from tests.db.talking import THREAD, Talking, deletion, mention, says, ts
 from tests.db.tooling import NOW, operation
-from threadline.contracts.conversation import Refusal
+from threadline.conversations.contract import Refusal
+from threadline.conversations.trace_store import Found
 from threadline.db.engine import Database
-from threadline.db.tool_executions import Call
-from threadline.db.turn_traces import Found
+from threadline.tools.store import Call
 
 CHANNEL = THREAD.channel
 

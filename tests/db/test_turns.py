@@ -7,12 +7,12 @@ import asyncpg
 import pytest
 
 from tests.db.scene import Scene, close, report, said
-from threadline.contracts.bug import TurnEnded
-from threadline.db.agent_turns import Claim, TurnOutcome
-from threadline.domain import addressing, messages
-from threadline.domain.bug import Action, CaseStatus, Reason, Severity, WorkflowState
-from threadline.domain.errors import ClaimLost, Permanent
-from threadline.domain.messages import FileRef
+from threadline.cases.contract import TurnEnded
+from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
+from threadline.errors import ClaimLost, Permanent
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline.threads.messages import FileRef
 
 DONE = TurnOutcome(Action.POST_FINDINGS)
 

@@ -1,8 +1,8 @@
 """What the tests of the tools' records share: a thread, a moment, and calls in it."""
 
-from threadline.domain.addressing import Thread
-from threadline.domain.limits import Rate
-from threadline.domain.operations import Change, Operation
+from threadline.db.rate_limit_rules import Rate
+from threadline.threads.addressing import Thread
+from threadline.tools.operations import Change, Operation
 
 THREAD = Thread("T1", "C1", "1700000000.000000")
 NOW = 1_772_000_000.0

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.decisions.answering import RIGHT, answer
-from threadline.decisions.answer import Unreadable, form, read
-from threadline.domain.decisions import LONGEST_REASONING, Action, Decided
+from threadline.decisions.model import LONGEST_REASONING, Action, Decided
+from threadline.decisions.parsing import Unreadable, form, read
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

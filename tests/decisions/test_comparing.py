@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.decisions.answering import Scripted
-from threadline.decisions.comparing import MOST, conflicting
+from threadline.decisions.conflicts import MOST, conflicting
 from threadline.decisions.engine import Known
 
 ONE, OTHER = Known("Prices", "Starter", "Starter is $10."), Known("FAQ", "Prices", "Starter is $12.")

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from tests.decisions.outcoming import AT, answered, escalated
+from threadline.decisions.model import Action, Course, Decided
+from threadline.decisions.outcomes import Label
 from threadline.decisions.reports import report
-from threadline.domain.decisions import Action, Course, Decided
-from threadline.domain.outcomes import Label
 
 LOOKED_UP = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price")
 

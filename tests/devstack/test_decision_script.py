@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.decisions import answer
+from threadline.decisions import parsing as answer
 from threadline.decisions.engine import Offered, Situation
-from threadline.devstack.model_sandbox.decision_script import decided
-from threadline.domain.decisions import Decided, Sensitivity, faults
-from threadline.domain.sensitive import words_in
+from threadline.decisions.model import Decided, Sensitivity, faults
+from threadline.decisions.sensitive_topics import words_in
+from threadline_devstack.models.decision_script import decided
 
 TOOLS = ("calendar_book", "crm_update", "email_draft")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from threadline.devstack import environment
-from threadline.devstack.home import Home
-from threadline.devstack.ports import BELOW_EPHEMERAL, Ports
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline_devstack import environment
+from threadline_devstack.ports import BELOW_EPHEMERAL, Ports
+from threadline_devstack.state_folder import Home
 
 
 @pytest.mark.promise("devstack:home:one-at-a-time")
@@ -19,7 +19,7 @@ def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) ->
     # Another process: locks of one process would not shut each other out on every system.
     source = f"""
 from pathlib import Path
-from threadline.devstack.home import Home
+from threadline_devstack.state_folder import Home
 with Home(Path({str(tmp_path)!r})).held():
     print("held", flush=True)
     input()

@@ -16,10 +16,10 @@ from claude_agent_sdk import (
     query,
 )
 
-from threadline.devstack.model_sandbox import ModelSandbox, case_file, search
-from threadline.devstack.model_sandbox.case_file import MAY_EDIT, MAY_NOT_ASK, UNANSWERED
-from threadline.devstack.model_sandbox.faults import FAULTS
-from threadline.devstack.sample_repository import PLANTED_BUGS, make_sample_repository
+from threadline_devstack.models import ModelSandbox, case_file, search
+from threadline_devstack.models.case_file import MAY_EDIT, MAY_NOT_ASK, UNANSWERED
+from threadline_devstack.models.planted_bugs import FAULTS
+from threadline_devstack.sample_repository import PLANTED_BUGS, make_sample_repository
 
 VAGUE = "Something is wrong with my order at checkout, can you help?"
 PROPERTIES: dict[str, Any] = {

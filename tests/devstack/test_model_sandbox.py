@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
+from threadline_devstack.models import ModelSandbox, Turn
 
 GREP = {"name": "Grep", "input_schema": {"type": "object"}}
 PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
@@ -215,7 +215,7 @@ async def test_a_caller_who_left_no_longer_waits_at_a_hold(model: ModelSandbox) 
 
 async def test_the_process_says_when_it_is_ready_and_ends_cleanly() -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "threadline.devstack.model_sandbox", "--port", "0", "--pace", "0.01"),
+        *(sys.executable, "-m", "threadline_devstack.models", "--port", "0", "--pace", "0.01"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, RateLimitError
 
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
+from threadline_devstack.models import ModelSandbox, Turn
 
 LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}

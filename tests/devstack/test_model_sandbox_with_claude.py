@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, query
 
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
+from threadline_devstack.models import ModelSandbox, Turn
 
 SCHEMA = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.devstack.operating import COPILOT, Dialogue
-from threadline.devstack.model_sandbox import scheduling
-from threadline.devstack.model_sandbox.operator_request import wanted
+from threadline_devstack.models import scheduling
+from threadline_devstack.models.operator_request import wanted
 
 SUMMARY, QUESTION = "slack_post_summary", "slack_ask_clarifying_question"
 LOAD, PATCH, JOURNAL, EVENT = "opportunity_load", "opportunity_patch", "journal_append", "event_append"

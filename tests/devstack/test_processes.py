@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from threadline.devstack.controls import until
-from threadline.devstack.processes import Command, Family, logged
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline_devstack.clients import until
+from threadline_devstack.processes import Command, Family, logged
 
 READY = """print('{"event": "ready", "port": 7}', flush=True)"""
 STAY = f"import time; {READY}; time.sleep(60)"
@@ -121,7 +121,7 @@ async def test_nothing_survives_a_killed_parent(tmp_path: Path) -> None:
     source = f"""
 import asyncio, sys
 from pathlib import Path
-from threadline.devstack.processes import Command, Family, logged
+from threadline_devstack.processes import Command, Family, logged
 async def main():
     family = Family(Path({str(tmp_path)!r}))
     await family.start(Command("ward", (sys.executable, "-u", "-c", {STAY!r}), {{}}, logged("ready")))

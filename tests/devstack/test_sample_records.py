@@ -4,12 +4,12 @@ from decimal import Decimal
 
 import pytest
 
-from threadline.activities.library import Shelves
 from threadline.db.engine import Database
-from threadline.devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
-from threadline.domain.estimates import ProjectLocked, Role, outdated
-from threadline.domain.knowledge import Query
-from threadline.knowledge.retrieval import retrieve
+from threadline.estimates.model import ProjectLocked, Role, outdated
+from threadline.knowledge.library import Shelves
+from threadline.knowledge.model import Query
+from threadline.knowledge.search import retrieve
+from threadline_devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
 
 
 async def test_sample_records_are_whole_and_of_one_team(database: Database, database_url: str) -> None:

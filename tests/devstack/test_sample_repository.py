@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from threadline.devstack.sample_repository import PLANTED_BUGS, make_sample_repository
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline_devstack.sample_repository import PLANTED_BUGS, make_sample_repository
 
 
 def git(*arguments: str, cwd: Path) -> str:

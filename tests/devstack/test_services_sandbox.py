@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from threadline.devstack.controls import ServicesControl
-from threadline.devstack.services_sandbox import Services, github_api, jira_query
-from threadline.devstack.services_sandbox.jira_query import BadQuery
-from threadline.devstack.services_sandbox.jira_records import Site
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline_devstack.clients import ServicesControl
+from threadline_devstack.trackers import Services, jira_query
+from threadline_devstack.trackers import github as github_api
+from threadline_devstack.trackers.jira_query import BadQuery
+from threadline_devstack.trackers.jira_records import Site
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, BYSTANDER, REPORTER, REPORTS
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, BYSTANDER, REPORTER, REPORTS
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_an_open_page_sees_what_happens(slack: SlackSandbox, browser: aioh
 
 async def test_the_process_says_when_it_listens_and_ends_on_sigterm() -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "threadline.devstack.slack_sandbox", "--port", "0", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "threadline_devstack.slack", "--port", "0", stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     async with asyncio.timeout(30):

@@ -10,9 +10,9 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_TOKEN, BOT_USER, BYSTANDER, GENERAL, REPORTER
-from threadline.devstack.slack_sandbox.statuses import KEPT
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, BYSTANDER, GENERAL, REPORTER
+from threadline_devstack.slack.statuses import KEPT
 
 
 class Clock:

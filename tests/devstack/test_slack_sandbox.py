@@ -10,9 +10,9 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.chaos.plan import dice_of
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.faults import CallFault, Faults, Weather
-from threadline.devstack.slack_sandbox.identity import (
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.faults import CallFault, Faults, Weather
+from threadline_devstack.slack.identity import (
     APP_TOKEN,
     BOT_ID,
     BOT_TOKEN,

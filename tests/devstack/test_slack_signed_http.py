@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from threadline.devstack.slack_sandbox import SlackSandbox, server
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, REPORTER, REPORTS, SIGNING_SECRET
+from threadline_devstack import server
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SIGNING_SECRET
 
 
 class Receiver:

@@ -10,8 +10,8 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import (
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import (
     APP_TOKEN,
     BOT_ID,
     BOT_TOKEN,

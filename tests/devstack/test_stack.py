@@ -14,12 +14,12 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 
 from threadline.db import migrate
-from threadline.devstack import environment, postgres, sandboxes, temporal
-from threadline.devstack.home import Home
-from threadline.devstack.ports import Ports
-from threadline.devstack.processes import Family
-from threadline.devstack.stack import Stack, Wishes
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline_devstack import environment, postgres, sandboxes, temporal
+from threadline_devstack.ports import Ports
+from threadline_devstack.processes import Family
+from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.state_folder import Home
 
 MACHINE = environment.pick(os.environ, environment.MACHINE)
 

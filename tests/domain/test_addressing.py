@@ -2,8 +2,8 @@
 
 import pytest
 
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 

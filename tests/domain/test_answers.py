@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain import answers
-from threadline.domain.dialogue import Execution, ExecutionStatus
+from threadline.conversations.model import answers
+from threadline.models.model import Execution, ExecutionStatus
 
 CREATED = Execution("1", "estimates.createWbsItems", ExecutionStatus.OK, "Created 3 items.")
 LOOKED = Execution("2", "estimates.listRoles", ExecutionStatus.CACHED, read_only=True)

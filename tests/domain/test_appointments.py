@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from threadline.domain.appointments import Slot, clock_of
+from threadline.appointments.model import Slot, clock_of
 
 
 @pytest.mark.promise("record:appointments:clocks")

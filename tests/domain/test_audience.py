@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from threadline.agents.investigator.outcome import Outcome
-from threadline.domain.audience import crossings, told_to_reporter
+from threadline.cases.audience import crossings, told_to_reporter
+from threadline.cases.outcome import Outcome
 
 INTERNAL: dict[str, Any] = {
     "summary": "The total adds list prices.",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.domain.bug import STATE_OF, TRANSITIONS, CaseStatus, WorkflowState
+from threadline.cases.model import STATE_OF, TRANSITIONS, CaseStatus, WorkflowState
 
 
 @pytest.mark.promise("case:status:foreseen-steps")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain import confidence
-from threadline.domain.confidence import Factors, Level, Thresholds, composite, context_completeness, level
+from threadline.decisions import confidence
+from threadline.decisions.confidence import Factors, Level, Thresholds, composite, context_completeness, level
 
 UNIT = st.floats(0, 1)
 ANY = st.floats() | st.integers(-3, 3)

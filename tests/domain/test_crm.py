@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain import crm
-from threadline.domain.crm import COMPANY_FIELDS, LEAD_FIELDS, LeadRefused
+from threadline.sales import model as crm
+from threadline.sales.model import COMPANY_FIELDS, LEAD_FIELDS, LeadRefused
 
 
 @given(st.dictionaries(st.sampled_from([*LEAD_FIELDS, *COMPANY_FIELDS, "company", "nickname"]), st.text(max_size=300)))

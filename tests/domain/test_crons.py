@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from threadline.domain import crons
-from threadline.domain.agent_jobs import JobRefused
+from threadline.jobs import cron as crons
+from threadline.jobs.model import JobRefused
 
 SUNDAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 EVERY_WEEKDAY = tuple(range(7))

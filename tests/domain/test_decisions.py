@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.confidence import ESCALATED, Factors, Level, Thresholds, composite, level
-from threadline.domain.decisions import Action, Course, Decided, Reason, Sensitivity, Spent, faults, verdict
+from threadline.decisions.confidence import ESCALATED, Factors, Level, Thresholds, composite, level
+from threadline.decisions.model import Action, Course, Decided, Reason, Sensitivity, Spent, faults, verdict
 
 UNIT = st.floats(0, 1)
 FACTORS = st.builds(Factors, st.none() | UNIT, UNIT, UNIT, UNIT, st.booleans(), st.booleans())

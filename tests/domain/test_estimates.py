@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from threadline.domain.estimates import (
+from threadline.estimates.model import (
     EstimateRefused,
     Project,
     ProjectDetails,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from threadline.domain import job_times
-from threadline.domain.agent_jobs import JobRefused, JobSchedule, When
+from threadline.jobs import times as job_times
+from threadline.jobs.model import JobRefused, JobSchedule, When
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from threadline.domain import job_types
-from threadline.domain.agent_jobs import JobRefused
+from threadline.jobs import job_types
+from threadline.jobs.model import JobRefused
 
 
 @pytest.mark.parametrize("name", ["status_digest", " Status-Digest ", "status digest"])

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from threadline.domain.json_documents import DEEPEST, flaw, merged, same
+from threadline.rfps.json_documents import DEEPEST, flaw, merged, same
 
 EXAMPLES = [
     ('{"a":"b"}', '{"a":"c"}', '{"a":"c"}'),

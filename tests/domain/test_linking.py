@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.linking import Link, Where, thread_command
+from threadline.operator.model.thread_commands import Link, Where, thread_command
 
 BOT = "U0BOT"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.mentions import mentioned, without
+from threadline.slack.mentions import mentioned, without
 
 pieces = st.lists(
     st.sampled_from(["<@U1>", "<@U1|one>", "<@U2>", " ", "\t", "\n", ",", ":", "word", "<", ">", "|", "<@"])

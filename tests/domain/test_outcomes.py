@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.decisions.outcoming import answered, escalated
-from threadline.domain.decisions import Course, Reason, Result, Verdict
-from threadline.domain.outcomes import Label, Outcome
+from threadline.decisions.model import Course, Reason, Result, Verdict
+from threadline.decisions.outcomes import Label, Outcome
 
 LABELS: list[tuple[str, Outcome, Label]] = [
     ("answered with a thumb up", answered(ups=1), Label.GOOD),

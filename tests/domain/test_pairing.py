@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from threadline.domain.dialogue import Message, Role, ToolCall
-from threadline.domain.pairing import paired
+from threadline.conversations.call_pairing import paired
+from threadline.models.model import Message, Role, ToolCall
 
 IDS = st.sampled_from(["", "1", "2", "3", "4", "5"])
 CALLS = st.builds(ToolCall, id=IDS, name=st.sampled_from(["a", "b"]))

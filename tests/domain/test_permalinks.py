@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.errors import Permanent
-from threadline.domain.permalinks import Place, place_of
+from threadline.errors import Permanent
+from threadline.slack.permalinks import Place, place_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.domain.phrases import STOP_SIGNS, is_close, is_stop, is_thanks, is_wordless, thumb
+from threadline.threads.phrases import STOP_SIGNS, is_close, is_stop, is_thanks, is_wordless, thumb
 
 CLOSES = [
     "never mind",

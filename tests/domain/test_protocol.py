@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from threadline.domain.protocol import (
+from threadline.operator.model.protocol import (
     KINDS,
     MAX_STEPS,
     MOST_LOADED,
@@ -24,8 +24,8 @@ from threadline.domain.protocol import (
     ending,
     kind_of,
 )
-from threadline.domain.protocol_words import Refusal
-from threadline.tools.words import sentence
+from threadline.operator.model.protocol_refusals import Refusal
+from threadline.tools.public_text import sentence
 
 A, B = "rfp_a", "rfp_b"
 FREE, SCOPED = ProtocolState(), ProtocolState(scope=A)

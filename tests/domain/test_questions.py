@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.questions import LONGEST, Missing, Question, cut_note, normalised, validated
+from threadline.operator.model.input_validation import LONGEST, Missing, Question, cut_note, normalised, validated
 
 HERE = ("C1", "1700000000.000100")
 

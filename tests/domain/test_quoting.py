@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.quoting import LONGEST, quotable
+from threadline.privacy.quoting import LONGEST, quotable
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.domain.innocent_corpus import INNOCENT
 from tests.domain.secrets_corpus import SECRETS, Secret
-from threadline.domain.messages import FileRef
-from threadline.domain.redaction import RULES, redact, redact_files, redact_value
-from threadline.domain.secret_shapes import _DETECTOR, LEFT_OUT, OURS
+from threadline.privacy.redaction import RULES, redact, redact_files, redact_value
+from threadline.privacy.secret_shapes import _DETECTOR, LEFT_OUT, OURS
+from threadline.threads.messages import FileRef
 
 UNKNOWN = (
     "only letters, in a sentence",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.domain.retrying import LOST_WORKERS, PATIENCE, Attempts, Fault, FaultKind
+from threadline.threads.retrying import LOST_WORKERS, PATIENCE, Attempts, Fault, FaultKind
 
 LOST = Fault(FaultKind.LOST, "lost")
 OVERLOADED = Fault(FaultKind.TRANSIENT, "overloaded")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.rfp_ids import LONGEST, NOT_IDS, Origin, Scope, as_rfp_id, rfp_ids, scope_of
+from threadline.rfps.rfp_ids import LONGEST, NOT_IDS, Origin, Scope, as_rfp_id, rfp_ids, scope_of
 
 ids = st.from_regex(r"rfp_[a-z0-9]{1,12}(?:[_-][a-z0-9]{1,6}){0,2}", fullmatch=True).filter(
     lambda each: each not in NOT_IDS

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from threadline.domain.rfps import (
+from threadline.rfps.model import (
     Facts,
     RfpNotFound,
     RfpRefused,

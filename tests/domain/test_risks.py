@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from threadline.domain import risks
-from threadline.domain.proposed_actions import Risk
-from threadline.domain.protocol import Kind, kind_of
-from threadline.tools.builtin import TOOLS
+from threadline.approvals import risk_table as risks
+from threadline.approvals.model import Risk
+from threadline.operator.model.protocol import Kind, kind_of
+from threadline.wiring.toolset_list import TOOLS
 
 
 @pytest.mark.promise("record:action:by-its-risk")

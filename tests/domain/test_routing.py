@@ -2,7 +2,8 @@
 
 import pytest
 
-from threadline.domain import addressing, routing
+from threadline.operator.model import routing
+from threadline.threads import addressing
 
 ID = "rfp_abc123"
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.rfp_ids import scope_of
-from threadline.domain.scope import (
+from threadline.operator.model.scope import (
     MEANING,
     PHRASES,
     QUERIES,
@@ -22,6 +21,7 @@ from threadline.domain.scope import (
     operations_requiring_scope,
     which_rfp,
 )
+from threadline.rfps.rfp_ids import scope_of
 
 DESIGN = {
     Step.FREE: [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.sensitive import TOPICS, words_in
+from threadline.decisions.sensitive_topics import TOPICS, words_in
 
 
 @pytest.mark.promise("decision:sensitive:meant")

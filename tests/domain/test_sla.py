@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.bug import Severity
-from threadline.domain.sla import (
+from threadline.cases.model import Severity
+from threadline.cases.sla import (
     DAY,
     DEFAULT_TARGETS,
     HOUR,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.splitting import SMALLEST_LIMIT, split
+from threadline.slack.text_splitting import SMALLEST_LIMIT, split
 
 WORDS = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters="`~"), min_size=1, max_size=40)
 GAPS = st.sampled_from([" ", "  ", "\n", "\n\n", "\n\n\n", "\t", "\n    ", "\u00a0", "\r\n"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.wording import plain
+from threadline.slack.wording import plain
 
 
 @pytest.mark.parametrize(

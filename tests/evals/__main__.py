@@ -13,7 +13,7 @@ from rich.console import Console
 from tests.evals import deciding, labelled, metrics, retrieving, tables
 from tests.evals.deciding import Made
 from threadline import telemetry
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.settings import OpenAISettings
 
 FLOOR = 0.85

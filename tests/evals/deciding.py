@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from tests.db.talking import THREAD, Talking, mention
 from tests.evals.labelled import Example
-from threadline.agents.models.asking import asking
-from threadline.agents.models.live import OpenAIConfig, OpenAIModel
-from threadline.agents.models.port import ChatModel
 from threadline.db.engine import Database
 from threadline.decisions import engine
+from threadline.decisions.confidence import Thresholds
 from threadline.decisions.engine import Decision
-from threadline.devstack.model_sandbox import ModelSandbox
-from threadline.domain.confidence import Thresholds
-from threadline.domain.decisions import Action, Decided, Deliberation
-from threadline.domain.errors import Transient
+from threadline.decisions.model import Action, Decided, Deliberation
+from threadline.errors import Transient
+from threadline.models.chat_model import ChatModel
+from threadline.models.client import OpenAIConfig, OpenAIModel
+from threadline.models.structured import asking
 from threadline.settings import OpenAISettings
+from threadline_devstack.models import ModelSandbox
 
 AT_ONCE = 4
 """Queries that a model is asked at the same time: more would meet its limits of rate."""

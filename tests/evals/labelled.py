@@ -13,12 +13,12 @@ from typing import Annotated, Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from threadline.decisions import sensitive_topics as sensitive
 from threadline.decisions.engine import Known, Offered, Said, Situation
-from threadline.domain import sensitive
-from threadline.domain.decisions import Action
-from threadline.domain.knowledge import DocumentType
+from threadline.decisions.model import Action
 from threadline.knowledge import documents
-from threadline.knowledge.passages import split
+from threadline.knowledge.model import DocumentType
+from threadline.knowledge.splitting import split
 
 FOLDER = Path(__file__).parent
 DOCUMENTS = FOLDER / "documents"

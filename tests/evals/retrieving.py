@@ -10,17 +10,17 @@ from pathlib import Path
 from tests.evals import metrics
 from tests.evals.labelled import DOCUMENTS, Question, Questions
 from tests.evals.metrics import Place
-from threadline.activities.library import Shelves
-from threadline.bootstrap.embeddings import embedding
-from threadline.bootstrap.knowledge import KnowledgeDesk
 from threadline.db.engine import Database
-from threadline.devstack import environment, postgres
-from threadline.devstack.ports import Ports
-from threadline.devstack.processes import Family
-from threadline.domain.errors import Permanent
-from threadline.domain.knowledge import Found, Query
-from threadline.knowledge.retrieval import Embedder, Library, retrieve
+from threadline.errors import Permanent
+from threadline.knowledge.ingest_service import KnowledgeDesk
+from threadline.knowledge.library import Shelves
+from threadline.knowledge.model import Found, Query
+from threadline.knowledge.search import Embedder, Library, retrieve
+from threadline.models.open_embedder import embedding
 from threadline.settings import EmbeddingSettings
+from threadline_devstack import environment, postgres
+from threadline_devstack.ports import Ports
+from threadline_devstack.processes import Family
 
 TEAM = "T1"
 

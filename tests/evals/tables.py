@@ -12,7 +12,7 @@ from tests.evals.deciding import Judge, Made
 from tests.evals.labelled import Kind
 from tests.evals.metrics import Place
 from tests.evals.retrieving import Answered, Measured
-from threadline.domain.decisions import Action
+from threadline.decisions.model import Action
 
 _PLUMBING = (
     "OPENAI_API_KEY is not set, so the devstack's script has decided, by a few words. This checks the plumbing alone: "

@@ -13,10 +13,10 @@ from tests.evals.__main__ import arguments, run, status
 from tests.evals.deciding import Made
 from threadline.db.engine import Database
 from threadline.decisions.engine import Decision
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
-from threadline.domain.decisions import Action, Decided
-from threadline.domain.errors import Transient
+from threadline.decisions.model import Action, Decided
+from threadline.errors import Transient
 from threadline.settings import OpenAISettings
+from threadline_devstack.models import ModelSandbox, Turn
 
 KEY = "sk-for-the-sandbox"
 

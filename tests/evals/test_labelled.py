@@ -7,9 +7,9 @@ import pytest
 
 from tests.evals import labelled
 from tests.evals.labelled import DECISIONS, DOCUMENTS, QUESTIONS, Kind, WrongSet
-from threadline.domain.decisions import Action
-from threadline.domain.knowledge import DocumentType
+from threadline.decisions.model import Action
 from threadline.knowledge import documents
+from threadline.knowledge.model import DocumentType
 
 DESIGN = {
     Action.RETRIEVE: {

@@ -10,10 +10,10 @@ from tests.evals import labelled, metrics, retrieving
 from tests.evals.labelled import Kind
 from tests.evals.retrieving import Answered, Measured
 from tests.postgres import Postgres
-from threadline.activities.library import Shelves
 from threadline.db.engine import Database
-from threadline.domain.knowledge import Query
-from threadline.knowledge.retrieval import retrieve
+from threadline.knowledge.library import Shelves
+from threadline.knowledge.model import Query
+from threadline.knowledge.search import retrieve
 
 FLOOR_BY_WORDS, FLOOR_FUSED = 0.70, 0.75
 """Of recall@5 over all questions. Measured were 54 and 58 of 75: one may get lost."""

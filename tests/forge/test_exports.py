@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.forge.exports import Export
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Mirrors

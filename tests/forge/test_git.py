@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.forge import git as git_module
 from threadline.forge.git import Git
 from threadline.forge.remotes import Remote, by_name

@@ -8,7 +8,7 @@ import pytest
 
 from tests.forge.fake_github import TOKEN, FakeGitHub
 from tests.forge.fixes import SECOND
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.forge.pull_requests import PullRequest, PullRequests
 
 RunGit = Callable[..., str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline.domain.errors import Transient
+from threadline.errors import Transient
 from threadline.forge import locks
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.forge.patches import Limits, check, check_index, check_path
 
 BLOB = "1" * 40

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.fixes import FIRST, SECOND, fix
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.forge.branches import Clone
 from threadline.forge.git import Git
 from threadline.forge.pull_requests import Opened, PullRequest, PullRequests

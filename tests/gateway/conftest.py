@@ -16,12 +16,12 @@ from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.addressing import Thread
-from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import CASE_CHANNEL, RETRIES
-from threadline.gateway.doorkeeper import PeopleLookup
-from threadline.gateway.placing import ThreadLookup
+from threadline.gateway.author_policy import PeopleLookup
+from threadline.gateway.dispatcher import CASE_CHANNEL, RETRIES
+from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack import SlackSandbox, identity
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -17,12 +17,12 @@ from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowHandle
 
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.addressing import Thread, bug_workflow_id
-from threadline.domain.errors import Permanent, Transient
-from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.placing import ThreadLookup
+from threadline.errors import Permanent, Transient
+from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.gateway.web import MAX_BODY
+from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,14 +11,14 @@ import pytest_asyncio
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.addressing import CATCH_UP_ID
-from threadline.gateway.app import Gateway, GatewayConfig
 from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import RoutingConfig
+from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.intake import Intake
-from threadline.gateway.placing import ThreadLookup
+from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.routes import RoutingConfig
+from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.threads.addressing import CATCH_UP_ID
+from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from threadline.domain.addressing import Thread
-from threadline.domain.approvals import APPROVE, REJECT, button_value
-from threadline.domain.handovers import CLOSE, TAKE, HandoverRef
-from threadline.gateway import clicks
-from threadline.gateway.events import Clicked, Ignored, IgnoreReason, Pressed
+from threadline.approvals.buttons import APPROVE, REJECT, button_value
+from threadline.gateway import interactions as clicks
+from threadline.gateway.routes import Clicked, Ignored, IgnoreReason, Pressed
+from threadline.handovers.model import CLOSE, TAKE, HandoverRef
+from threadline.threads.addressing import Thread
 
 HASH = "0f" * 32
 

@@ -10,10 +10,10 @@ from temporalio.client import Client
 
 from tests.gateway.conftest import KnownThreads
 from tests.gateway.test_talk_over_slack import CONFIG
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.addressing import BUTTON_PRESSED, approval_workflow_id
-from threadline.domain.approvals import APPROVE, REJECT, ButtonClick
-from threadline.slack.answers import answer_of
+from threadline.approvals.buttons import APPROVE, REJECT, ButtonClick
+from threadline.conversations.blocks import answer_of
+from threadline.threads.addressing import BUTTON_PRESSED, approval_workflow_id
+from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -24,9 +24,7 @@ from tests.gateway.test_events import (
     said,
     share,
 )
-from threadline.domain.addressing import Thread
-from threadline.domain.messages import UNKNOWN, IncomingMessage
-from threadline.gateway.events import (
+from threadline.gateway.routes import (
     Addressed,
     Ignored,
     IgnoreReason,
@@ -38,6 +36,8 @@ from threadline.gateway.events import (
     StopWord,
     route,
 )
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import UNKNOWN, IncomingMessage
 
 Json = dict[str, Any]
 ELSE, DIRECT = "C_ELSE", "D_1"

@@ -10,12 +10,12 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
-from threadline.domain.addressing import Thread, bug_workflow_id, message_id, route_reply_workflow_id
-from threadline.domain.bug import BugState
-from threadline.domain.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
-from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
-from threadline.gateway.events import Close, Ignored, IgnoreReason, Lookup, Message, Start
-from threadline.gateway.placing import ThreadLookup
+from threadline.cases.model import BugState
+from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
+from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Start
+from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.threads.addressing import Thread, bug_workflow_id, message_id, route_reply_workflow_id
+from threadline.threads.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

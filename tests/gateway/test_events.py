@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.addressing import Thread
-from threadline.domain.messages import FileRef, IncomingMessage, parse
-from threadline.gateway.events import (
+from threadline.gateway.routes import (
     Close,
     Ignored,
     IgnoreReason,
@@ -20,6 +18,8 @@ from threadline.gateway.events import (
     Start,
     route,
 )
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef, IncomingMessage, parse
 
 TEAM, REPORTS, SUMMARIES, ESCALATIONS = "T1", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS"
 BOT, REPORTER, DEVELOPER, OTHER = "U_BOT", "U_REPORTER", "U_DEVELOPER", "U_OTHER"

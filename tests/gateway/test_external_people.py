@@ -13,20 +13,20 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline import telemetry
-from threadline.bootstrap.gateway import run_gateway
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.devstack.slack_sandbox.records import User
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread, bug_workflow_id
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
-from threadline.domain.people import Person
-from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import Dispatcher, NotAccepted
-from threadline.gateway.doorkeeper import KEPT, Doorkeeper, PeopleLookup
-from threadline.gateway.events import Ignored, IgnoreReason, Message
-from threadline.gateway.placing import ThreadLookup
+from threadline.errors import Permanent, Transient
+from threadline.gateway.author_policy import KEPT, Doorkeeper, PeopleLookup
+from threadline.gateway.dispatcher import Dispatcher, NotAccepted
+from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.routes import Ignored, IgnoreReason, Message
+from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.client import Slack
+from threadline.slack.people import Person
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline.threads.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
+from threadline.wiring.gateway import run_gateway
+from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack.model import User
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

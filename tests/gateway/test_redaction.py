@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from threadline.domain.addressing import Thread, bug_workflow_id
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import RoutingConfig, Start, route
-from threadline.gateway.placing import ThreadLookup
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.routes import RoutingConfig, Start, route
+from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.threads.addressing import Thread, bug_workflow_id
 
 CONFIG = RoutingConfig("C_REPORTS", "C_SUMMARIES", "", "U_BOT", "B_BOT")
 TOKEN = "gh" + "p_" + "a1B2" * 9

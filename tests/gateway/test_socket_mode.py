@@ -12,15 +12,15 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain.addressing import Thread, bug_workflow_id
-from threadline.domain.errors import Permanent
-from threadline.gateway.app import Gateway, GatewayConfig
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import RoutingConfig
+from threadline.errors import Permanent
+from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.intake import Intake, bolt_app
-from threadline.gateway.placing import ThreadLookup
+from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.socket_mode import SocketModeLink
+from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

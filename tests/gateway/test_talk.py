@@ -11,16 +11,16 @@ from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread, conversation_workflow_id
-from threadline.domain.conversation import Talk
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
-from threadline.domain.people import Person
-from threadline.gateway.dispatch import CASE_CHANNEL, Dispatcher, NotAccepted
-from threadline.gateway.doorkeeper import Doorkeeper, PeopleLookup
-from threadline.gateway.events import Addressed, Overheard, Sign, StopWord
-from threadline.gateway.placing import BEGINNING
+from threadline.conversations.model.conversation import Talk
+from threadline.errors import Permanent, Transient
+from threadline.gateway.author_policy import Doorkeeper, PeopleLookup
+from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
+from threadline.gateway.routes import Addressed, Overheard, Sign, StopWord
+from threadline.gateway.thread_resolver import BEGINNING
+from threadline.slack.people import Person
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread, conversation_workflow_id
+from threadline.threads.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

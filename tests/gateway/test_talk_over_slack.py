@@ -12,10 +12,10 @@ from temporalio.client import Client
 
 from tests.gateway.conftest import KnownThreads
 from tests.gateway.test_dispatch import accepted
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread, conversation_workflow_id
-from threadline.gateway.app import GatewayConfig
+from threadline.gateway.process import GatewayConfig
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread, conversation_workflow_id
+from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

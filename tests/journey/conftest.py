@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from threadline.devstack import environment
-from threadline.devstack.scene import Scene
-from threadline.devstack.stack import Stack, Wishes
+from threadline_devstack import environment
+from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.stories.case_scene import Scene
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -9,10 +9,10 @@ from typing import Any, Self
 from sqlalchemy import Row, TextClause, text
 
 from threadline.db.engine import Database
-from threadline.devstack.controls import Json
-from threadline.devstack.operator_scene import OperatorScene
-from threadline.devstack.slack_sandbox.identity import TEAM
-from threadline.devstack.stack import Stack
+from threadline_devstack.clients import Json
+from threadline_devstack.slack.identity import TEAM
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.operator_scene import OperatorScene
 
 AGAIN = 90.0
 """Seconds for a turn to go on: a lost worker is missed after a heartbeat's time, or that of a short step."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from threadline.devstack import story
-from threadline.devstack.controls import Json
-from threadline.devstack.scene import Scene
-from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
-from threadline.devstack.stack import Stack
-from threadline.devstack.watching import words_of
-from threadline.domain.bug import CaseStatus
+from threadline.cases.model import CaseStatus
+from threadline_devstack.clients import Json
+from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories import case_story as story
+from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import words_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

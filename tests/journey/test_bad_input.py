@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text as sql
 
+from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
-from threadline.devstack import environment
-from threadline.devstack.model_sandbox import ModelSandbox, Turn
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.scene import Scene
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
-from threadline.devstack.stack import Stack, Wishes
-from threadline.devstack.watching import words_of
-from threadline.domain.bug import Action, CaseStatus
+from threadline_devstack import environment
+from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.sample_repository import make_sample_repository
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import words_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
+from threadline.cases.model import CaseStatus, Reason
 from threadline.db.engine import Database
-from threadline.devstack.scene import Scene
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
-from threadline.devstack.stack import Stack
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import CaseStatus, Reason
-from threadline.domain.messages import BOT
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import BOT
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.case_scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from threadline.devstack.scene import Scene
-from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
-from threadline.devstack.stack import Stack
-from threadline.devstack.watching import words_of
-from threadline.domain.bug import CaseStatus
+from threadline.cases.model import CaseStatus
+from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import words_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

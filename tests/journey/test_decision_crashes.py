@@ -11,11 +11,11 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journey.crashes import AGAIN, CrashScene
-from threadline.devstack.decision_story import PRICE, DecisionScene
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, ESCALATIONS, REPORTER
-from threadline.devstack.stack import Stack
-from threadline.devstack.watching import words_of
-from threadline.domain.handovers import CLOSE, TAKE
+from threadline.handovers.model import CLOSE, TAKE
+from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.handover_story import PRICE, DecisionScene
+from threadline_devstack.stories.scene import words_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from threadline.devstack.decision_story import DECISION_CHAPTERS, DecisionScene
-from threadline.devstack.stack import Stack
-from threadline.devstack.story import Chapter
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.case_story import Chapter
+from threadline_devstack.stories.handover_story import DECISION_CHAPTERS, DecisionScene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from threadline.devstack.decision_story import DECISION_CHAPTERS
-from threadline.devstack.operator_story import OPERATOR_CHAPTERS
-from threadline.devstack.story import CHAPTERS
-from threadline.devstack.talk_story import TALK_CHAPTERS
+from threadline_devstack.stories.case_story import CHAPTERS
+from threadline_devstack.stories.handover_story import DECISION_CHAPTERS
+from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
+from threadline_devstack.stories.talk_story import TALK_CHAPTERS
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 

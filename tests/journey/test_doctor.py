@@ -8,8 +8,8 @@ import sys
 import psycopg
 import pytest
 
-from threadline.devstack.slack_sandbox.identity import BOT_USER, SUMMARIES
-from threadline.devstack.stack import Stack
+from threadline_devstack.slack.identity import BOT_USER, SUMMARIES
+from threadline_devstack.stack import Stack
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

@@ -11,16 +11,16 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journey.crashes import INTENT, CrashScene, statuses
-from threadline.devstack.controls import Json
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, TEAM
-from threadline.devstack.stack import Stack
-from threadline.devstack.watching import words_of
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread
-from threadline.domain.authorship import Author
-from threadline.domain.journal import EntryKind, Event, JournalEntry
-from threadline.domain.operations import Change, Operation
-from threadline.domain.rfps import Facts, NewRfp, RfpStatus
+from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
+from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.clients import Json
+from threadline_devstack.slack.identity import DEVELOPER, TEAM
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.scene import words_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from threadline.devstack.operator_scene import OperatorScene
-from threadline.devstack.operator_story import OPERATOR_CHAPTERS
-from threadline.devstack.stack import Stack
-from threadline.devstack.story import Chapter
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.case_story import Chapter
+from threadline_devstack.stories.operator_scene import OperatorScene
+from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

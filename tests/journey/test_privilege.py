@@ -15,11 +15,11 @@ import pytest
 from pydantic import SecretStr
 
 from tests.journey.trial import CANARY, TOKEN, Attempt, Trial, code_host, trial
-from threadline.bootstrap.agents import _FORBIDDEN
+from threadline.cases.model import CaseStatus
 from threadline.db.tables import metadata
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain.bug import CaseStatus
 from threadline.forge.remotes import Remote
+from threadline.wiring.agent_worker import _FORBIDDEN
+from threadline_devstack.slack import identity
 
 __all__ = ["code_host", "trial"]
 

@@ -7,10 +7,10 @@ import sys
 import pytest
 from temporalio.client import Client
 
-from threadline.devstack import environment
-from threadline.devstack.scene import Scene
-from threadline.devstack.stack import Stack
-from threadline.domain.bug import CaseStatus
+from threadline.cases.model import CaseStatus
+from threadline_devstack import environment
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.case_scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -18,7 +18,7 @@ THIS_CODE = "from threadline.cli.main import main; main()"
 CHANGED_CODE = (
     """
 from tests.replay import diverging
-from threadline.bootstrap import temporal
+from threadline.wiring import temporal
 temporal.WORKFLOWS = tuple(
     diverging.OneActivityMore if each.__name__ == "BugInvestigationWorkflow" else each for each in temporal.WORKFLOWS
 )

@@ -2,9 +2,9 @@
 
 import pytest
 
-from threadline.devstack.scene import Scene
-from threadline.devstack.story import CHAPTERS, NEVER_MIND, VERDICT
-from threadline.domain.bug import CaseStatus, Reason
+from threadline.cases.model import CaseStatus, Reason
+from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.case_story import CHAPTERS, NEVER_MIND, VERDICT
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

@@ -10,10 +10,10 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from tests.journey.crashes import INTENT, CrashScene, statuses
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
-from threadline.devstack.stack import Stack
-from threadline.devstack.watching import words_of
-from threadline.domain.estimates import Role
+from threadline.estimates.model import Role
+from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.scene import words_of
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from threadline.devstack.stack import Stack
-from threadline.devstack.story import Chapter
-from threadline.devstack.talk_scene import TalkScene
-from threadline.devstack.talk_story import TALK_CHAPTERS
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.case_story import Chapter
+from threadline_devstack.stories.talk_scene import TalkScene
+from threadline_devstack.stories.talk_story import TALK_CHAPTERS
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 

@@ -3,19 +3,12 @@
 import pytest
 from temporalio.client import Client
 
-from threadline.devstack import story
-from threadline.devstack.scene import Scene
-from threadline.devstack.slack_sandbox.identity import (
-    BYSTANDER,
-    DEVELOPER,
-    REPORTER,
-    REPORTS,
-    SECOND_DEVELOPER,
-    SUMMARIES,
-)
-from threadline.devstack.stack import Stack
-from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE
-from threadline.domain.bug import Action, CaseStatus, Reason
+from threadline.cases.model import Action, CaseStatus, Reason
+from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SECOND_DEVELOPER, SUMMARIES
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories import case_story as story
+from threadline_devstack.stories.case_scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 

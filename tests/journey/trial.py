@@ -14,10 +14,10 @@ import psutil  # type: ignore[import-untyped]
 import pytest_asyncio
 from aiohttp import web
 
-from threadline.devstack import environment
-from threadline.devstack.model_sandbox import ModelSandbox, ToolResult, Turn
-from threadline.devstack.scene import Scene
-from threadline.devstack.stack import Stack, Wishes
+from threadline_devstack import environment
+from threadline_devstack.models import ModelSandbox, ToolResult, Turn
+from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.stories.case_scene import Scene
 
 CANARY = "canary-of-another-case"
 TOKEN = "token-that-may-push"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from threadline.domain.knowledge import DocumentType, Passage
 from threadline.knowledge.conflicts import suspicious
+from threadline.knowledge.model import DocumentType, Passage
 
 
 def passage(text: str, source: str) -> Passage:

@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from threadline.domain.knowledge import DocumentType, Terms
 from threadline.knowledge.documents import LARGEST_FILE, LARGEST_TEXT, UnreadableDocument, read
+from threadline.knowledge.model import DocumentType, Terms
 
 _LINES = (f"a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]" for depth in range(1, 10))
 LAUGHS = "\n".join(["---", "a0: &a0 [ha]", *_LINES, "title: *a9", "---", "Text."]).encode()

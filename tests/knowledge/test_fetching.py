@@ -8,10 +8,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from threadline.knowledge import fetching as fetching_module
+from threadline.knowledge import web as fetching_module
 from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument
-from threadline.knowledge.fetching import fetching
-from threadline.knowledge.pages import LARGEST, markdown
+from threadline.knowledge.html import LARGEST, markdown
+from threadline.knowledge.web import fetching
 
 HTML = """<html><head><title>Prices &amp; plans</title><style>p {}</style></head><body>
 <nav>Home</nav><h2>Starter</h2><p>It costs

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.knowledge.documents import UnreadableDocument
 from threadline.knowledge.gathering import gather
-from threadline.knowledge.ingestion import Ingestion, Known, Outcome, Report, Shelf, Volume
-from threadline.knowledge.retrieval import Embedder
+from threadline.knowledge.ingest import Ingestion, Known, Outcome, Report, Shelf, Volume
+from threadline.knowledge.search import Embedder
 
 
 class Memory(Shelf):

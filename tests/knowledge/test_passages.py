@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.knowledge import Document, Piece
-from threadline.knowledge.passages import LONGEST, OVERLAP, split
+from threadline.knowledge.model import Document, Piece
+from threadline.knowledge.splitting import LONGEST, OVERLAP, split
 
 
 def pieces(body: str) -> list[Piece]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.knowledge import DocumentType, Passage, citations
+from threadline.knowledge.model import DocumentType, Passage, citations
 from threadline.knowledge.ranking import fused, likeness, quality
 
 UNIT = st.floats(0, 1)

@@ -7,10 +7,10 @@ from datetime import date
 import pytest
 from structlog.testing import capture_logs
 
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.knowledge import DocumentType, Found, Passage, Query
-from threadline.knowledge import retrieval
-from threadline.knowledge.retrieval import Embedder, Library, retrieve
+from threadline.errors import Permanent, Transient
+from threadline.knowledge import search as retrieval
+from threadline.knowledge.model import DocumentType, Found, Passage, Query
+from threadline.knowledge.search import Embedder, Library, retrieve
 
 
 def passage(name: str, score: float) -> Passage:

@@ -21,20 +21,20 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from tests.workflows.environment import GRACE, activities_of, binary, running
 from tests.workflows.house import Agent, core_activities
-from threadline.activities.faults import FaultInterceptor
-from threadline.bootstrap.gateway import CaseThreads
-from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
-from threadline.contracts.bug import AgentActivities, Reactions, TurnRef
-from threadline.db.agent_turns import AgentTurns
+from threadline.cases.contract import AgentActivities, Reactions, TurnRef
+from threadline.cases.model import Limits
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import AGENTS_QUEUE, CORE_QUEUE, Thread
-from threadline.domain.bug import Limits
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway.dispatch import RETRIES, Dispatcher, NotAccepted
-from threadline.gateway.events import Close, Message
+from threadline.gateway.dispatcher import RETRIES, Dispatcher, NotAccepted
+from threadline.gateway.routes import Close, Message
+from threadline.investigator.store import AgentTurns
 from threadline.slack.client import Slack, make_client
+from threadline.threads import addressing, messages
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE, Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
+from threadline_devstack.slack import SlackSandbox, identity
 
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
 _UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wakes AND turn IS NULL")

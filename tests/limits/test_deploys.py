@@ -14,14 +14,14 @@ from temporalio.service import RPCError
 
 from tests.limits.scene import Ground, connected, laid_out
 from tests.replay import diverging
-from threadline.bootstrap import queues
-from threadline.bootstrap.temporal import WORKFLOWS
-from threadline.bootstrap.workers import deployment_config
+from threadline.cases.model import BugState
+from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
-from threadline.domain.addressing import BUG_WORKFLOW, Thread
-from threadline.domain.bug import BugState
-from threadline.domain.errors import Permanent
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.errors import Permanent
+from threadline.threads.addressing import BUG_WORKFLOW, Thread
+from threadline.wiring import task_queues as queues
+from threadline.wiring.temporal import WORKFLOWS
+from threadline.wiring.workers import deployment_config
 
 NAME = "threadline"
 SOON = (

@@ -15,9 +15,9 @@ from temporalio.client import WorkflowExecution
 from temporalio.service import RPCError
 
 from tests.limits.scene import Ground, laid_out
+from threadline.cases.model import Limits
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain.bug import Limits
+from threadline_devstack.slack import identity
 
 IN_FULL = os.environ.get("THREADLINE_LIMITS") == "full"
 PER_RUN, SUGGESTED = (10_000, 4_096) if IN_FULL else (1_000, 410)

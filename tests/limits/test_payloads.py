@@ -14,13 +14,13 @@ from temporalio.converter import PayloadCodec
 from temporalio.service import RPCError
 
 from tests.limits.scene import Ground
+from threadline.cases.model import BugState, Limits
 from threadline.db.engine import Database
-from threadline.db.quarantine import QuarantinedMessage
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import BugState, Limits
-from threadline.gateway.dispatch import NotAccepted
-from threadline.gateway.events import Message
+from threadline.gateway.dispatcher import NotAccepted
+from threadline.gateway.routes import Message
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.quarantine_store import QuarantinedMessage
 
 MIB = 1024 * 1024
 

@@ -13,9 +13,9 @@ from temporalio import activity
 from tests.chaos.plan import dice_of
 from tests.limits.scene import Ground, connected
 from tests.workflows.house import Agent, outcome
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action, Limits
-from threadline.gateway.events import Start
+from threadline.cases.model import Action, Limits
+from threadline.gateway.routes import Start
+from threadline.threads.addressing import Thread
 
 THREADS, PATIENCE = 6, 75.0
 AMID = 0.06

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from icalendar import Calendar
 
-from threadline.domain.appointments import Appointment
-from threadline.mail.invitations import Invitation, written
+from threadline.appointments.invitations import Invitation, written
+from threadline.appointments.model import Appointment
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 BOTH: dict[str, Any] = {

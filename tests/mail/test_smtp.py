@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.mail.server import PASSWORD, USER, MailServer, certificates, serving
-from threadline.domain.errors import Permanent, Transient, Undone
-from threadline.mail.account import Tls, parse_account
-from threadline.mail.messages import composed, message_id
-from threadline.mail.smtp import Smtp
+from threadline.errors import Permanent, Transient, Undone
+from threadline.sales.email import Smtp
+from threadline.sales.mail_account import Tls, parse_account
+from threadline.sales.mail_message import composed, message_id
 
 AT = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 

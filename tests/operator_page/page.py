@@ -5,9 +5,7 @@ from pathlib import Path
 
 from tests.operator_page.examples import FLOWS, MORE, Example
 from tests.tools_page.page import filled, row
-from threadline.domain.linking import Link, ThreadCommand, thread_command
-from threadline.domain.rfp_ids import scope_of
-from threadline.domain.scope import (
+from threadline.operator.model.scope import (
     MEANING,
     PHRASES,
     QUERIES,
@@ -21,6 +19,8 @@ from threadline.domain.scope import (
     operations_requiring_scope,
     which_rfp,
 )
+from threadline.operator.model.thread_commands import Link, ThreadCommand, thread_command
+from threadline.rfps.rfp_ids import scope_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "operator.md"
 ID = "rfp_abc123"

@@ -7,7 +7,7 @@ import pytest
 from tests.operator_page import page
 from tests.operator_page.examples import FLOWS, MORE
 from tests.tools_page.page import NoMarks
-from threadline.domain.scope import PHRASES, QUERIES, REMOVED, Branch
+from threadline.operator.model.scope import PHRASES, QUERIES, REMOVED, Branch
 
 
 def test_the_page_shows_the_rules_as_they_are() -> None:

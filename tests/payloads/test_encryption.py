@@ -7,8 +7,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
-from threadline.payloads.encryption import ENCODING, KEY_ID, EncryptionCodec, Undecipherable, data_converter
-from threadline.payloads.keys import Key, KeyRing
+from threadline.privacy.encryption import ENCODING, KEY_ID, EncryptionCodec, Undecipherable, data_converter
+from threadline.privacy.keys import Key, KeyRing
 
 A, B = Key("a", bytes(range(32))), Key("b", bytes(range(1, 33)))
 TEXT = "the cart total is wrong"

@@ -6,9 +6,9 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 
-from threadline.domain.errors import Permanent
-from threadline.payloads.encryption import data_converter
-from threadline.payloads.keys import parse_keys
+from threadline.errors import Permanent
+from threadline.privacy.encryption import data_converter
+from threadline.privacy.keys import parse_keys
 from threadline.settings import PayloadSettings
 
 OLD, NEW = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))

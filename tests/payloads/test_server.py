@@ -11,12 +11,12 @@ from aiohttp.test_utils import TestServer
 from google.protobuf import json_format
 from temporalio.api.common.v1 import Payload, Payloads
 
-from threadline.bootstrap import run_codec
-from threadline.domain.errors import Permanent
-from threadline.payloads import server as served
-from threadline.payloads.encryption import EncryptionCodec, is_encrypted
-from threadline.payloads.keys import Key, KeyRing
-from threadline.payloads.server import Access, CodecServer
+from threadline.errors import Permanent
+from threadline.privacy import codec_server as served
+from threadline.privacy.codec_process import run_codec
+from threadline.privacy.codec_server import Access, CodecServer
+from threadline.privacy.encryption import EncryptionCodec, is_encrypted
+from threadline.privacy.keys import Key, KeyRing
 
 TOKEN = "a-token-that-nobody-guesses"
 UI = "http://localhost:8233"

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 
 WORD = st.text(string.ascii_lowercase, min_size=3, max_size=8)
 NUMBER = st.integers(1, 254).map(str)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from threadline.db.engine import Database
-from threadline.domain.addressing import Thread
+from threadline.threads.addressing import Thread
 
 NOW = 1_772_000_000.0
 WINDOW = 120

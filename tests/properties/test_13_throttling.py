@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from threadline.db.engine import Database
-from threadline.domain.limits import Verdict
+from threadline.db.rate_limit_rules import Verdict
 
 NOW = 1_772_000_000.0
 WINDOW, MOST = 60, 10

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from tests.workflows.scripted_turn import Script
-from threadline.domain import answers
-from threadline.domain.dialogue import (
+from threadline.conversations.model import answers
+from threadline.conversations.react_loop import MAX_TURNS
+from threadline.models.model import (
     Execution,
     ExecutionStatus,
     ModelReply,
@@ -17,7 +18,6 @@ from threadline.domain.dialogue import (
     ToolCall,
     ToolChoice,
 )
-from threadline.workflows.react_loop import MAX_TURNS
 
 OUTCOME = TypeAdapter(Outcome)
 

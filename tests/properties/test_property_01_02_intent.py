@@ -5,9 +5,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.agents.dialogues import REGISTRY
-from threadline.agents.copilot import intent
-from threadline.agents.copilot.intent import Intent, IntentType
-from threadline.domain.answers import LIMIT, is_blank
+from threadline.conversations import intent
+from threadline.conversations.intent import Intent, IntentType
+from threadline.conversations.model.answers import LIMIT, is_blank
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import Tool, tool
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.db.talking import Talking, mention
 from threadline.db.engine import Database
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Message, Role, ToolCall
+from threadline.models.model import Message, Role, ToolCall
+from threadline.threads.addressing import Thread
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a thread of its own."""

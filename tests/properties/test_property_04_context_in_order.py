@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result
-from threadline.agents.copilot import context
-from threadline.agents.copilot.context import Budget, Past
-from threadline.domain.dialogue import Message, Role, ToolChoice
+from threadline.conversations import context_window as context
+from threadline.conversations.context_window import Budget, Past
+from threadline.models.model import Message, Role, ToolChoice
 from threadline.tools import access
 from threadline.tools.context import Ports
 

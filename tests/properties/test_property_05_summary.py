@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from tests.agents.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result, transcripts
 from tests.properties.turning import Model
-from threadline.activities.names import Names
-from threadline.activities.summaries import Summaries
-from threadline.activities.taking_up import Question, TakingUp
-from threadline.agents.copilot import context
-from threadline.agents.copilot.context import Budget, Past
-from threadline.agents.models.port import Prompt
-from threadline.contracts.conversation import TalkTurn, ThinkRequest
-from threadline.db.agent_pool import storable
+from threadline.conversations import context_window as context
+from threadline.conversations.context_window import Budget, Past
+from threadline.conversations.contract import TalkTurn, ThinkRequest
+from threadline.conversations.model.answers import is_blank
+from threadline.conversations.prompt_building import Question, TakingUp
+from threadline.conversations.summary import Summaries
 from threadline.db.engine import Database
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.answers import is_blank
-from threadline.domain.dialogue import Message, ModelReply, OutcomeKind, Role, ToolChoice
-from threadline.domain.messages import IncomingMessage
+from threadline.db.values import storable
+from threadline.models.chat_model import Prompt
+from threadline.models.model import Message, ModelReply, OutcomeKind, Role, ToolChoice
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.user_names import Names
 from threadline.tools import access
 from threadline.tools.context import Ports
 

@@ -18,23 +18,23 @@ from tests.properties.insides import ERRORS, error_of, is_for_people
 from tests.properties.turning import Model, answer
 from tests.slack.limits import check, legible
 from tests.tools.doubles import OutOfOrder
-from threadline.activities.thinking import Mind
-from threadline.activities.tool_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
-from threadline.agents.models.failures import AnswerBroken, translate
+from threadline.conversations.blocks import answer_of
+from threadline.conversations.model import answers
+from threadline.conversations.think import Mind
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import GENERAL, REPORTER, TEAM
-from threadline.domain import answers
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, ToolCall
-from threadline.domain.estimates import BINDING
-from threadline.domain.limits import Rate
-from threadline.slack.answers import answer_of
+from threadline.db.rate_limit_rules import Rate
+from threadline.estimates.model import BINDING
+from threadline.models.errors import AnswerBroken, translate
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, ToolCall
+from threadline.threads.addressing import Thread
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.execution import Guards
 from threadline.tools.ledger import Entry
+from threadline.tools.model import Code, ToolError, failure
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.tools.public_text import account
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.results import Code, ToolError, failure
-from threadline.tools.words import account
+from threadline.tools.runner import Guards
+from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 __all__ = ["make_talk"]
 

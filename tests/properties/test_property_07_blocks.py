@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.slack.limits import check, legible, tables
-from threadline.slack.answers import answer_of
-from threadline.slack.cells import label
+from threadline.conversations.blocks import answer_of
 from threadline.slack.formatting import Rendered
+from threadline.tools.cells import label
 
 KINDS = st.sampled_from(
     ["appointments", "orders", "tickets", "builds", "projects", "wbs_items", "roles", "quotes", "cases", "slots"]

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workflows.scripted_turn import Script
-from threadline.domain import answers
-from threadline.domain.dialogue import ModelReply, ToolCall
+from threadline.conversations.model import answers
+from threadline.models.model import ModelReply, ToolCall
 
 WORDS = st.text(st.characters(categories=["L", "N", "S"], exclude_characters="`~"), min_size=1, max_size=30)
 GAPS = st.sampled_from([" ", " ", "\n", "\n\n", "\t"])

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import RateLimitError
 
-from threadline.agents.models.failures import RateLimited, translate
-from threadline.contracts import options
-from threadline.domain.pauses import retry_after
+from threadline.models.errors import RateLimited, translate
+from threadline.retry_after import retry_after
+from threadline.threads import activity_options as options
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 ANYTHING = st.text(st.characters(min_codepoint=32, max_codepoint=126))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.tools.operating import CORRELATION, REGISTRY, TOOLS, Event, Goes, Office, Turn
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.protocol import FinalText, before_final_text
+from threadline.models.model import ToolCall
+from threadline.operator.model.protocol import FinalText, before_final_text
 
 A, B = "rfp_a", "rfp_b"
 WRITES = ("opportunity_patch", "journal_append", "event_append")

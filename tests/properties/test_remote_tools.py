@@ -12,9 +12,11 @@ from structlog.testing import capture_logs
 
 from tests.properties.insides import INSIDES, WORD
 from tests.tools.remote import Office, opened
-from threadline.devstack.services_sandbox import Kind, github_api, jira_api
-from threadline.domain.errors import Permanent, Transient
-from threadline.tools.rendering import rendered
+from threadline.errors import Permanent, Transient
+from threadline.tools.output import rendered
+from threadline_devstack.trackers import Kind
+from threadline_devstack.trackers import github as github_api
+from threadline_devstack.trackers import jira as jira_api
 
 WORDS = st.one_of(INSIDES, st.builds("{} {} {}".format, WORD, INSIDES, WORD), st.text(max_size=400))
 HEADER = st.text("0123456789abcXYZ :,.-", max_size=30).map(str.strip)

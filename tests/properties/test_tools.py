@@ -13,13 +13,13 @@ from structlog.testing import capture_logs
 
 from tests.properties.insides import ERRORS, error_of, is_for_people
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
-from threadline.domain.dialogue import ToolCall
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import Code, Status, ToolError, ToolResult, failure
+from threadline.tools.output import rendered
 from threadline.tools.registry import Cache, Registry, Tool, tool
-from threadline.tools.rendering import rendered
-from threadline.tools.results import Code, Status, ToolError, ToolResult, failure
+from threadline.tools.runner import Guards, pipeline
 
 
 def _run(calls: list[ToolCall], tools: list[Tool], guards: Guards | None = None, **where: Any) -> list[ToolResult]:

@@ -10,13 +10,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from tests.activities.talking import Talking
-from threadline.activities.faults import FaultInterceptor
-from threadline.agents.models.port import Answer, ChatModel, Prompt
-from threadline.contracts.conversation import ActRequest, ThinkRequest
-from threadline.contracts.options import ACT, UNEXPECTED
-from threadline.domain.dialogue import Execution, ModelReply, ToolCall, ToolChoice
-from threadline.workflows.broken_steps import broken_off, no_reply
-from threadline.workflows.react_loop import react
+from threadline.conversations.contract import ActRequest, ThinkRequest
+from threadline.conversations.react_loop import react
+from threadline.conversations.step_failures import broken_off, no_reply
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.model import Execution, ModelReply, ToolCall, ToolChoice
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity_options import ACT, UNEXPECTED
 
 
 class Model(ChatModel):

@@ -12,7 +12,7 @@ from tests.activities.approving import APPROVER, ASKER, OTHER
 from tests.replay.stage import chain
 from tests.workflows.environment import continuing_soon, real_time, until
 from tests.workflows.test_approval import House
-from threadline.domain.approvals import REJECT
+from threadline.approvals.buttons import REJECT
 
 Server = Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]]
 

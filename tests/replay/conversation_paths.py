@@ -13,10 +13,10 @@ from tests.replay.stage import chain
 from tests.workflows.desk import AWAY, calls
 from tests.workflows.environment import real_time, skipping_time, until
 from tests.workflows.talking import BEN, Talking
-from threadline.contracts.conversation import ActRequest, Refusal, ThinkRequest
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.dialogue import ModelReply
-from threadline.domain.errors import Permanent
+from threadline.conversations.contract import ActRequest, Refusal, ThinkRequest
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.errors import Permanent
+from threadline.models.model import ModelReply
 
 Server = Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]]
 

@@ -10,13 +10,13 @@ from tests.replay.conversation_paths import TalkStage
 from tests.replay.stage import chain
 from tests.workflows.desk import calls
 from tests.workflows.test_handover import PERSON, House
-from threadline.contracts.decision import Step
-from threadline.contracts.operator import Begun
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.decisions import Course
-from threadline.domain.dialogue import ModelReply, OutcomeKind
-from threadline.domain.errors import Permanent
-from threadline.domain.handovers import CLOSE, TAKE
+from threadline.conversations.decision_contract import Step
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.operator_contract import Begun
+from threadline.decisions.model import Course
+from threadline.errors import Permanent
+from threadline.handovers.model import CLOSE, TAKE
+from threadline.models.model import ModelReply, OutcomeKind
 
 _SURE = Step(Course.PROCEED, about="REASON_ONLY: proceed (0.90)")
 _WAITS = Step(about="RETRIEVE")

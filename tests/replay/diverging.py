@@ -5,13 +5,13 @@ from datetime import date
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.contracts.bug import IntakeActivities
-    from threadline.domain import addressing
-    from threadline.domain.bug import BugState
+    from threadline.cases.contract import IntakeActivities
+    from threadline.cases.model import BugState
+    from threadline.threads import addressing
 
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
-from threadline.workflows.calls import call
-from threadline.workflows.patches import Gate
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.threads.calls import call
+from threadline.threads.patches import Gate
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)

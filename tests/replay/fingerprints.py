@@ -1,7 +1,7 @@
 """Which commands the workflows give, and in which order, read from their source: `python -m tests.replay.fingerprints`.
 
 Replay judges the paths that are on record; this sees a change on any other. Run as a program, it announces one: it
-writes `fingerprints.json` anew, to be committed with the change and the gate in `workflows/patches.py` that keeps
+writes `fingerprints.json` anew, to be committed with the change and the gate in `threads/patches.py` that keeps
 threads in flight on the old order.
 """
 
@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from threadline import workflows
+import threadline
+from threadline.threads.shared_modules import SHARED_MODULES
+from threadline.wiring.temporal import WORKFLOWS
 
 COMMITTED = Path(__file__).with_name("fingerprints.json")
 
@@ -27,9 +29,21 @@ Fingerprints = dict[str, list[str]]
 
 
 def sources() -> dict[str, str]:
-    """The source of each module of the workflows, by its name."""
-    (folder,) = workflows.__path__
-    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(Path(folder).glob("*.py"))}
+    """The source of each module that a workflow loads for itself, by its name below `threadline`."""
+    found: dict[str, str] = {}
+    waiting = [kind.__module__ for kind in WORKFLOWS]
+    while waiting:
+        name = waiting.pop()
+        if name in SHARED_MODULES or name.removeprefix("threadline.") in found:
+            continue
+        file = Path(threadline.__path__[0], *name.split(".")[1:]).with_suffix(".py")
+        if not file.exists():  # a package, or a name inside of a module
+            continue
+        found[name.removeprefix("threadline.")] = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(found[name.removeprefix("threadline.")])):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("threadline."):
+                waiting += [str(node.module), *(f"{node.module}.{each.name}" for each in node.names)]
+    return dict(sorted(found.items()))
 
 
 def fingerprints(modules: Mapping[str, str]) -> Fingerprints:

@@ -10,8 +10,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import real_time, skipping_time
 from tests.workflows.jobbing import Jobbing
-from threadline.devstack.slack_sandbox.identity import BOT_USER, SUMMARIES
-from threadline.domain.agent_jobs import AgentJob, JobStatus
+from threadline.jobs.model import AgentJob, JobStatus
+from threadline_devstack.slack.identity import BOT_USER, SUMMARIES
 
 Server = Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]]
 

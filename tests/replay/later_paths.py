@@ -7,9 +7,9 @@ from tests.replay.stage import Stage
 from tests.workflows.house import REPORTER
 from tests.workflows.test_catch_up import install, until_ended
 from tests.workflows.test_sweeping import unsay
-from threadline.devstack.slack_sandbox.identity import REPORTS
-from threadline.domain import addressing, messages
-from threadline.domain.catch_up import CatchUpState
+from threadline.threads import addressing, messages
+from threadline.threads.catch_up_model import CatchUpState
+from threadline_devstack.slack.identity import REPORTS
 
 
 @path("flush_messages begun", "save_investigation_result said", "add_reactions", "end_case reporter_closed")

@@ -2,11 +2,11 @@
 
 from tests.replay.conversation_paths import TalkStage, path
 from tests.workflows.desk import calls
-from threadline.contracts.operator import Begun
-from threadline.domain.conversation import ConversationMarks
-from threadline.domain.dialogue import ModelReply, OutcomeKind
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.routing import Agent
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.operator_contract import Begun
+from threadline.models.model import ModelReply, OutcomeKind
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
 
 _OPERATOR = Begun(
     ConversationMarks(),

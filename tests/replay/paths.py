@@ -9,13 +9,13 @@ from temporalio.exceptions import ApplicationError
 
 from tests.replay.stage import Stage
 from tests.workflows.house import House, outcome
-from threadline.contracts.bug import TurnRequest
-from threadline.db.agent_turns import Claim, TurnOutcome
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, DEVELOPER, SUMMARIES
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action, Limits
-from threadline.domain.errors import Permanent, Transient
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Action, Limits
+from threadline.errors import Permanent, Transient
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from temporalio.client import Client, WorkflowHistory
 
 from tests.workflows.house import House, outcome
-from threadline.db.agent_turns import TurnOutcome
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.domain.bug import Action
+from threadline.cases.model import Action
+from threadline.investigator.store import TurnOutcome
+from threadline_devstack.sample_repository import make_sample_repository
 
 SHOP = "sample-shop"
 

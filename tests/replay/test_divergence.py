@@ -11,10 +11,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories
-from threadline.bootstrap.divergence import Divergence
-from threadline.bootstrap.replaying import judged
-from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.threads.replay_divergence import Divergence
+from threadline.wiring.replay import judged
+from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
 Json = dict[str, Any]
 

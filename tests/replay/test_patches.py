@@ -6,9 +6,9 @@ from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories
 from tests.replay.paths import PATHS
-from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
-from threadline.workflows.patches import GATES
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.threads.patches import GATES
+from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
 
 @pytest.mark.promise("deploy:gate:older-history")

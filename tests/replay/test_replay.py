@@ -1,7 +1,7 @@
 """Whatever the workflows have decided, they decide again: finished runs of every path, replayed.
 
 A failure here means that threads in flight would be wedged by a deploy. Do not record anew to make it pass: put the
-change behind a gate, `workflow.patched(...)`, in `src/threadline/workflows/patches.py` (the first gate creates the
+change behind a gate, `workflow.patched(...)`, in `src/threadline/threads/patches.py` (the first gate creates the
 file; each names the date on which it may go). The histories of a path that is new are recorded with
 
     THREADLINE_RECORD_HISTORIES=1 pytest tests/replay -k "recorded and <path>"
@@ -34,11 +34,10 @@ from tests.workflows.talking import talking
 from tests.workflows.test_approval import MakeHouse, make_house
 from tests.workflows.test_handover import House as HandoverHouse
 from tests.workflows.test_handover import handover_house
-from threadline.bootstrap import replayer
-from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
+from threadline.cases.model import Limits
+from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
-from threadline.domain.bug import Limits
-from threadline.workflows.bug_investigation import BugInvestigationWorkflow
+from threadline.wiring.temporal import WORKFLOWS, replayer, workflow_runner
 
 __all__ = ["handover_house", "make_desk", "make_house", "make_talk"]
 

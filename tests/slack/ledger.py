@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from threadline.slack.posts import Claim, Post, PostLedger
+from threadline.threads.outbox_posts import Claim, Post, PostLedger
 
 
 @dataclass

@@ -4,8 +4,8 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from threadline.devstack.slack_sandbox.blocks import check_blocks, check_text
 from threadline.slack.formatting import TEXT_LIMIT, Rendered
+from threadline_devstack.slack.blocks import check_blocks, check_text
 
 
 def check(messages: Sequence[Rendered]) -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.slack.conftest import Clock
 from tests.slack.ledger import MemoryLedger
 from tests.slack.limits import check, legible, tables
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import DEVELOPER, SUMMARIES
-from threadline.domain import answers
-from threadline.slack.answers import answer_of
+from threadline.conversations.blocks import answer_of
+from threadline.conversations.model import answers
 from threadline.slack.client import Slack
-from threadline.slack.posts import Post, Posts
+from threadline.threads.outbox_posts import Post, Posts
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import DEVELOPER, SUMMARIES
 
 ROLES: tuple[str, list[dict[str, Any]]] = ("roles", [{"name": "Dev", "day_rate": "900"}, {"name": "QA"}])
 TICKETS = ("tickets", [{"key": f"SHOP-{number}", "title": "t " * 40} for number in range(60)])

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from threadline.devstack.slack_sandbox.blocks import check_blocks
-from threadline.domain.approvals import APPROVE, REJECT, button_read
-from threadline.domain.proposed_actions import Decision
-from threadline.slack import approvals
-from threadline.slack.answers import answer_of
-from threadline.slack.approvals import Verdict
+from threadline.approvals import blocks as approvals
+from threadline.approvals.blocks import Verdict
+from threadline.approvals.buttons import APPROVE, REJECT, button_read
+from threadline.approvals.model import Decision
+from threadline.conversations.blocks import answer_of
+from threadline_devstack.slack.blocks import check_blocks
 
 HASH = "a1" * 32
 AT = 1_790_000_000.0

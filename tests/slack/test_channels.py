@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
-from threadline.devstack.slack_sandbox.records import User
 from threadline.slack.channels import ChannelRefused, Channels
 from threadline.slack.client import Slack
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
+from threadline_devstack.slack.model import User
 
 
 @pytest.fixture

@@ -5,8 +5,12 @@ import pytest
 from aiohttp import web
 
 from tests.slack.conftest import Clock, Serve
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import (
+from threadline.errors import Permanent, Transient
+from threadline.slack.client import POST_EVENT, Slack, make_client
+from threadline.slack.errors import Refused
+from threadline.slack.people import Person
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import (
     BOT_ID,
     BOT_TOKEN,
     BOT_USER,
@@ -16,11 +20,7 @@ from threadline.devstack.slack_sandbox.identity import (
     SUMMARIES,
     TEAM,
 )
-from threadline.devstack.slack_sandbox.records import User
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.people import Person
-from threadline.slack.client import POST_EVENT, Slack, make_client
-from threadline.slack.errors import Refused
+from threadline_devstack.slack.model import User
 
 
 def _metadata(key: str, event_type: str = POST_EVENT) -> dict[str, object]:

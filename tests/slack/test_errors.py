@@ -10,7 +10,7 @@ from aiohttp import web
 from slack_sdk.errors import SlackRequestError
 
 from tests.slack.conftest import Serve
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack, make_client
 from threadline.slack.errors import RATE_LIMIT_PAUSE, Refused, translate
 

@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 
 from tests.slack.conftest import Handler, Serve
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import REPORTER, REPORTS
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack, make_client
 from threadline.slack.files import Downloaded, download, fetch, look
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import REPORTER, REPORTS
 
 Answer = Callable[[], web.StreamResponse]
 

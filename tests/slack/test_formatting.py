@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.bug import Severity
+from threadline.cases.model import Severity
 from threadline.slack import formatting
 from threadline.slack.formatting import Evidence, Findings, Rendered
 

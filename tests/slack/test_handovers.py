@@ -2,11 +2,11 @@
 
 import pytest
 
-from threadline.devstack.slack_sandbox.blocks import check_blocks
-from threadline.domain.addressing import Thread
-from threadline.domain.handovers import HandoverRef
-from threadline.slack import handovers
-from threadline.slack.handovers import Told
+from threadline.handovers import blocks as handovers
+from threadline.handovers.blocks import Told
+from threadline.handovers.model import HandoverRef
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack.blocks import check_blocks
 
 REF = HandoverRef(Thread("T1", "C1234", "1700000000.000100"), 1)
 

@@ -5,10 +5,10 @@ import contextlib
 
 import pytest
 
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_USER, REPORTER, REPORTS
 from threadline.slack.client import Slack
 from threadline.slack.history import BURST, History, Pace
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
 
 @pytest.mark.promise("catch-up:report:missed")

@@ -8,14 +8,14 @@ import pytest
 
 from tests.slack.conftest import Clock
 from tests.slack.ledger import MemoryLedger
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_ID, BOT_TOKEN, BOT_USER, DEVELOPER, SUMMARIES
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack, make_client
 from threadline.slack.formatting import Rendered
-from threadline.slack.posts import GRACE, LEASE, ROOT_GRACE, Post, PostLedger, Posts
+from threadline.threads.outbox_posts import GRACE, LEASE, ROOT_GRACE, Post, PostLedger, Posts
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, DEVELOPER, SUMMARIES
+from threadline_devstack.slack.model import Message
 
 SEND = "chat.postMessage"
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.slack.limits import check, legible, tables, words
-from threadline.slack.cells import LONGEST_CELL, NOTHING, cell, label
 from threadline.slack.formatting import Rendered
-from threadline.slack.records import MOST_GROUPS, shown
+from threadline.tools.blocks import MOST_GROUPS, shown
+from threadline.tools.cells import LONGEST_CELL, NOTHING, cell, label
 
 APPOINTMENT = {
     "appointment_id": "7",

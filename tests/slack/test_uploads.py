@@ -6,13 +6,13 @@ import pytest
 
 from tests.slack.conftest import Clock
 from tests.slack.ledger import MemoryLedger
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, GENERAL
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack
-from threadline.slack.posts import LEASE
 from threadline.slack.uploads import Upload, Uploads
+from threadline.threads.outbox_posts import LEASE
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, GENERAL
+from threadline_devstack.slack.model import Message
 
 COMPLETE, BEGIN = "files.completeUploadExternal", "files.getUploadURLExternal"
 

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import Entry, ExecutionLog, Intent
+from threadline.tools.model import ToolResult
 from threadline.tools.policies import CallKey, MutationLimit, ResultCache
-from threadline.tools.results import ToolResult
 
 
 class Clock:

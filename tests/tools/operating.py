@@ -12,17 +12,17 @@ from typing import Annotated
 from pydantic import Field
 
 from tests.tools.doubles import MemoryLog, context
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.routing import Agent
-from threadline.tools import protocol
+from threadline.errors import Permanent, Transient
+from threadline.models.model import ToolCall
+from threadline.operator import enforcement as protocol
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
-from threadline.tools.protocol import Rules, Speech
+from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.registry import Registry, tool
-from threadline.tools.results import Code, ToolResult, failure
+from threadline.tools.runner import Guards, pipeline
 
 CORRELATION = "turn-1"
 ATTEMPTS = 3

@@ -8,20 +8,22 @@ from typing import Any
 from pydantic import SecretStr
 
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
-from threadline.bootstrap.toolsets import REMOTE
-from threadline.devstack.services_sandbox import Services, github_api, jira_api
-from threadline.devstack.services_sandbox.github_records import SLUG
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Transient
+from threadline.ci.tools import CI
+from threadline.errors import Transient
 from threadline.forge.actions import Actions
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
-from threadline.tools.builtin.ci import CI
-from threadline.tools.builtin.jira import JIRA
 from threadline.tools.context import Ports
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import ToolResult
 from threadline.tools.registry import Registry
-from threadline.tools.results import ToolResult
-from threadline.tracker.jira import Jira
+from threadline.tools.runner import Guards, pipeline
+from threadline.trackers.jira import Jira
+from threadline.trackers.tools import JIRA
+from threadline.wiring.integrations import REMOTE
+from threadline_devstack.trackers import Services
+from threadline_devstack.trackers import github as github_api
+from threadline_devstack.trackers import jira as jira_api
+from threadline_devstack.trackers.github_records import SLUG
 
 REGISTRY = Registry(REMOTE)
 ATTEMPTS = 3

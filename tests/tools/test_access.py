@@ -2,11 +2,11 @@
 
 import pytest
 
-from threadline.domain.routing import Agent
+from threadline.operator.model.routing import Agent
 from threadline.tools.access import allowed, offered
-from threadline.tools.builtin import TOOLS
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
+from threadline.wiring.toolset_list import TOOLS
 
 OWN = {
     "opportunity.patch",

@@ -8,12 +8,12 @@ import pytest
 from pydantic import SecretStr
 
 from tests.tools.remote import Office, opened
-from threadline.devstack.services_sandbox import Kind
-from threadline.devstack.services_sandbox.github_records import FAILED, SLUG, WELL, Run
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.forge.actions import EACH_LOG, LOG_ROOM, LOGS, Actions
-from threadline.tools.rendering import rendered
-from threadline.tools.results import Code, Status
+from threadline.tools.model import Code, Status
+from threadline.tools.output import rendered
+from threadline_devstack.trackers import Kind
+from threadline_devstack.trackers.github_records import FAILED, SLUG, WELL, Run
 
 
 @pytest.fixture

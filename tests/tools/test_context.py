@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.tools.doubles import context
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.tools.context import Port, Ports
 
 WORDS = Port[str]("Words", "Set THREADLINE_WORDS.")

@@ -9,14 +9,14 @@ from pydantic import TypeAdapter
 from structlog.testing import capture_logs
 
 from tests.tools.doubles import MemoryCache, MemoryLog, context
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, ProgramFault, Transient
+from threadline.errors import Permanent, ProgramFault, Transient
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
 from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import Code, Structured, ToolResult, failure
 from threadline.tools.registry import Cache, Registry, Success, tool
-from threadline.tools.results import Code, Structured, ToolResult, failure
+from threadline.tools.runner import Guards, pipeline
 
 
 class Stage:

@@ -7,12 +7,13 @@ import pytest
 from pydantic import SecretStr
 
 from tests.tools.remote import Office, opened
-from threadline.devstack.services_sandbox import Kind, jira_api
-from threadline.devstack.services_sandbox.jira_records import Issue
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.tickets import TicketQuery
-from threadline.tools.results import Code, Status, ToolResult
-from threadline.tracker.jira import PROPERTY, Jira
+from threadline.errors import Permanent, Transient
+from threadline.tools.model import Code, Status, ToolResult
+from threadline.trackers.jira import PROPERTY, Jira
+from threadline.trackers.model import TicketQuery
+from threadline_devstack.trackers import Kind
+from threadline_devstack.trackers import jira as jira_api
+from threadline_devstack.trackers.jira_records import Issue
 
 NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}
 COMMENT: dict[str, Any] = {"key": "SHOP-2", "text": "Seen again today."}

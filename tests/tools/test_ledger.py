@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient, Undone
+from threadline.errors import Permanent, Transient, Undone
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
 from threadline.tools.calls import LONGEST_WAIT, Run
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
 from threadline.tools.ledger import Entry, Intent
+from threadline.tools.model import Code, ToolResult
 from threadline.tools.registry import Registry, Success, tool
-from threadline.tools.results import Code, ToolResult
+from threadline.tools.runner import Guards, pipeline
 
 LOST = Transient("The record cannot be reached.")
 

@@ -8,14 +8,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed, offered
 from threadline.tools.calls import Run
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import Code, Status, Structured, ToolResult
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.results import Code, Status, Structured, ToolResult
+from threadline.tools.runner import Guards, pipeline
 
 BOOKS = Port[list[str]]("Books", "Set THREADLINE_BOOKS.")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.tools.operating import CORRELATION, REGISTRY, TOOLS, Goes, Office, Turn
-from threadline.domain.dialogue import ToolCall
-from threadline.tools import protocol
+from threadline.models.model import ToolCall
+from threadline.operator import enforcement as protocol
 from threadline.tools.context import ToolContext
+from threadline.tools.model import Code, Status, ToolResult
 from threadline.tools.registry import BadTool, Registry, tool
-from threadline.tools.results import Code, Status, ToolResult
 
 A, B = "rfp_a", "rfp_b"
 _count = iter(range(10_000))

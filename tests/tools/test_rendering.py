@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from threadline.tools.rendering import FOR_MODEL, fitted, rendered
-from threadline.tools.results import Code, ToolResult, failure
+from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.output import FOR_MODEL, fitted, rendered
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.decimals() | st.binary(),

@@ -2,11 +2,11 @@
 
 import pytest
 
-from threadline.domain.dialogue import Execution, ExecutionStatus, ToolCall
+from threadline.conversations.tool_execution import execution
+from threadline.models.model import Execution, ExecutionStatus, ToolCall
 from threadline.tools.context import ToolContext
+from threadline.tools.model import Code, Status, ToolResult, failure
 from threadline.tools.registry import Registry, tool
-from threadline.tools.results import Code, Status, ToolResult, failure
-from threadline.tools.telling import execution
 
 
 @tool("stage.look", "Look.")

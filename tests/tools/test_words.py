@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.domain.secrets_corpus import SECRETS
-from threadline.tools.results import Category, Code, Status, ToolError, failure
-from threadline.tools.words import LONGEST, account, sentence
+from threadline.tools.model import Category, Code, Status, ToolError, failure
+from threadline.tools.public_text import LONGEST, account, sentence
 
 PROGRAMS = (
     'Traceback (most recent call last):\n  File "/srv/app/x.py", line 3, in f\nValueError: no',

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from threadline.tools.context import Port, ToolContext
+from threadline.tools.model import Structured, ToolResult
 from threadline.tools.registry import Cache, tool
-from threadline.tools.results import Structured, ToolResult
 
 
 class Desks(Protocol):

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from threadline.tools.builtin import TOOLS
 from threadline.tools.registry import CORRELATION_ID, Tool
+from threadline.wiring.toolset_list import TOOLS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tools.md"

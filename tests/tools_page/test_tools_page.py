@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.slack.limits import tables, words
 from tests.tools.doubles import MemoryCache, context
 from tests.tools_page import desks, page
-from threadline.domain.dialogue import ToolCall
-from threadline.slack.answers import answer_of
+from threadline.conversations.blocks import answer_of
+from threadline.models.model import ToolCall
 from threadline.tools.access import allowed, offered
-from threadline.tools.builtin import TOOLS
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import Status, ToolResult
 from threadline.tools.registry import Cache, Registry, Tool, tool
-from threadline.tools.results import Status, ToolResult
+from threadline.tools.runner import Guards, pipeline
+from threadline.wiring.toolset_list import TOOLS
 
 
 @pytest.mark.promise("tool:page:true")

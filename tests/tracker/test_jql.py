@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.domain.tickets import TicketQuery
-from threadline.tracker import jql
+from threadline.trackers import jql
+from threadline.trackers.model import TicketQuery
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 CLAUSE = (

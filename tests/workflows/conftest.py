@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from threadline.db.agent_pool import agent_pool
+from threadline.db.values import agent_pool
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.engine_desk import EngineDesk
-from threadline.contracts.conversation import (
+from threadline.conversations.contract import (
     ActRequest,
     ConversationActivities,
     ConversationOpened,
@@ -24,14 +24,15 @@ from threadline.contracts.conversation import (
     Thought,
     Word,
 )
-from threadline.contracts.operator import Begun, OperatorActivities, PassOn
-from threadline.domain import messages, protocol
-from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolCall, ToolChoice
-from threadline.domain.messages import IncomingMessage
-from threadline.domain.protocol import Asked, ProtocolState
-from threadline.domain.routing import Agent
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolCall, ToolChoice
+from threadline.operator.model import protocol
+from threadline.operator.model.protocol import Asked, ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
 Tool = Exception | Callable[[ActRequest], Awaitable[str]]

@@ -5,17 +5,11 @@ from dataclasses import dataclass, field
 
 from temporalio import activity
 
-from threadline.contracts.conversation import TalkTurn
-from threadline.contracts.decision import DecisionActivities, Escalate, Round, Step
-from threadline.contracts.handover import (
-    HandoverActivities,
-    HandoverState,
-    HandoverWhisper,
-    PressRequest,
-    Reminder,
-)
-from threadline.domain.decisions import Course
-from threadline.domain.handovers import HandoverRef
+from threadline.conversations.contract import TalkTurn
+from threadline.conversations.decision_contract import DecisionActivities, Escalate, Round, Step
+from threadline.decisions.model import Course
+from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
+from threadline.handovers.model import HandoverRef
 
 Hook = Callable[[], Awaitable[None]]
 ENGINE = (DecisionActivities, HandoverActivities)

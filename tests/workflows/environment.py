@@ -14,10 +14,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from threadline.activities.faults import FaultInterceptor
-from threadline.bootstrap.temporal import workflow_runner
-from threadline.domain.addressing import CORE_QUEUE
-from threadline.domain.messages import IncomingMessage
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.messages import IncomingMessage
+from threadline.wiring.temporal import workflow_runner
 
 GRACE = timedelta(seconds=2)
 """For what is under way when a worker stops, as in the product, where it is longer: a post that is broken off waits out

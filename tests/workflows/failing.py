@@ -5,7 +5,7 @@ from datetime import timedelta
 from temporalio import activity, workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.domain.errors import Permanent
+    from threadline.errors import Permanent
 
 
 class FailingActivity:

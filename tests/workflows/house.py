@@ -17,16 +17,9 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import activities_of, deliver, skipping_time, until, worker
-from threadline.activities.cases import LiveCaseActivities
-from threadline.activities.catch_up import LiveCatchUpActivities
-from threadline.activities.fixes import LiveFixActivities
-from threadline.activities.intake import LiveIntakeActivities
-from threadline.activities.sweeping import LiveSweepActivities
-from threadline.activities.threads import LiveSlackActivities, Places
-from threadline.bootstrap.catch_up import LiveWorkflows
-from threadline.bootstrap.gateway import CaseThreads
-from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
-from threadline.contracts.bug import (
+from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.case_queries import CaseRecord, Transition
+from threadline.cases.contract import (
     AgentActivities,
     CaseActivities,
     IntakeActivities,
@@ -34,25 +27,32 @@ from threadline.contracts.bug import (
     TurnEnded,
     TurnRequest,
 )
-from threadline.contracts.catch_up import CatchUpActivities, SweepActivities
-from threadline.contracts.fixes import FixActivities
-from threadline.db.agent_turns import AgentTurns, Claim, TurnOutcome
+from threadline.cases.fix_activities import LiveFixActivities
+from threadline.cases.fix_contract import FixActivities
+from threadline.cases.model import Action, BugState, Limits
+from threadline.cases.posts import LiveSlackActivities, Places
 from threadline.db.engine import Database
-from threadline.db.overview import CaseRecord, Transition
-from threadline.db.post_ledger import PostLedger
-from threadline.devstack.slack_sandbox import SlackSandbox, identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import AGENTS_QUEUE, Thread
-from threadline.domain.bug import Action, BugState, Limits
-from threadline.domain.messages import IncomingMessage
 from threadline.forge.pull_requests import PullRequests
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.door import Door
-from threadline.gateway.events import RoutingConfig
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.slack.posts import Claim as PostClaim
-from threadline.slack.posts import Posts
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import AGENTS_QUEUE, Thread
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.outbox_posts import Claim as PostClaim
+from threadline.threads.outbox_posts import Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.threads.sweep_activities import LiveSweepActivities
+from threadline.wiring.catch_up import LiveWorkflows
+from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
+from threadline_devstack.slack import SlackSandbox, identity
 
 Play = Callable[[TurnRequest, Claim], Awaitable[TurnOutcome]]
 

@@ -17,25 +17,25 @@ from temporalio.testing import WorkflowEnvironment
 from tests.workflows.desk import Desk
 from tests.workflows.engine_desk import ENGINE
 from tests.workflows.environment import activities_of, skipping_time, until, worker
-from threadline.bootstrap.gateway import CaseThreads
-from threadline.bootstrap.jobs import Jobs, live_jobs
-from threadline.bootstrap.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
-from threadline.contracts.agent_jobs import AgentJobActivities
-from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
-from threadline.contracts.operator import OperatorActivities
+from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.operator_contract import OperatorActivities
 from threadline.db.engine import Database
-from threadline.db.post_ledger import PostLedger
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
-from threadline.domain.addressing import Thread
-from threadline.domain.agent_jobs import AgentJob, JobStatus, WantedJob, When
-from threadline.domain.authorship import Author
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.operations import Change, Operation
-from threadline.domain.rfps import Facts, NewRfp, RfpStatus
-from threadline.gateway.dispatch import Dispatcher
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.jobs.contract import AgentJobActivities
+from threadline.jobs.model import AgentJob, JobStatus, WantedJob, When
+from threadline.jobs.schedules import Jobs, live_jobs
+from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.client import Slack, make_client
-from threadline.slack.posts import Claim, Posts
+from threadline.threads.addressing import Thread
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.temporal import SEARCH_ATTRIBUTES, WORKFLOWS
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
 
 AUTHOR = Author(DEVELOPER, "corr-1")
 DIGEST = "status_digest"

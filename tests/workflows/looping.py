@@ -7,10 +7,10 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.domain.dialogue import Execution, ModelReply, Outcome, StepFailed, ToolCall, ToolChoice
+    from threadline.models.model import Execution, ModelReply, Outcome, StepFailed, ToolCall, ToolChoice
 
-from threadline.workflows.calls import fault_of
-from threadline.workflows.react_loop import react
+from threadline.conversations.react_loop import react
+from threadline.threads.calls import fault_of
 
 
 @workflow.defn

@@ -3,8 +3,8 @@
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, Outcome, StepFailed, ToolCall, ToolChoice
-from threadline.workflows.react_loop import react
+from threadline.conversations.react_loop import react
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, Outcome, StepFailed, ToolCall, ToolChoice
 
 
 def done(call: ToolCall) -> Execution:

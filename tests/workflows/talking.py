@@ -14,13 +14,13 @@ from temporalio.testing import WorkflowEnvironment
 from tests.workflows.desk import Desk, Reply, Tool
 from tests.workflows.engine_desk import ENGINE
 from tests.workflows.environment import activities_of, deliver, skipping_time, until, worker
-from threadline.bootstrap.temporal import WORKFLOWS
-from threadline.contracts.conversation import ConversationActivities, SpeakingActivities
-from threadline.contracts.operator import OperatorActivities
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationLimits, Talk
-from threadline.domain.messages import IncomingMessage
+from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.model.conversation import ConversationLimits, Talk
+from threadline.conversations.operator_contract import OperatorActivities
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.wiring.temporal import WORKFLOWS
 
 ANNA, BEN = "U0ANNA", "U0BEN"
 

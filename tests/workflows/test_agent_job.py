@@ -13,27 +13,19 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.workflows.jobbing import AUTHOR, DIGEST, Jobbing, at, jobbing, patch, wanted
-from threadline.bootstrap.gateway import CaseThreads
 from threadline.db.engine import Database
-from threadline.db.work import Work
-from threadline.devstack.slack_sandbox.identity import (
-    BOT_TOKEN,
-    BOT_USER,
-    DEVELOPER,
-    GENERAL,
-    REPORTER,
-    SUMMARIES,
-    TEAM,
-)
-from threadline.domain.actors import Actor
-from threadline.domain.addressing import Thread
-from threadline.domain.agent_jobs import JobRefused, JobStanding, JobStatus
-from threadline.domain.errors import Transient
-from threadline.domain.operations import Change, Operation
-from threadline.domain.rfps import RfpStatus
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.doorkeeper import Doorkeeper
+from threadline.db.unit_of_work import Work
+from threadline.errors import Transient
+from threadline.gateway.author_policy import Doorkeeper
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.jobs.model import JobRefused, JobStanding, JobStatus
+from threadline.rfps.model import RfpStatus
+from threadline.slack.actor_model import Actor
 from threadline.slack.client import Slack, make_client
+from threadline.threads.addressing import Thread
+from threadline.tools.operations import Change, Operation
+from threadline.wiring.gateway import CaseThreads
+from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tests.workflows.environment import real_time, until
 from tests.workflows.jobbing import DIGEST, Jobbing, jobbing
-from threadline.bootstrap.jobs import MADE_UP
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import BOT_USER, DEVELOPER, SUMMARIES, TEAM
-from threadline.domain.agent_jobs import AgentJob, JobStatus
+from threadline.jobs.model import AgentJob, JobStatus
+from threadline.jobs.schedules import MADE_UP
+from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, SUMMARIES, TEAM
 
 WEEKLY = {"cron": "0 9 * * 1", "time_zone": "Europe/Berlin"}
 

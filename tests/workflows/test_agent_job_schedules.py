@@ -11,8 +11,8 @@ from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, Sch
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import real_time
-from threadline.bootstrap.jobs import spec_of
-from threadline.domain import crons
+from threadline.jobs import cron as crons
+from threadline.jobs.schedules import spec_of
 
 MOST = 60
 LAST_YEAR = 2100

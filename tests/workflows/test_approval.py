@@ -15,19 +15,19 @@ from temporalio.worker import Replayer
 from tests.activities.approving import APPROVER, ASKER, OTHER, Desk, MakeDesk, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.workflows.environment import activities_of, real_time, until, worker
-from threadline.activities.proposals import starter
-from threadline.bootstrap.temporal import workflow_runner
-from threadline.contracts.approval import ApprovalActivities
-from threadline.devstack.slack_sandbox.identity import GENERAL, TEAM
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain import addressing
-from threadline.domain.approvals import APPROVE, REJECT, button_value
-from threadline.domain.proposed_actions import Decision
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.door import Door
-from threadline.gateway.events import RoutingConfig
-from threadline.workflows.approval import ApprovalWorkflow
-from threadline.workflows.clicks import MOST_EVENTS
+from threadline.approvals.buttons import APPROVE, REJECT, button_value
+from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.model import Decision
+from threadline.approvals.proposing import starter
+from threadline.approvals.workflow import ApprovalWorkflow
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.threads import addressing
+from threadline.threads.buttons import MOST_EVENTS
+from threadline.wiring.temporal import workflow_runner
+from threadline_devstack.slack.identity import GENERAL, TEAM
+from threadline_devstack.slack.model import Message
 
 __all__ = ["make_desk", "make_talk"]
 

@@ -10,13 +10,13 @@ import asyncpg
 import pytest
 
 from tests.workflows.house import House, house, outcome
-from threadline.db.agent_turns import TurnOutcome
+from threadline.cases.model import Action, Limits
 from threadline.db.engine import Database
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.slack_sandbox.identity import BOT_USER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
-from threadline.domain import messages
-from threadline.domain.bug import Action, Limits
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
+from threadline.investigator.store import TurnOutcome
+from threadline.threads import messages
+from threadline_devstack.sample_repository import make_sample_repository
+from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 

@@ -13,21 +13,13 @@ from temporalio.exceptions import ApplicationError
 
 from tests.workflows.environment import real_time
 from tests.workflows.house import House, Play, house, outcome
-from threadline.contracts.bug import TurnRequest
-from threadline.db.agent_turns import Claim, TurnOutcome
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Action, Limits
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import (
-    BOT_USER,
-    BYSTANDER,
-    ESCALATIONS,
-    ON_CALL,
-    REPORTER,
-    REPORTS,
-    SUMMARIES,
-)
-from threadline.domain import addressing, messages
-from threadline.domain.bug import Action, Limits
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, ESCALATIONS, ON_CALL, REPORTER, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 

@@ -11,11 +11,11 @@ from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.workflows.house import FOLLOWED, House, house, outcome
+from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.bug import Action, CaseStatus
-from threadline.domain.catch_up import CatchUpState
+from threadline.threads import addressing, messages
+from threadline.threads.catch_up_model import CatchUpState
+from threadline_devstack.slack import identity
 
 REPORTER, DEVELOPER, BYSTANDER = identity.REPORTER, identity.DEVELOPER, identity.BYSTANDER
 
@@ -193,7 +193,7 @@ async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_l
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.workflows.house.QUIET", 4.0)
-    monkeypatch.setattr("threadline.activities.catch_up.ROTATION", 0)  # which would find it by chance
+    monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 0)  # which would find it by chance
     async with house(database, pool) as home:
         await install(home, float(home.thread.ts) - 60)
 

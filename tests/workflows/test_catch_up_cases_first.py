@@ -6,17 +6,10 @@ import pytest
 from temporalio import activity
 
 from tests.workflows.environment import activities_of, skipping_time, worker
-from threadline.contracts.catch_up import (
-    CatchUpActivities,
-    Compared,
-    LookPlan,
-    PageRequest,
-    Window,
-    WindowDone,
-)
-from threadline.domain import addressing
-from threadline.domain.catch_up import CatchUpState
-from threadline.workflows.catch_up import CatchUpWorkflow
+from threadline.threads import addressing
+from threadline.threads.catch_up_contract import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
+from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_workflow import CatchUpWorkflow
 
 
 @dataclass
@@ -84,7 +77,7 @@ async def test_the_cases_are_compared_before_any_conversation_is_looked_at() -> 
 async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("threadline.domain.catch_up.CASES_EVERY", -1.0)
+    monkeypatch.setattr("threadline.threads.catch_up_model.CASES_EVERY", -1.0)
     again = ["look", *CASES]
     pages = [each for channel in ("talk1", "talk1", "talk2", "talk2", "talks", "talks") for each in (channel, *again)]
     assert await look(Looks()) == ["deep look", *CASES, *pages]

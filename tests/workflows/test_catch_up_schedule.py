@@ -9,9 +9,9 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import binary, worker
-from threadline.bootstrap.catch_up import ensure_schedule
-from threadline.domain.addressing import CATCH_UP_ID
-from threadline.workflows.catch_up import CatchUpTickWorkflow
+from threadline.threads.addressing import CATCH_UP_ID
+from threadline.threads.catch_up_workflow import CatchUpTickWorkflow
+from threadline.wiring.catch_up import ensure_schedule
 
 
 @pytest.fixture

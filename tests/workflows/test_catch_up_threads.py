@@ -12,17 +12,17 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.workflows.house import FOLLOWED, House, house, outcome
 from tests.workflows.test_catch_up import entries, install, look, resent
-from threadline.activities.comparison import Comparison
+from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
-from threadline.db.followed import DueThread
-from threadline.db.threads import ESCALATION
-from threadline.devstack.slack_sandbox import identity
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain.bug import Action, CaseStatus
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import IgnoreReason, Route
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.routes import IgnoreReason, Route
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.threads.catch_up_comparison import Comparison
+from threadline.threads.catch_up_store import DueThread
+from threadline.threads.thread_store import ESCALATION
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message
 
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
 
@@ -30,7 +30,7 @@ REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
 @pytest.fixture
 async def home(database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     """Nothing is found by chance here: no thread is compared that shows no change."""
-    monkeypatch.setattr("threadline.activities.catch_up.ROTATION", 0)
+    monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 0)
     async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
         yield home
 
@@ -196,7 +196,7 @@ async def test_a_reply_under_an_old_root_is_found_by_a_shallow_look(
 
     await home.until(old, "the root is old")
     home.slack.workspace.post(identity.REPORTS, REPORTER, "It happens again", thread_ts=home.thread.ts)
-    monkeypatch.setattr("threadline.activities.catch_up.LOOK_BACK", time.time() - float(home.thread.ts) - 0.5)
+    monkeypatch.setattr("threadline.threads.catch_up_activities.LOOK_BACK", time.time() - float(home.thread.ts) - 0.5)
     await look(home, deep=False)
     assert await resent(home) == 1
 

@@ -11,17 +11,17 @@ from temporalio.workflow import Info
 from tests.workflows.house import House, house, outcome
 from tests.workflows.test_catch_up import install, look, resent, until_ended
 from tests.workflows.test_catch_up_threads import opened
-from threadline.bootstrap.catch_up import check_catch_up
+from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
-from threadline.db.followed import ChannelMark
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing
-from threadline.domain.bug import Action, CaseStatus
-from threadline.domain.catch_up import LOOK_BACK
-from threadline.domain.errors import Permanent, Transient
-from threadline.gateway.dispatch import Dispatcher, NotAccepted, Outcome
-from threadline.gateway.events import Route
+from threadline.errors import Permanent, Transient
+from threadline.gateway.dispatcher import Dispatcher, NotAccepted, Outcome
+from threadline.gateway.routes import Route
 from threadline.slack.history import History
+from threadline.threads import addressing
+from threadline.threads.catch_up_model import LOOK_BACK
+from threadline.threads.catch_up_store import ChannelMark
+from threadline.wiring.catch_up import check_catch_up
+from threadline_devstack.slack import identity
 
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
 
@@ -29,7 +29,7 @@ REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
 @pytest.fixture
 async def home(database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     """Nothing is found by chance here: no thread is compared that shows no change."""
-    monkeypatch.setattr("threadline.activities.catch_up.ROTATION", 0)
+    monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 0)
     async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
         yield home
 
@@ -93,7 +93,7 @@ async def test_a_channel_that_cannot_be_read_keeps_no_other_waiting(home: House)
 async def test_a_thread_that_cannot_be_compared_waits_alone(
     home: House, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
 ) -> None:
-    monkeypatch.setattr("threadline.activities.catch_up.PATIENCE", 2)
+    monkeypatch.setattr("threadline.threads.catch_up_activities.PATIENCE", 2)
     await install(home, float(home.thread.ts) - 60)
     await look(home)
     poison = home.slack.workspace.post(identity.REPORTS, REPORTER, "A second report")
@@ -133,7 +133,7 @@ def _break(patch: pytest.MonkeyPatch, where: str, ts: str, error: Exception) -> 
 
 @pytest.mark.promise("catch-up:schedule:one-run")
 async def test_a_long_look_goes_on_in_a_new_run(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.activities.catch_up.BATCH", 1)
+    monkeypatch.setattr("threadline.threads.catch_up_activities.BATCH", 1)
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
     await install(home, float(home.thread.ts) - 60)
     for number in range(2):

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import text
 
 from tests.workflows.house import House, house, outcome
-from threadline.contracts.bug import TurnRequest
-from threadline.db.agent_turns import Claim, TurnOutcome
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Action
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import ESCALATIONS, REPORTS, SUMMARIES
-from threadline.domain import messages
-from threadline.domain.bug import Action
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import messages
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
 THE_TURN = "SELECT FROM agent_turns WHERE bug_id = 'BUG-1' AND turn = 1 FOR UPDATE"
 THE_CASE = "SELECT FROM cases WHERE bug_id = 'BUG-1' FOR NO KEY UPDATE"

@@ -10,12 +10,13 @@ from temporalio.common import RawValue
 from tests.workflows.desk import SILENT, calls
 from tests.workflows.environment import real_time
 from tests.workflows.talking import ANNA, BEN, Talking, talking
-from threadline.contracts.conversation import Refusal, ThinkRequest, WordKind
-from threadline.domain import addressing, answers, messages
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolChoice
-from threadline.domain.errors import Permanent
-from threadline.domain.messages import IncomingMessage
+from threadline.conversations.contract import Refusal, ThinkRequest, WordKind
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.errors import Permanent
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolChoice
+from threadline.threads import addressing, messages
+from threadline.threads.messages import IncomingMessage
 
 
 def summaries(history_events: list[object]) -> list[str]:

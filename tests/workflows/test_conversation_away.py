@@ -6,11 +6,11 @@ import pytest
 
 from tests.workflows.desk import AWAY, calls
 from tests.workflows.talking import talking
-from threadline.contracts.conversation import ActRequest
-from threadline.domain import answers
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.dialogue import ModelReply
-from threadline.workflows.broken_steps import AWAY as GIVEN_UP
+from threadline.conversations.contract import ActRequest
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.step_failures import AWAY as GIVEN_UP
+from threadline.models.model import ModelReply
 
 
 @pytest.mark.promise("talk:model:away")

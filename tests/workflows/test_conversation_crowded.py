@@ -5,8 +5,8 @@ import asyncio
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.talking import Talking, talking
-from threadline.domain import answers
-from threadline.domain.dialogue import ModelReply
+from threadline.conversations.model import answers
+from threadline.models.model import ModelReply
 
 
 async def test_what_is_old_is_summarised_before_the_first_thought_of_a_turn_and_only_where_it_is_crowded() -> None:

@@ -11,11 +11,11 @@ from temporalio.worker import Replayer
 from tests.workflows.desk import Desk, calls
 from tests.workflows.environment import real_time, until
 from tests.workflows.talking import ANNA, BEN, Talking, talking
-from threadline.bootstrap.temporal import WORKFLOWS, workflow_runner
-from threadline.contracts.conversation import ActRequest, Refusal, ThinkRequest
-from threadline.domain.addressing import Thread
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.dialogue import ModelReply, OutcomeKind
+from threadline.conversations.contract import ActRequest, Refusal, ThinkRequest
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.models.model import ModelReply, OutcomeKind
+from threadline.threads.addressing import Thread
+from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
 
 async def _lost() -> None:

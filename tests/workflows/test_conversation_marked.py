@@ -1,9 +1,9 @@
 """What people say to each other: nobody is shown that it was heard."""
 
 from tests.workflows.talking import ANNA, BEN, Talking, talking
-from threadline.contracts.conversation import Refusal, Refused, WordKind
-from threadline.domain import messages
-from threadline.workflows.conversation import NOTHING_TO_STOP, REFUSED, TAKEN_IN
+from threadline.conversations.contract import Refusal, Refused, WordKind
+from threadline.conversations.workflow import NOTHING_TO_STOP, REFUSED, TAKEN_IN
+from threadline.threads import messages
 
 
 def marked(talk: Talking) -> list[str]:

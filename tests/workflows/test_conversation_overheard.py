@@ -8,10 +8,10 @@ from temporalio.exceptions import ApplicationError
 
 from tests.workflows.desk import AWAY, SILENT, Reply, calls
 from tests.workflows.talking import BEN, Talking, talking
-from threadline.contracts.conversation import WordKind
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.dialogue import ModelReply, OutcomeKind
-from threadline.domain.errors import Permanent
+from threadline.conversations.contract import WordKind
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.errors import Permanent
+from threadline.models.model import ModelReply, OutcomeKind
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.workflows.environment import real_time
 from tests.workflows.talking import Talking, talking
-from threadline.domain.dialogue import ModelReply
+from threadline.models.model import ModelReply
 
 pytestmark = pytest.mark.promise("talk:answer:refused-by-slack")
 

@@ -9,12 +9,13 @@ from temporalio.exceptions import ApplicationError
 from tests.workflows.desk import AWAY, calls
 from tests.workflows.environment import real_time, until
 from tests.workflows.talking import Talking, talking
-from threadline.contracts.conversation import ThinkRequest, WordKind
-from threadline.domain import answers, messages
-from threadline.domain.conversation import ConversationLimits
-from threadline.domain.dialogue import Execution, ExecutionStatus, ModelReply, OutcomeKind
-from threadline.domain.errors import Permanent, Transient
-from threadline.workflows.broken_steps import AWAY as GIVEN_UP
+from threadline.conversations.contract import ThinkRequest, WordKind
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.step_failures import AWAY as GIVEN_UP
+from threadline.errors import Permanent, Transient
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
+from threadline.threads import messages
 
 NOTHING_DONE = answers.stopped([])
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")

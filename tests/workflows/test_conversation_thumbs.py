@@ -1,8 +1,8 @@
 """A thumb on an answer reaches the conversation's store and wakes nobody, also in a conversation that has ended."""
 
 from tests.workflows.talking import BEN, talking
-from threadline.domain import messages
-from threadline.domain.dialogue import ModelReply
+from threadline.models.model import ModelReply
+from threadline.threads import messages
 
 
 async def test_a_thumb_is_stored_and_begins_no_turn() -> None:

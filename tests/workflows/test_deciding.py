@@ -7,13 +7,13 @@ import pytest
 from tests.workflows.desk import AWAY, SILENT, Tool, calls
 from tests.workflows.talking import BEN, talking
 from tests.workflows.test_operator_turn import operator
-from threadline.contracts.conversation import ActRequest, WordKind
-from threadline.contracts.decision import Step
-from threadline.contracts.operator import Begun
-from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.decisions import Course, Reason
-from threadline.domain.dialogue import ModelReply, OutcomeKind
-from threadline.domain.errors import Permanent, Transient
+from threadline.conversations.contract import ActRequest, WordKind
+from threadline.conversations.decision_contract import Step
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.operator_contract import Begun
+from threadline.decisions.model import Course, Reason
+from threadline.errors import Permanent, Transient
+from threadline.models.model import ModelReply, OutcomeKind
 
 GOES_ON = Step(Course.PROCEED, about="REASON_ONLY: proceed (0.90)")
 WAITS = Step(about="RETRIEVE")

@@ -12,14 +12,14 @@ from temporalio.exceptions import ApplicationError
 
 from tests.workflows.environment import real_time
 from tests.workflows.house import House, house, outcome
-from threadline.activities.cases import LiveCaseActivities
-from threadline.contracts.bug import SaveRequest, Settled, TurnRequest
-from threadline.db.agent_turns import Claim, TurnOutcome
+from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.contract import SaveRequest, Settled, TurnRequest
+from threadline.cases.model import Action, Limits
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import SUMMARIES
-from threadline.domain import addressing
-from threadline.domain.bug import Action, Limits
-from threadline.domain.errors import ClaimLost
+from threadline.errors import ClaimLost
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import addressing
+from threadline_devstack.slack.identity import SUMMARIES
 
 ASK, POST, ESCALATE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE
 

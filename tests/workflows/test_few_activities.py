@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import text
 
 from tests.workflows.house import REPORTER, House, house, outcome
-from threadline.activities.cases import LiveCaseActivities
-from threadline.contracts.bug import FlushRequest, TurnRef
+from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.contract import FlushRequest, TurnRef
+from threadline.cases.model import Action, CaseStatus, Limits, Marks
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import messages
-from threadline.domain.bug import Action, CaseStatus, Limits, Marks
+from threadline.threads import messages
+from threadline_devstack.slack import identity
 
 POST = outcome(Action.POST_FINDINGS)
 
@@ -65,7 +65,7 @@ async def test_findings_that_slack_does_not_take_at_once_are_said_once(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
-        monkeypatch.setattr(f"threadline.slack.posts.{name}", seconds)
+        monkeypatch.setattr(f"threadline.threads.outbox_posts.{name}", seconds)
     async with house(database, pool, POST, POST) as home:
         await home.report()
         await home.until_status("pending_verification")
@@ -93,7 +93,7 @@ async def test_no_claim_of_findings_is_left_when_their_case_is_closed_while_they
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
-        monkeypatch.setattr(f"threadline.slack.posts.{name}", seconds)
+        monkeypatch.setattr(f"threadline.threads.outbox_posts.{name}", seconds)
     async with house(database, pool, POST, POST) as home:
         await home.report()
         await home.until_status("pending_verification")

@@ -7,14 +7,14 @@ import asyncpg
 import pytest
 
 from tests.workflows.house import House, house, outcome
-from threadline.contracts.bug import TurnRequest
-from threadline.db.agent_turns import Claim, TurnOutcome
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Action, Limits
+from threadline.cases.pull_request_rows import PullRequestRecord
 from threadline.db.engine import Database
-from threadline.db.pull_requests import PullRequestRecord
-from threadline.devstack.sample_repository import make_sample_repository
-from threadline.devstack.slack_sandbox.identity import REPORTS, SUMMARIES
-from threadline.domain import messages
-from threadline.domain.bug import Action, Limits
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import messages
+from threadline_devstack.sample_repository import make_sample_repository
+from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
 SHOP = "sample-shop"
 

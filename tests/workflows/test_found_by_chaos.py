@@ -9,16 +9,16 @@ from temporalio.client import WorkflowExecutionStatus
 
 from tests.canary.scene import dev_server, house_at
 from tests.workflows.house import Agent, house, outcome
-from threadline.bootstrap.gateway import CaseThreads
-from threadline.db.agent_turns import AgentTurns
+from threadline.cases.model import Action, BugState
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing, messages
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action, BugState
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.events import Lookup
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.routes import Lookup
+from threadline.investigator.store import AgentTurns
 from threadline.slack.client import POST_EVENT
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.wiring.gateway import CaseThreads
+from threadline_devstack.slack import identity
 
 _STORED = text("SELECT count(*) FROM bug_conversations WHERE bug_id = 'BUG-1' AND message_id = :message_id")
 

@@ -16,17 +16,27 @@ from tests.activities.engine import Engine, begun, engine_of
 from tests.activities.talking import Make, Talking, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.workflows.environment import activities_of, real_time, until, worker
-from threadline.activities.case_cards import Readers
-from threadline.activities.handover import LiveHandoverActivities, Reception
-from threadline.activities.handover_cards import Cards
-from threadline.activities.having_a_say import HavingASay
-from threadline.activities.intake import LiveIntakeActivities
-from threadline.activities.relaying import Relaying
-from threadline.bootstrap.temporal import workflow_runner
-from threadline.contracts.bug import IntakeActivities
-from threadline.contracts.conversation import TalkTurn
-from threadline.contracts.handover import HandoverActivities
-from threadline.devstack.slack_sandbox.identity import (
+from threadline.cases.case_cards import Readers
+from threadline.cases.contract import IntakeActivities
+from threadline.conversations.contract import TalkTurn
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.handovers.activities import LiveHandoverActivities, Reception
+from threadline.handovers.card_data import Cards
+from threadline.handovers.contract import HandoverActivities
+from threadline.handovers.model import CLOSE, TAKE, Handing, HandoverRef, button_read, button_value
+from threadline.handovers.relay import Relaying
+from threadline.handovers.workflow import HandoverWorkflow
+from threadline.models.model import Outcome, OutcomeKind
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+from threadline.wiring.temporal import workflow_runner
+from threadline_devstack.slack.identity import (
     BOT_ID,
     BOT_USER,
     BYSTANDER,
@@ -36,17 +46,7 @@ from threadline.devstack.slack_sandbox.identity import (
     REPORTER,
     TEAM,
 )
-from threadline.devstack.slack_sandbox.records import Message, User
-from threadline.domain import addressing
-from threadline.domain.addressing import Thread
-from threadline.domain.dialogue import Outcome, OutcomeKind
-from threadline.domain.handovers import CLOSE, TAKE, Handing, HandoverRef, button_read, button_value
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway.dispatch import Dispatcher
-from threadline.gateway.door import Door
-from threadline.gateway.events import RoutingConfig
-from threadline.workflows.handover import HandoverWorkflow
-from threadline.workflows.route_reply import RouteReplyWorkflow
+from threadline_devstack.slack.model import Message, User
 
 __all__ = ["make_talk"]
 

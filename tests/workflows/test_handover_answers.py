@@ -10,12 +10,12 @@ from sqlalchemy import text as sql
 from tests.activities.talking import make_talk
 from tests.workflows.environment import until
 from tests.workflows.test_handover import PERSON, House, handover_house, house
-from threadline.activities.catch_up import LiveCatchUpActivities
-from threadline.contracts.catch_up import PageRequest, WindowDone
-from threadline.devstack.slack_sandbox.identity import BOT_USER, ESCALATIONS, GENERAL, TEAM
-from threadline.devstack.slack_sandbox.records import Message
-from threadline.domain.handovers import CLOSE
+from threadline.handovers.model import CLOSE
 from threadline.slack.history import History
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.threads.catch_up_contract import PageRequest, WindowDone
+from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, TEAM
+from threadline_devstack.slack.model import Message
 
 __all__ = ["handover_house", "house", "make_talk"]
 

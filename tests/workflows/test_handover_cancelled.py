@@ -7,7 +7,7 @@ import pytest
 from tests.activities.talking import make_talk
 from tests.workflows.environment import until
 from tests.workflows.test_handover import PERSON, House, handover_house, house
-from threadline.domain.handovers import CLOSE, TAKE
+from threadline.handovers.model import CLOSE, TAKE
 
 __all__ = ["handover_house", "house", "make_talk"]
 

@@ -9,12 +9,12 @@ from temporalio.exceptions import ApplicationError
 from tests.workflows.desk import SILENT, Tool, calls
 from tests.workflows.environment import real_time
 from tests.workflows.talking import BEN, talking
-from threadline.contracts.conversation import ActRequest
-from threadline.contracts.operator import Begun
-from threadline.domain.conversation import ConversationLimits, ConversationMarks
-from threadline.domain.dialogue import ModelReply, OutcomeKind
-from threadline.domain.protocol import ProtocolState
-from threadline.domain.routing import Agent
+from threadline.conversations.contract import ActRequest
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.operator_contract import Begun
+from threadline.models.model import ModelReply, OutcomeKind
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
 
 LOAD, PATCH, POST = "opportunity.load:1", "opportunity.patch:1", "slack.post.summary:1"
 

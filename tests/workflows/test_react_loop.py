@@ -10,10 +10,10 @@ from temporalio.worker import Replayer
 from tests.workflows.environment import skipping_time, worker
 from tests.workflows.looping import LoopWorkflow
 from tests.workflows.scripted_turn import Script, done
-from threadline.bootstrap.temporal import workflow_runner
-from threadline.domain import answers
-from threadline.domain.addressing import CORE_QUEUE
-from threadline.domain.dialogue import (
+from threadline.conversations.model import answers
+from threadline.conversations.react_loop import MAX_TURNS
+from threadline.errors import ClaimLost, Permanent
+from threadline.models.model import (
     Execution,
     ExecutionStatus,
     ModelReply,
@@ -22,8 +22,8 @@ from threadline.domain.dialogue import (
     ToolCall,
     ToolChoice,
 )
-from threadline.domain.errors import ClaimLost, Permanent
-from threadline.workflows.react_loop import MAX_TURNS
+from threadline.threads.addressing import CORE_QUEUE
+from threadline.wiring.temporal import workflow_runner
 
 AUTO, NONE = ToolChoice.AUTO, ToolChoice.NONE
 LOOK = ToolCall("1", "estimates.getProjectDetails", read_only=True)

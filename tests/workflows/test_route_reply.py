@@ -6,11 +6,11 @@ import pytest
 from temporalio import activity
 
 from tests.workflows.environment import skipping_time, worker
-from threadline.contracts.bug import Forward
-from threadline.domain.addressing import CORE_QUEUE, INCOMING_MESSAGE, Thread
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.messages import DEVELOPER, MESSAGE, IncomingMessage
-from threadline.workflows.route_reply import RouteReplyWorkflow
+from threadline.cases.contract import Forward
+from threadline.errors import Permanent, Transient
+from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE, Thread
+from threadline.threads.messages import DEVELOPER, MESSAGE, IncomingMessage
+from threadline.threads.route_reply_workflow import RouteReplyWorkflow
 
 THREAD = Thread("T1", "C2", "1.0")
 

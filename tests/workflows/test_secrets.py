@@ -8,12 +8,12 @@ from temporalio.worker import Worker
 from tests.workflows.environment import skipping_time
 from tests.workflows.failing import Failing, FailingActivity
 from tests.workflows.house import House, house, outcome
-from threadline.activities.faults import FaultInterceptor
-from threadline.bootstrap.desk import CaseDesk
+from threadline.cases.model import Action
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import REPORTS, SUMMARIES
-from threadline.domain import addressing
-from threadline.domain.bug import Action
+from threadline.threads import addressing
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.wiring.case_desk import CaseDesk
+from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
 MARK = "[redacted: GitHub token]"

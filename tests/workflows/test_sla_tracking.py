@@ -8,11 +8,11 @@ from temporalio import activity
 from temporalio.testing import WorkflowEnvironment
 
 from tests.workflows.environment import skipping_time, worker
-from threadline.contracts.bug import Escalation, SlaNotice
-from threadline.domain.addressing import CORE_QUEUE
-from threadline.domain.errors import Permanent
-from threadline.domain.sla import DAY, HOUR, MINUTE, SlaEventKind, Target
-from threadline.workflows.sla_tracking import SLATrackingWorkflow
+from threadline.cases.contract import Escalation, SlaNotice
+from threadline.cases.sla import DAY, HOUR, MINUTE, SlaEventKind, Target
+from threadline.cases.sla_workflow import SLATrackingWorkflow
+from threadline.errors import Permanent
+from threadline.threads.addressing import CORE_QUEUE
 
 
 @dataclass

@@ -4,7 +4,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.workflows.desk import calls
 from tests.workflows.talking import talking
-from threadline.domain.dialogue import ModelReply
+from threadline.models.model import ModelReply
 
 
 async def test_a_line_that_slack_did_not_take_is_cleared_all_the_same_and_the_next_turn_tries_again() -> None:

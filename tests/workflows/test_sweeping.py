@@ -10,10 +10,10 @@ from temporalio.service import RPCError
 
 from tests.workflows.house import QUIET, House, house, outcome
 from tests.workflows.test_catch_up import entries, install, look, resent, until_ended
+from threadline.cases.model import Action, CaseStatus, Limits, Reason
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import identity
-from threadline.domain import addressing
-from threadline.domain.bug import Action, CaseStatus, Limits, Reason
+from threadline.threads import addressing
+from threadline_devstack.slack import identity
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ async def talk(home: House, ts: str, *, used: int | None = None, unsaid: bool = 
 async def test_a_conversation_with_something_to_answer_or_to_say_runs_again(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 1)
+    monkeypatch.setattr("threadline.threads.sweep_activities.PAGE", 1)
     done, asked = await talk(home, "1.0", used=1), await talk(home, "2.0")
     thinking, unsaid = await talk(home, "3.0", used=2), await talk(home, "4.0", used=1, unsaid=True)
     await sweep(home)
@@ -170,7 +170,7 @@ async def test_a_hand_over_whose_run_is_gone_is_waited_for_again_and_one_that_is
 
 @pytest.mark.promise("sweep:terminated:handover")
 async def test_every_page_of_hand_overs_is_swept(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 2)
+    monkeypatch.setattr("threadline.threads.sweep_activities.PAGE", 2)
     known = [await handed_over(home, f"{number}.0", closed=number == 12) for number in range(10, 15)]
     async with home.database.begin() as work:
         first = await work.handovers.open_after(0, 2)
@@ -290,7 +290,7 @@ async def test_the_clock_of_an_open_escalation_is_started_again(database: Databa
 async def test_every_page_of_clocks_is_swept(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 1)
+    monkeypatch.setattr("threadline.threads.sweep_activities.PAGE", 1)
     async with house(database, pool, outcome(Action.ESCALATE), outcome(Action.ESCALATE)) as home:
         await _all_reported(home)
         handle = home.environment.client.get_workflow_handle
@@ -313,7 +313,7 @@ async def test_every_page_of_clocks_is_swept(
 async def test_what_can_be_said_is_not_hidden_by_what_a_workflow_owes(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.activities.sweeping.PAGE", 1)
+    monkeypatch.setattr("threadline.threads.sweep_activities.PAGE", 1)
     home.slack.workspace.post(identity.REPORTS, identity.REPORTER, "A third report")
     await _all_reported(home)
 

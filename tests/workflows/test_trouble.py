@@ -9,14 +9,14 @@ import pytest
 
 from tests.workflows.environment import real_time
 from tests.workflows.house import REPORTER, House, house, outcome
-from threadline.contracts.bug import TurnRequest
-from threadline.db.agent_turns import Claim, TurnOutcome
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Action, Limits
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox.identity import BYSTANDER, ESCALATIONS, REPORTS, SUMMARIES
-from threadline.domain import addressing, messages
-from threadline.domain.bug import Action, Limits
-from threadline.domain.errors import ClaimLost, Permanent
-from threadline.domain.messages import IncomingMessage
+from threadline.errors import ClaimLost, Permanent
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline.threads.messages import IncomingMessage
+from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from threadline.cli import telling
-from threadline.cli.settings import adopt_running_stack
+from threadline.cli import output as telling
+from threadline.cli.running_stack import adopt_running_stack
 
 app = typer.Typer(help="Look at cases, and resolve one by hand.", no_args_is_help=True)
 
@@ -26,7 +26,7 @@ def list_cases(
     """The open cases, newest first."""
 
     async def run() -> None:
-        from threadline.bootstrap import case_desk
+        from threadline.wiring.case_desk import case_desk
 
         async with case_desk() as desk:
             telling.cases(await desk.list_cases(open_only=not everything, limit=limit))
@@ -39,7 +39,7 @@ def show(case: Case) -> None:
     """One case: its transitions, its conversation as stored, its turns and what they cost."""
 
     async def run() -> None:
-        from threadline.bootstrap import case_desk
+        from threadline.wiring.case_desk import case_desk
 
         async with case_desk() as desk:
             telling.case(await desk.show(case))
@@ -52,7 +52,7 @@ def quarantine(limit: Annotated[int, typer.Option(min=1, help="The newest so man
     """Messages that nobody could read: they are kept, and nobody has answered them."""
 
     async def run() -> None:
-        from threadline.bootstrap import case_desk
+        from threadline.wiring.case_desk import case_desk
 
         async with case_desk() as desk:
             telling.quarantine(await desk.quarantine(limit))
@@ -67,7 +67,7 @@ def resolve(
     """End a case by hand. A message in its thread reopens it."""
 
     async def run() -> None:
-        from threadline.bootstrap import case_desk
+        from threadline.wiring.case_desk import case_desk
 
         async with case_desk() as desk:
             await desk.resolve(case, reason)

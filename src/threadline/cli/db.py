@@ -4,7 +4,7 @@ import asyncio
 
 import typer
 
-from threadline.cli.settings import adopt_running_stack
+from threadline.cli.running_stack import adopt_running_stack
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
@@ -17,7 +17,7 @@ def _group() -> None:
 @app.command()
 def upgrade() -> None:
     """Bring the database at DATABASE_URL to the newest schema. Safe to repeat, and to start twice at once."""
-    from threadline.bootstrap import upgrade_database
+    from threadline.wiring.workers import upgrade_database
 
     asyncio.run(upgrade_database())
     typer.echo("The database has the newest schema.")

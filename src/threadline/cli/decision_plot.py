@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from threadline.decisions.calibration import Calibration
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 
 _ENDINGS = (".png", ".svg", ".pdf")
 

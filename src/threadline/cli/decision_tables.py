@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from threadline.cli import telling
-from threadline.domain.decisions import Course
-from threadline.domain.outcomes import Label
+from threadline.cli import output as telling
+from threadline.decisions.model import Course
+from threadline.decisions.outcomes import Label
 
 if TYPE_CHECKING:
     from threadline.decisions.calibration import Calibration
+    from threadline.decisions.outcomes import Outcome
     from threadline.decisions.reports import Report, Tally
     from threadline.decisions.tuning import Proposal, TooFew
-    from threadline.domain.outcomes import Outcome
 
 _LISTED = 20
 """Of each list; the newest, and how many more there are."""

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import decision_tables, telling
-from threadline.cli.settings import adopt_running_stack
+from threadline.cli import decision_tables
+from threadline.cli import output as telling
+from threadline.cli.running_stack import adopt_running_stack
 
 if TYPE_CHECKING:
-    from threadline.domain.outcomes import Outcome
+    from threadline.decisions.outcomes import Outcome
 
 app = typer.Typer(help="What the decision engine has decided, and how well.", no_args_is_help=True)
 
@@ -64,7 +65,7 @@ def tune(
 
 def _outcomes(days: float, team: str) -> "list[Outcome]":
     async def read() -> "list[Outcome]":
-        from threadline.bootstrap import decision_desk
+        from threadline.wiring.decision_reports import decision_desk
 
         async with decision_desk() as desk:
             return await desk.outcomes(days, team)

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import stopping, telling
-from threadline.cli.settings import home
-from threadline.domain.errors import Permanent, Transient
+from threadline.cli import output as telling
+from threadline.cli import process as stopping
+from threadline.cli.running_stack import home
+from threadline.errors import Permanent, Transient
 
 if TYPE_CHECKING:
-    from threadline.devstack.scene import Scene
-    from threadline.devstack.stack import Stack
-    from threadline.devstack.story import Chapter, Place
+    from threadline_devstack.stack import Stack
+    from threadline_devstack.stories.case_scene import Scene
+    from threadline_devstack.stories.case_story import Chapter, Place
 
 PACE = 0.25
 """Seconds before each reply of the scripted model, so that one can follow."""
@@ -49,7 +50,7 @@ def demo(
 
 
 async def _up(pace: float) -> int:
-    from threadline.devstack.stack import Stack, Wishes
+    from threadline_devstack.stack import Stack, Wishes
 
     place, wishes = home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
     async with Stack.running(place.root, wishes, telling.progress) as stack:
@@ -63,15 +64,15 @@ async def _up(pace: float) -> int:
 
 
 async def _demo(folder: Path, pace: float) -> int:
-    from threadline.devstack import environment
-    from threadline.devstack.decision_story import DECISION_CHAPTERS, DecisionScene
-    from threadline.devstack.operator_scene import OperatorScene
-    from threadline.devstack.operator_story import OPERATOR_CHAPTERS
-    from threadline.devstack.scene import Scene
-    from threadline.devstack.stack import Stack, Wishes
-    from threadline.devstack.story import CHAPTERS
-    from threadline.devstack.talk_scene import TalkScene
-    from threadline.devstack.talk_story import TALK_CHAPTERS
+    from threadline_devstack import environment
+    from threadline_devstack.stack import Stack, Wishes
+    from threadline_devstack.stories.case_scene import Scene
+    from threadline_devstack.stories.case_story import CHAPTERS
+    from threadline_devstack.stories.handover_story import DECISION_CHAPTERS, DecisionScene
+    from threadline_devstack.stories.operator_scene import OperatorScene
+    from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
+    from threadline_devstack.stories.talk_scene import TalkScene
+    from threadline_devstack.stories.talk_story import TALK_CHAPTERS
 
     # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
     wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)

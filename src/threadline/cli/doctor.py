@@ -4,12 +4,12 @@ import asyncio
 
 import typer
 
-from threadline.cli.settings import adopt_running_stack
+from threadline.cli.running_stack import adopt_running_stack
 
 
 def doctor() -> None:
     """Look at each thing that Threadline needs, and say what to do about what is missing."""
-    from threadline.bootstrap import examine
+    from threadline.wiring.doctor import examine
 
     adopt_running_stack()
     checks = asyncio.run(examine())

@@ -11,13 +11,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from threadline.cli import telling
-from threadline.cli.settings import adopt_running_stack
-from threadline.domain.protocol import ProtocolState
+from threadline.cli import output as telling
+from threadline.cli.running_stack import adopt_running_stack
+from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
-    from threadline.bootstrap import Explanation, OfCase
-    from threadline.domain.routing import Route
+    from threadline.conversations.explain import Explanation, OfCase
+    from threadline.operator.model.routing import Route
 
 LONGEST = 300
 """Characters of a text that are shown; `--json` has all that is told."""
@@ -42,7 +42,7 @@ def explain(
 
 
 async def _run(message: str, *, as_json: bool) -> None:
-    from threadline.bootstrap import OfCase, explain_desk
+    from threadline.conversations.explain import OfCase, explain_desk
 
     async with explain_desk() as desk:
         found = await desk.explain(message)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import telling
-from threadline.cli.settings import adopt_running_stack
-from threadline.domain.errors import Permanent
-from threadline.domain.knowledge import Document
+from threadline.cli import output as telling
+from threadline.cli.running_stack import adopt_running_stack
+from threadline.errors import Permanent
+from threadline.knowledge.model import Document
 
 if TYPE_CHECKING:
-    from threadline.knowledge.ingestion import Report
+    from threadline.knowledge.ingest import Report
 
 app = typer.Typer(help="The documents that questions are answered from.", no_args_is_help=True)
 
@@ -46,7 +46,7 @@ def ingest(
     """
 
     async def run() -> "Report":
-        from threadline.bootstrap import knowledge_desk
+        from threadline.knowledge.ingest_service import knowledge_desk
 
         async with knowledge_desk(team) as desk:
             with telling.progress_bar("Reading") as advance:
@@ -69,7 +69,7 @@ def list_documents(team: Team = "") -> None:
     """The documents that are known, by where they are from."""
 
     async def run() -> None:
-        from threadline.bootstrap import knowledge_desk
+        from threadline.knowledge.ingest_service import knowledge_desk
 
         async with knowledge_desk(team) as desk:
             found = await desk.documents()
@@ -89,7 +89,7 @@ def remove(
     """Forget a document."""
 
     async def run() -> None:
-        from threadline.bootstrap import knowledge_desk
+        from threadline.knowledge.ingest_service import knowledge_desk
 
         async with knowledge_desk(team) as desk:
             if not await desk.forget(source):
@@ -100,7 +100,7 @@ def remove(
 
 
 def _summary(report: "Report") -> str:
-    from threadline.knowledge.ingestion import Outcome
+    from threadline.knowledge.ingest import Outcome
 
     counts = (f"{report.tally[each]} {each}" for each in Outcome)
     return f"{', '.join(counts)}."

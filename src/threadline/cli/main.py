@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 
 from threadline.cli import cases, db, decisions, devstack, doctor, explain, knowledge, records, replay, run
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 
 app = typer.Typer(
     help="Durable agents for Slack threads: one Temporal workflow for each thread, no message lost.",

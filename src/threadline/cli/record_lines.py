@@ -1,8 +1,8 @@
 """Records in a line each, as lists tell them."""
 
-from threadline.domain.appointments import Resource
-from threadline.domain.rfps import Rfp
-from threadline.domain.team import TeamMember
+from threadline.appointments.model import Resource
+from threadline.rfps.model import Rfp
+from threadline.rfps.team_members import TeamMember
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

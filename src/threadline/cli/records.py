@@ -10,14 +10,16 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from threadline.cli import deleting, record_lines, telling
+from threadline.appointments.model import WORKDAYS, Resource
+from threadline.cli import output as telling
+from threadline.cli import record_lines
+from threadline.cli import records_delete as deleting
 from threadline.cli.knowledge import Team
-from threadline.cli.settings import adopt_running_stack
-from threadline.domain.appointments import WORKDAYS, Resource
-from threadline.domain.errors import Permanent
-from threadline.domain.estimates import Role
-from threadline.domain.rfps import Facts, RfpStatus, status_of
-from threadline.domain.team import TeamMember
+from threadline.cli.running_stack import adopt_running_stack
+from threadline.errors import Permanent
+from threadline.estimates.model import Role
+from threadline.rfps.model import Facts, RfpStatus, status_of
+from threadline.rfps.team_members import TeamMember
 
 app = typer.Typer(
     help="Projects that are estimated, what can be booked, RFPs, and the people who answer them.", no_args_is_help=True
@@ -144,7 +146,7 @@ def load(
     wanted = _read(file)
 
     async def run() -> None:
-        from threadline.bootstrap import NewProject, NewRecords, NewRequest, records_desk
+        from threadline.wiring.records import NewProject, NewRecords, NewRequest, records_desk
 
         roles = [[Role(name, rate) for name, rate in each.roles.items()] for each in wanted.project]
         new = NewRecords(
@@ -168,7 +170,7 @@ def list_records(team: Team = "") -> None:
     """The projects, with those that are locked, what can be booked, the RFPs by when they are due, and the people."""
 
     async def run() -> None:
-        from threadline.bootstrap import records_desk
+        from threadline.wiring.records import records_desk
 
         async with records_desk(team) as desk:
             lines = [
@@ -199,7 +201,7 @@ def unlock(project: Annotated[str, typer.Argument(help="Its id or its name.")], 
 
 
 async def _lock(project: str, team: str, *, locked: bool) -> None:
-    from threadline.bootstrap import records_desk
+    from threadline.wiring.records import records_desk
 
     async with records_desk(team) as desk:
         found = await desk.lock(project, locked=locked)

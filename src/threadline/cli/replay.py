@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import telling
-from threadline.cli.settings import adopt_running_stack
+from threadline.cli import output as telling
+from threadline.cli.running_stack import adopt_running_stack
 
 if TYPE_CHECKING:
-    from threadline.bootstrap import Wanted
+    from threadline.wiring.replay import Wanted
 
 _TOLD = 100
 """Histories between two signs of life."""
@@ -26,8 +26,7 @@ def replay(
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
 ) -> None:
     """Replay all open workflows against this code; exit 1 when one would go another way. Run it before a deploy."""
-    from threadline.bootstrap import Wanted
-    from threadline.bootstrap.replaying import OPEN
+    from threadline.wiring.replay import OPEN, Wanted
 
     adopt_running_stack()
     wanted = Wanted(tuple(files or ()), workflow, query or OPEN, limit)
@@ -35,7 +34,7 @@ def replay(
 
 
 async def _judge(wanted: "Wanted") -> int:
-    from threadline.bootstrap import verdicts
+    from threadline.wiring.replay import verdicts
 
     count, failed = 0, 0
     async for verdict in verdicts(wanted):

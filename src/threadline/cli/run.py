@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from threadline.cli import stopping
+from threadline.cli import process as stopping
 
 
 class Queue(StrEnum):
@@ -20,14 +20,14 @@ def gateway(
     ] = "",
 ) -> None:
     """Turn Slack's events into signals: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
-    from threadline.bootstrap import run_gateway
+    from threadline.wiring.gateway import run_gateway
 
     stopping.serve(lambda stop: run_gateway(http or None, stop))
 
 
 def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Queue.ALL) -> None:
     """Run workflows and short activities (core), the agents' turns (agents), or both."""
-    from threadline.bootstrap import run_worker
+    from threadline.wiring.workers import run_worker
 
     stopping.serve(lambda stop: run_worker(queue.value, stop), fast=queue is Queue.CORE)
 
@@ -38,6 +38,6 @@ def codec(
     ] = "127.0.0.1:8234",
 ) -> None:
     """Show Temporal's UI and command line in clear what is encrypted, to who may see it."""
-    from threadline.bootstrap import run_codec
+    from threadline.privacy.codec_process import run_codec
 
     stopping.serve(lambda stop: run_codec(http, stop))

@@ -8,9 +8,9 @@ from sqlalchemy import URL, event, make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from threadline.db.failures import understood
-from threadline.db.transcripts import BYTES
-from threadline.db.work import Work
+from threadline.conversations.transcript_store import BYTES
+from threadline.db.errors import understood
+from threadline.db.unit_of_work import Work
 
 
 class Database:

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from threadline.db.agent_pool import storable
+from threadline.db.values import storable
 
 _LONGEST = 200
 """Characters of a key; an entry of an index has room for 2,700 bytes."""

@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from threadline.db.engine import driver_url
-from threadline.db.failures import understood
+from threadline.db.errors import understood
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 7_306_311_954_201_118

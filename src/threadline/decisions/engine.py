@@ -12,9 +12,9 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Protocol
 
-from threadline.decisions import answer
-from threadline.decisions.answer import Unreadable
-from threadline.domain.decisions import Action, Decided, Sensitivity, faults
+from threadline.decisions import parsing as answer
+from threadline.decisions.model import Action, Decided, Sensitivity, faults
+from threadline.decisions.parsing import Unreadable
 
 LONGEST_QUERY = 12_000
 """Characters of a query that the model is shown: the head and the tail of a longer one."""

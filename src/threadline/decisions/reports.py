@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from threadline.decisions.calibration import Calibration, calibration
-from threadline.domain.decisions import Action, Course
-from threadline.domain.outcomes import Label, Outcome
+from threadline.decisions.model import Action, Course
+from threadline.decisions.outcomes import Label, Outcome
 
 
 @dataclass(frozen=True)

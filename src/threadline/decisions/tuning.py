@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from threadline.domain.confidence import Level, Thresholds, level
-from threadline.domain.decisions import Course, Spent, verdict
-from threadline.domain.outcomes import Outcome
+from threadline.decisions.confidence import Level, Thresholds, level
+from threadline.decisions.model import Course, Spent, verdict
+from threadline.decisions.outcomes import Outcome
 
 FEWEST = 30
 """Lessons below which nothing is proposed: a handful of thumbs would move the thresholds by chance."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from math import log
 
-from threadline.domain.confidence import Thresholds
+from threadline.decisions.confidence import Thresholds
 
 _WHOLE = 2**64
 

@@ -14,9 +14,9 @@ from github.GithubException import GithubException, RateLimitExceededException
 from requests.exceptions import ConnectionError as Unreachable
 from requests.exceptions import RequestException, Timeout
 
-from threadline.domain.errors import Permanent, Transient, Undone
-from threadline.domain.pauses import retry_after
-from threadline.domain.quoting import quotable
+from threadline.errors import Permanent, Transient, Undone
+from threadline.privacy.quoting import quotable
+from threadline.retry_after import retry_after
 
 _ACCOUNT = "GitHub does not accept the token: set a new one in THREADLINE_GITHUB_TOKEN, or GITHUB_TOKEN."
 _ADDRESS = "There is no GitHub behind its address: check THREADLINE_GITHUB_API_URL."

@@ -17,9 +17,9 @@ from github.WorkflowJob import WorkflowJob
 from github.WorkflowRun import WorkflowRun
 from pydantic import SecretStr
 
-from threadline.domain.builds import Build, FailedJob, FailedJobs, tail
-from threadline.domain.errors import Transient
+from threadline.errors import Transient
 from threadline.forge.action_failures import asking
+from threadline.forge.builds import Build, FailedJob, FailedJobs, tail
 from threadline.forge.pull_requests import GITHUB_API
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.forge import patches
 from threadline.forge.git import Git
 from threadline.forge.remotes import Remote

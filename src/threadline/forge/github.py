@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _ADVICE = {

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from threadline.domain.errors import Transient
+from threadline.errors import Transient
 
 _POLL = 0.05
 """Seconds between two looks: a blocking flock in a thread could not be cancelled."""

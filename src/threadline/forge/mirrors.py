@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.forge import locks
 from threadline.forge.git import NETWORK_SECONDS, Git
 from threadline.forge.remotes import Remote

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 
 REGULAR = ("100644", "100755")
 _NONE = "000000"

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from threadline.domain.errors import Permanent
-from threadline.domain.messages import clean
+from threadline.errors import Permanent
 from threadline.forge import patches
 from threadline.forge.branches import Clone
 from threadline.forge.git import Git
 from threadline.forge.github import Draft, GitHub
 from threadline.forge.mirrors import COMMIT
 from threadline.forge.remotes import Remote
+from threadline.threads.messages import clean
 
 GITHUB_API = "https://api.github.com"
 State = Literal["open", "merged", "closed", "gone"]

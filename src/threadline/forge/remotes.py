@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 
 _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?(?P<host>[^:/\s]{2,}):(?P<path>(?!//).+)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -9,8 +9,8 @@ import structlog
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from threadline.domain import addressing
-from threadline.domain.catch_up import CatchUpState
+from threadline.threads import addressing
+from threadline.threads.catch_up_model import CatchUpState
 
 _TRIES, _PAUSE = 30, 10.0
 """Temporal may come up after the gateway. What is given up then, the schedule does."""

@@ -1,298 +1,199 @@
-"""An event becomes a route: one table says, first match wins, where it goes or why it goes nowhere.
+"""Slack's JSON, read: what one event says of one message, and the envelope in which that travels.
 
-Pure and total: any JSON gets a route, since an exception here would refuse the event for ever.
+Total: any JSON can be read, and a field that is missing or of another type is empty.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
-from threadline.domain import mentions, messages, phrases
-from threadline.domain.addressing import Thread
-from threadline.domain.approvals import ButtonClick
-from threadline.domain.handovers import HandoverClick, HandoverRef
-from threadline.domain.messages import IncomingMessage
-from threadline.gateway import post as posts
-from threadline.gateway.post import Post
+from threadline.privacy.redaction import redact, redact_files
+from threadline.slack import mentions
+from threadline.slack.rich_text import mappings, string, text_of, words_of
+from threadline.threads import addressing, messages, phrases
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef, IncomingMessage
 
-
-class IgnoreReason(StrEnum):
-    """Why an event reaches no workflow; each is counted."""
-
-    NOT_A_MESSAGE = "not_a_message"
-    MENTION = "mention"
-    """In a channel that the bot is in, the message itself comes as well: with its files, which a mention lacks."""
-    REACTION = "reaction"
-    """It is no stop sign and no thumb on what the bot has said, or stands on a case's message."""
-    OWN_MESSAGE = "own_message"
-    BOT_MESSAGE = "bot_message"
-    SUBTYPE = "subtype"
-    MISSING_FIELDS = "missing_fields"
-    OTHER_CHANNEL = "other_channel"
-    """A message to everybody there, without a mention."""
-    UNFURL = "unfurl"
-    THIRD_PARTY = "third_party"
-    ROOT_IN_CASE_CHANNEL = "root_in_case_channel"
-    NOT_A_CASE_THREAD = "not_a_case_thread"
-    NOT_FOLLOWED = "not_followed"
-    """Said among people, in a thread in which nobody has spoken to the bot."""
-    STORED = "stored"
-    """A word to stop that came again: a conversation beside its thread has it."""
-    OTHER_COMPANY = "other_company"
-    """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
-    STRANGER = "stranger"
-    """Somebody whom Slack does not show to the workspace."""
-    GUEST = "guest"
-    NO_APPROVAL = "no_approval"
-    """A click on something else than the buttons of an approval."""
+SLACKBOT = "USLACKBOT"
+REACTION_ADDED, REACTION_REMOVED = "reaction_added", "reaction_removed"
+REACTIONS = (REACTION_ADDED, REACTION_REMOVED)
 
 
 @dataclass(frozen=True)
-class RoutingConfig:
-    """Which channels are those of cases, and who the bot is (from `auth.test`). A channel that is not used is empty."""
+class Post:
+    """What one event says of one message; a field that Slack left out is empty. `kind` is empty unless it corrects.
 
-    reports_channel: str
-    summaries_channel: str
-    escalation_channel: str
-    bot_user_id: str
-    bot_id: str
-    external_people: frozenset[str] = frozenset()
-    """Channels in which people of other companies count like others."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """A report: the root message of `thread`."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Message:
-    """Something for the case that was reported in `thread`."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Close:
-    """The reporter asks to close the case that was reported in `thread`."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """A reply in `thread`, which the bot opened in a developers' channel; whose case it is has to be looked up."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Addressed:
-    """Somebody speaks to the bot: the conversation of `thread` begins, or goes on."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Overheard:
-    """Something was said or corrected in `thread`; whether the bot is part of a conversation there is looked up."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Sign:
-    """A reaction that says something to the bot, on the message at `place`, its channel and its `ts`.
-
-    Whose thread that is in is looked up. `message` is what it says: to stop, or what an answer was worth.
+    `words` are the author's own, `text` has those of what they share as well. A reaction has the place of the message
+    that it is put on or taken from, whose author is `about`, and the user who did so at `moment`.
     """
 
-    place: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class StopWord:
-    """A word to stop beside the threads of a direct channel: the conversation that is at work there is looked up.
-
-    `thread` is the word's own, in which it is answered when nothing is at work.
-    """
-
-    thread: Thread
-    message: IncomingMessage
-
-
-@dataclass(frozen=True)
-class Clicked:
-    """Somebody pressed a button of the approval of `action_id`: no event, see `gateway.clicks`."""
-
+    type: str
+    kind: str
     team: str
-    action_id: str
-    click: ButtonClick
+    channel: str
+    channel_type: str
+    ts: str
+    root: str
+    user: str
+    home: str
+    parent_user: str
+    subtype: str
+    bot_id: str
+    words: str
+    text: str
+    version: str
+    reworded: bool
+    files: tuple[FileRef, ...]
+    reaction: str
+    about: str
+    moment: str
+
+    @property
+    def is_root(self) -> bool:
+        return self.root == self.ts
+
+    @property
+    def is_direct(self) -> bool:
+        """In the channel of one person and the bot; https://docs.slack.dev/reference/events/message.im."""
+        return self.channel_type == "im"
+
+    def is_sign_to(self, bot_user_id: str) -> bool:
+        """Whether it is a reaction that says something to the bot: a stop sign, or a thumb on what the bot has said.
+
+        Slack leaves out whose message it is where an app's hook has written it.
+        """
+        if phrases.thumb(self.reaction) is not None:
+            return self.about in ("", bot_user_id)
+        return self.type == REACTION_ADDED and self.reaction in phrases.STOP_SIGNS
+
+    @property
+    def thread(self) -> Thread:
+        return Thread(self.team, self.channel, self.root)
+
+    @property
+    def id(self) -> str:
+        return addressing.message_id(self.team, self.channel, self.ts)
 
 
-@dataclass(frozen=True)
-class Pressed:
-    """Somebody pressed a button of a hand-over: no event, see `gateway.clicks`."""
-
-    ref: HandoverRef
-    click: HandoverClick
-
-
-@dataclass(frozen=True)
-class Ignored:
-    reason: IgnoreReason
-
-
-Placed = Start | Message | Close | Lookup | Addressed | Overheard
-"""A route whose thread is known."""
-
-Route = Placed | Sign | StopWord | Ignored
-
-
-def route(body: Mapping[str, Any], config: RoutingConfig) -> Route:
-    """Say where an event goes.
-
-    Args:
-        body: what Slack delivered (https://docs.slack.dev/reference/events/message), or any other JSON object.
-        config: the channels and the bot's own ids.
-    """
-    post = posts.read(body)
-    return next(outcome(post, config) for matches, outcome in _RULES if matches(post, config))
-
-
-_Outcome = Callable[[Post, RoutingConfig], Route]
-
-
-def _start(post: Post, _: RoutingConfig) -> Route:
-    return Start(post.thread, posts.envelope(post, messages.REPORT, messages.REPORTER))
-
-
-def _lookup(post: Post, _: RoutingConfig) -> Route:
-    return Lookup(post.thread, posts.envelope(post, messages.MESSAGE, messages.DEVELOPER))
-
-
-def _reply(sender_type: str) -> _Outcome:
-    """A reply in a report's thread; only a reporter may close, and whether an unknown one is that the case decides."""
-
-    def outcome(post: Post, _: RoutingConfig) -> Route:
-        closes = not post.kind and phrases.is_close(post.text)
-        message = posts.envelope(post, messages.CLOSE if closes else messages.MESSAGE, sender_type)
-        if closes and sender_type == messages.REPORTER:
-            return Close(post.thread, message)
-        return Message(post.thread, message)
-
-    return outcome
-
-
-def _addressed(post: Post, at: RoutingConfig) -> Route:
-    return Addressed(post.thread, _talk(post, at, addressed=True))
-
-
-def _overheard(post: Post, at: RoutingConfig) -> Route:
-    return Overheard(post.thread, _talk(post, at, addressed=False))
-
-
-def _talk(post: Post, at: RoutingConfig, *, addressed: bool) -> IncomingMessage:
-    """A message of a conversation, without the bot's mention.
-
-    A channel's root stops nothing, since nothing goes on in its thread: it is answered like any other.
-    """
-    stops = _says_stop(post, at) and (post.is_direct or not post.is_root)
-    kind = messages.STOP if stops else messages.MESSAGE
-    root_by = "" if post.parent_user in (at.bot_user_id, posts.SLACKBOT) else post.parent_user
-    return posts.envelope(post, kind, messages.UNKNOWN, unsaid=at.bot_user_id, addressed=addressed, root_by=root_by)
-
-
-def _says_stop(post: Post, at: RoutingConfig) -> bool:
-    """Whether the whole message is a word to stop, and said to nobody else."""
-    return phrases.is_stop(post.words) and mentions.mentioned(post.words) <= {at.bot_user_id}
-
-
-def _stop_word(post: Post, at: RoutingConfig) -> Route:
-    return StopWord(post.thread, _talk(post, at, addressed=True))
-
-
-def _sign(post: Post, _: RoutingConfig) -> Route:
-    return Sign(Thread(post.team, post.channel, post.ts), posts.sign(post))
-
-
-def _ignore(reason: IgnoreReason) -> _Outcome:
-    ignored = Ignored(reason)
-    return lambda *_: ignored
-
-
-def _own(post: Post, config: RoutingConfig) -> bool:
-    return bool(
-        (post.user and post.user == config.bot_user_id) or (post.bot_id and post.bot_id == config.bot_id),
+def read(body: Mapping[str, Any]) -> Post:
+    """Read what Slack delivered: https://docs.slack.dev/reference/events/message, or a reaction."""
+    event = _object(body, "event")
+    kind, said, before = _correction(event)
+    item, kind_of_event = _object(event, "item"), string(event, "type")
+    reaction = string(event, "reaction") if kind_of_event in REACTIONS else ""
+    ts = string(said, "ts") or (string(event, "deleted_ts") if kind == messages.DELETION else "")
+    ts = string(item, "ts") if reaction else ts
+    return Post(
+        type=kind_of_event,
+        kind=kind,
+        team=_team(body),
+        channel=string(item if reaction else event, "channel"),
+        channel_type=string(event, "channel_type"),
+        ts=ts,
+        root=string(said, "thread_ts") or ts,
+        user=string(said, "user"),
+        home=string(said, "user_team"),
+        # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
+        parent_user=string(said, "parent_user_id").replace(SLACKBOT, ""),
+        subtype=string(said, "subtype"),
+        bot_id=string(said, "bot_id"),
+        words=words_of(said),
+        text="" if kind == messages.DELETION else text_of(said),
+        version=(string(_object(said, "edited"), "ts") or string(event, "ts")) if kind == messages.EDIT else "",
+        reworded=words_of(said) != words_of(before),
+        files=() if kind == messages.DELETION else _files(said),
+        reaction=reaction,
+        about=string(event, "item_user") if reaction else "",
+        moment=string(event, "event_ts"),
     )
 
 
-def _complete(post: Post) -> bool:
-    """Slack may tell of a deletion without telling whose message it was."""
-    named = all((post.team, post.channel, post.ts, post.user or post.kind == messages.DELETION))
-    return named and bool(post.moment or not post.reaction)
+def envelope(
+    post: Post, kind: str, sender_type: str, *, unsaid: str = "", addressed: bool = False, root_by: str = ""
+) -> IncomingMessage:
+    """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised.
+
+    Args:
+        post: what was read.
+        kind: what the message is unless it corrects another.
+        sender_type: as far as the event says so.
+        unsaid: the user whose mentions are left out: the bot's own are no part of what it is asked.
+        addressed: it is meant for the bot.
+        root_by: whoever else is part of the thread, since they wrote its root.
+    """
+    identity = post.id
+    if post.kind == messages.EDIT:
+        identity = addressing.edit_id(post.team, post.channel, post.ts, post.version)
+    elif post.kind == messages.DELETION:
+        identity = addressing.deletion_id(post.team, post.channel, post.ts)
+    text = mentions.without(post.text, unsaid) if unsaid else post.text
+    return IncomingMessage(
+        id=identity,
+        kind=post.kind or kind,
+        sender_type=sender_type,
+        sender_id=post.user,
+        text=redact(text)[: messages.MAX_TEXT],
+        channel=post.channel,
+        ts=post.ts,
+        correction_of=post.id if post.kind else "",
+        version=post.version,
+        files=redact_files(post.files),
+        addressed=addressed,
+        root_by=root_by,
+    )
 
 
-def _calls_bot(post: Post, at: RoutingConfig) -> bool:
-    return post.is_direct or at.bot_user_id in mentions.mentioned(post.words)
+def sign(post: Post) -> IncomingMessage:
+    """What a reaction says: to stop, when it was put there; or that a thumb is on a message, or not any more."""
+    if phrases.thumb(post.reaction) is not None:
+        kind = messages.THUMB if post.type == REACTION_ADDED else messages.THUMB_TAKEN
+        return IncomingMessage(
+            id=addressing.thumb_id(post.team, post.channel, post.ts, post.user, post.reaction, post.moment),
+            kind=kind,
+            sender_type=messages.UNKNOWN,
+            sender_id=post.user,
+            text=post.reaction,
+            channel=post.channel,
+            ts=post.moment,
+            correction_of=post.id,
+        )
+    identity = addressing.stop_id(post.team, post.channel, post.ts, post.user, post.moment)
+    return IncomingMessage(identity, messages.STOP, messages.UNKNOWN, post.user, "", post.channel, post.moment)
 
 
-def _in_case_channel(post: Post, at: RoutingConfig) -> bool:
-    return post.channel in (at.reports_channel, at.summaries_channel, at.escalation_channel)
+def _correction(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
+    """The kind of correction, the message it is about, and that message as it was before."""
+    after, before = _object(event, "message"), _object(event, "previous_message")
+    match string(event, "subtype"):
+        # A root that has replies is not deleted: Slack puts a tombstone of its own in its place.
+        case "message_changed" if string(after, "subtype") == "tombstone":
+            return messages.DELETION, before, before
+        case "message_changed":
+            return messages.EDIT, after, before
+        case "message_deleted":
+            return messages.DELETION, before, before
+    return "", event, {}
 
 
-_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
+def _team(body: Mapping[str, Any]) -> str:
+    """The workspace of the installation: in a shared channel the event itself may name the author's."""
+    named = (string(granted, "team_id") for granted in mappings(body.get("authorizations")))
+    return string(body, "team_id") or next(filter(None, named), "")
 
-_RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
-    (lambda post, _: post.type == "app_mention", _ignore(IgnoreReason.MENTION)),
-    (
-        lambda post, at: post.type in posts.REACTIONS and not post.is_sign_to(at.bot_user_id),
-        _ignore(IgnoreReason.REACTION),
-    ),
-    (lambda post, _: post.type not in ("message", *posts.REACTIONS), _ignore(IgnoreReason.NOT_A_MESSAGE)),
-    (_own, _ignore(IgnoreReason.OWN_MESSAGE)),
-    (
-        lambda post, _: bool(post.bot_id) or post.subtype == "bot_message" or post.user == posts.SLACKBOT,
-        _ignore(IgnoreReason.BOT_MESSAGE),
-    ),
-    (lambda post, _: post.subtype not in _SUBTYPES, _ignore(IgnoreReason.SUBTYPE)),
-    (lambda post, _: not _complete(post), _ignore(IgnoreReason.MISSING_FIELDS)),
-    (
-        lambda post, at: post.home not in ("", post.team) and post.channel not in at.external_people,
-        _ignore(IgnoreReason.OTHER_COMPANY),
-    ),
-    (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
-    # Signs are for conversations, of which a case's channels have none.
-    (lambda post, at: bool(post.reaction) and _in_case_channel(post, at), _ignore(IgnoreReason.REACTION)),
-    (lambda post, _: bool(post.reaction), _sign),
-    # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
-    (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),
-    (lambda post, at: post.channel == at.reports_channel and post.is_root, _reply(messages.REPORTER)),
-    (lambda post, at: post.channel == at.reports_channel and not post.parent_user, _reply(messages.UNKNOWN)),
-    (
-        lambda post, at: post.channel == at.reports_channel and post.parent_user == post.user,
-        _reply(messages.REPORTER),
-    ),
-    (lambda post, at: post.channel == at.reports_channel, _ignore(IgnoreReason.THIRD_PARTY)),
-    # The developers' channels: a case's thread is one that the bot opened.
-    (lambda post, at: _in_case_channel(post, at) and post.is_root, _ignore(IgnoreReason.ROOT_IN_CASE_CHANNEL)),
-    (lambda post, at: _in_case_channel(post, at) and post.parent_user in ("", at.bot_user_id), _lookup),
-    (_in_case_channel, _ignore(IgnoreReason.NOT_A_CASE_THREAD)),
-    # Everywhere else: conversations. A correction is addressed to nobody, and counts where its original did.
-    (lambda post, _: bool(post.kind), _overheard),
-    (lambda post, at: post.is_direct and post.is_root and _says_stop(post, at), _stop_word),
-    (_calls_bot, _addressed),
-    (lambda post, _: post.is_root, _ignore(IgnoreReason.OTHER_CHANNEL)),
-    (lambda *_: True, _overheard),
-)
-"""Who may write in which thread, in the order in which it is decided."""
+
+def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = source.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _files(said: Mapping[str, Any]) -> tuple[FileRef, ...]:
+    return tuple(
+        FileRef(id=string(item, "id"), name=string(item, "name"), mimetype=string(item, "mimetype"), size=_size(item))
+        for item in mappings(said.get("files"))
+        if string(item, "id") and item.get("mode") != "tombstone"
+    )
+
+
+def _size(item: Mapping[str, Any]) -> int:
+    size = item.get("size")
+    return size if isinstance(size, int) and size >= 0 else 0

@@ -16,11 +16,11 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.gateway import clicks
+from threadline.gateway import interactions as clicks
 from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatch import Dispatcher, NotAccepted, Outcome
-from threadline.gateway.door import Door
-from threadline.gateway.events import RoutingConfig
+from threadline.gateway.dispatcher import Dispatcher, NotAccepted, Outcome
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
 
 _log = structlog.stdlib.get_logger(__name__)
 

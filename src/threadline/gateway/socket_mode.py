@@ -12,7 +12,7 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.intake import Intake
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from threadline.domain.errors import Permanent
-from threadline.domain.knowledge import Document, DocumentType, Terms
+from threadline.errors import Permanent
+from threadline.knowledge.model import Document, DocumentType, Terms
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes; more is not even read to its end."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from threadline.domain.errors import Permanent
-from threadline.domain.knowledge import source_of
+from threadline.errors import Permanent
 from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument, too_large
+from threadline.knowledge.model import source_of
 
 SUFFIXES = (".md", ".markdown", ".txt")
 """Of files that are documents; others of a folder are passed over."""

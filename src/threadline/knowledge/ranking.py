@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from threadline.domain.knowledge import Passage
+from threadline.knowledge.model import Passage
 
 DAMPING = 60
 """The constant of reciprocal rank fusion: the first places of one list don't drown those of the other.

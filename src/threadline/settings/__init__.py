@@ -1,5 +1,6 @@
 """The environment, read once: one frozen class a section, under the names that the README lists."""
 
+from threadline.settings.base import Section
 from threadline.settings.conversations import (
     ApprovalSettings,
     CiSettings,
@@ -10,7 +11,7 @@ from threadline.settings.conversations import (
     MailSettings,
     OpenAISettings,
 )
-from threadline.settings.house import (
+from threadline.settings.core import (
     AgentSettings,
     CaseSettings,
     CatchUpSettings,
@@ -26,7 +27,6 @@ from threadline.settings.house import (
     TemporalUiSettings,
     WorkerSettings,
 )
-from threadline.settings.section import Section
 
 __all__ = [
     "AgentSettings",

@@ -5,8 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.domain.proposed_actions import Risk
-from threadline.settings.section import (
+from threadline.approvals.model import Risk
+from threadline.settings.base import (
     Domains,
     HttpAddress,
     MailAddress,

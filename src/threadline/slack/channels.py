@@ -6,7 +6,7 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
-from threadline.domain.errors import Permanent
+from threadline.errors import Permanent
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling, error_name
 

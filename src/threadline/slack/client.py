@@ -16,11 +16,11 @@ from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from threadline.domain import rich_text
-from threadline.domain.messages import FileRef
-from threadline.domain.people import Person
-from threadline.domain.redaction import redact, redact_value
+from threadline.privacy.redaction import redact, redact_value
+from threadline.slack import rich_text
 from threadline.slack.errors import calling, error_name
+from threadline.slack.people import Person
+from threadline.threads.messages import FileRef
 
 HTTP_TOTAL = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: what `slack.posts` counts on."""

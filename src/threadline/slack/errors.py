@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 
 RATE_LIMIT_PAUSE = 30.0
 """Seconds to wait when Slack limits the rate without naming a time."""

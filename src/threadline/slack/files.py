@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.slack.errors import calling
 
 MAX_BYTES = 10 * 1024 * 1024

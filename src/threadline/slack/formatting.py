@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.domain import splitting
-from threadline.domain.bug import Severity
-from threadline.domain.redaction import redact
+from threadline.cases.model import Severity
+from threadline.privacy.redaction import redact
+from threadline.slack import text_splitting as splitting
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""

@@ -12,10 +12,10 @@ from functools import partial
 
 import aiohttp
 
-from threadline.domain.errors import Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.slack.client import HTTP_TOTAL, Slack, messages_page
 from threadline.slack.errors import Refused, calling
-from threadline.slack.posts import GRACE, LEASE, LOOK_BACK, Post, PostLedger
+from threadline.threads.outbox_posts import GRACE, LEASE, LOOK_BACK, Post, PostLedger
 
 _PAGE = 200
 

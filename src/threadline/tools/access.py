@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.domain import protocol
-from threadline.domain.protocol import Kind
-from threadline.domain.routing import Agent
+from threadline.operator.model import protocol
+from threadline.operator.model.protocol import Kind
+from threadline.operator.model.routing import Agent
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry, Tool
 

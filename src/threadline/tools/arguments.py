@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from threadline.tools import schemas
-from threadline.tools.results import Code, ToolError
+from threadline.tools.model import Code, ToolError
 from threadline.tools.schemas import Schema
 
 M = TypeVar("M", bound=BaseModel)

@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Transient
+from threadline.errors import Transient
+from threadline.models.model import ToolCall
 from threadline.tools.context import ToolContext
-from threadline.tools.results import ToolResult
+from threadline.tools.model import ToolResult
 
 Run = Callable[[ToolCall, ToolContext], Awaitable[ToolResult]]
 """A policy takes one and gives one. What the model said is unread: the call's name is the provider's or the tool's own,

@@ -6,11 +6,11 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
-from threadline.domain.addressing import Thread
-from threadline.domain.errors import Permanent
-from threadline.domain.messages import MAX_NAME
-from threadline.domain.operations import Change, Operation
-from threadline.domain.people import labelled
+from threadline.errors import Permanent
+from threadline.slack.people import labelled
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import MAX_NAME
+from threadline.tools.operations import Change, Operation
 
 P = TypeVar("P")
 

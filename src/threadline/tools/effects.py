@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from threadline.domain.operations import Effect, Operation
 from threadline.tools.context import Port, ToolContext
+from threadline.tools.model import ToolResult
+from threadline.tools.operations import Effect, Operation
 from threadline.tools.registry import LookUp
-from threadline.tools.results import ToolResult
 
 
 class RemembersEffects(Protocol):

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import structlog
 
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.errors import Permanent, Transient, Undone
+from threadline.errors import Permanent, Transient, Undone
+from threadline.models.model import ToolCall
 from threadline.tools import arguments
 from threadline.tools.calls import Run, is_soon
 from threadline.tools.context import ToolContext
+from threadline.tools.model import Code, Status, ToolResult, failure
+from threadline.tools.output import fitted
 from threadline.tools.policies import CallKey, key_of
 from threadline.tools.registry import LONGEST_NAME, Registry, Tool
-from threadline.tools.rendering import fitted
-from threadline.tools.results import Code, Status, ToolResult, failure
 
 LARGEST_ARGUMENTS = 64 * 1024
 """Bytes of a call's arguments that are on record; the transcript has them whole."""

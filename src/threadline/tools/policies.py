@@ -13,14 +13,14 @@ from typing import Protocol, TypeVar
 import structlog
 from pydantic import BaseModel
 
-from threadline.domain.dialogue import ToolCall
+from threadline.models.model import ToolCall
 from threadline.tools import arguments
 from threadline.tools.access import Allowed
 from threadline.tools.calls import Run
 from threadline.tools.context import ToolContext
+from threadline.tools.model import Code, Status, Structured, ToolResult, failure
+from threadline.tools.output import LARGEST_KEPT, fitted
 from threadline.tools.registry import Registry, Tool
-from threadline.tools.rendering import LARGEST_KEPT, fitted
-from threadline.tools.results import Code, Status, Structured, ToolResult, failure
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from threadline.tools import schemas
 from threadline.tools.context import Port, ToolContext
-from threadline.tools.results import ToolResult
+from threadline.tools.model import ToolResult
 
 M = TypeVar("M", bound=BaseModel)
 Function = Callable[..., Awaitable[object]]

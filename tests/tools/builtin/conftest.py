@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.db.scene import Scene
-from threadline.db.agent_pool import agent_pool
-from threadline.db.agent_turns import AgentTurns
 from threadline.db.engine import Database
+from threadline.db.values import agent_pool
+from threadline.investigator.store import AgentTurns
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from tests.tools.builtin.desk import Desk
-from threadline.activities.customers import PostgresCrm
-from threadline.activities.names import PeopleLookup
 from threadline.db.engine import Database
-from threadline.domain.errors import Transient
-from threadline.domain.limits import Rate
-from threadline.domain.people import Person
-from threadline.tools.builtin import crm
-from threadline.tools.builtin.crm import CRM
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import Transient
+from threadline.sales import tools as crm
+from threadline.sales.crm import PostgresCrm
+from threadline.sales.tools import CRM
+from threadline.slack.people import Person
+from threadline.threads.user_names import PeopleLookup
 from threadline.tools.context import Ports
 
 PEOPLE = {

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.tools.doubles import Clock, MemoryLog, context
-from threadline.activities.case_cards import Readers
-from threadline.activities.toolsets import postgres_ports
+from threadline.cases.case_cards import Readers
 from threadline.db.engine import Database
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.limits import Rate
-from threadline.domain.routing import Agent
+from threadline.db.rate_limit_rules import Rate
+from threadline.estimates.toolset_adapters import postgres_ports
+from threadline.models.model import ToolCall
+from threadline.operator.model.routing import Agent
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports
-from threadline.tools.execution import Guards, pipeline
+from threadline.tools.model import ToolResult
 from threadline.tools.registry import Registry, Tool
-from threadline.tools.results import ToolResult
+from threadline.tools.runner import Guards, pipeline
 
 SUMMARIES = "CSUMMARIES"
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.tools.builtin.desk import Desk
+from threadline.appointments import tools as appointments
+from threadline.appointments.model import Resource
 from threadline.db.engine import Database
-from threadline.domain.appointments import Resource
-from threadline.domain.errors import Transient
-from threadline.domain.limits import Rate
-from threadline.tools.builtin import appointments
-from threadline.tools.results import Code, ToolResult
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import Transient
+from threadline.tools.model import Code, ToolResult
 
 MONDAY = "2026-03-02"
 

@@ -13,18 +13,19 @@ from sqlalchemy import text
 from tests.slack.ledger import MemoryLedger
 from tests.tools.builtin.customers import Directory
 from tests.tools.builtin.desk import Desk
-from threadline.activities.inviting import SlackInvitations
+from threadline.appointments import calendar_tools as calendar
+from threadline.appointments import tools as appointments
+from threadline.appointments.invitation_port import INVITATIONS
+from threadline.appointments.invitation_sender import SlackInvitations
+from threadline.appointments.model import Resource
 from threadline.db.engine import Database
-from threadline.devstack.slack_sandbox import SlackSandbox
-from threadline.devstack.slack_sandbox.identity import BOT_TOKEN, GENERAL, REPORTER
-from threadline.devstack.slack_sandbox.records import File
-from threadline.domain.appointments import Resource
 from threadline.slack.client import Slack, make_client
 from threadline.slack.uploads import Uploads
-from threadline.tools.builtin import appointments, calendar
-from threadline.tools.builtin.invitations import INVITATIONS
 from threadline.tools.context import Ports
-from threadline.tools.results import Code, ToolResult
+from threadline.tools.model import Code, ToolResult
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER
+from threadline_devstack.slack.model import File
 
 TEN = "2026-03-02T10:00"
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.db.scene import REPORTER, THREAD, Scene, report, said
 from tests.tools.builtin.desk import SUMMARIES, Desk
-from threadline.domain.addressing import Thread
-from threadline.domain.bug import Action, CaseStatus, Reason
-from threadline.tools.builtin import cases
+from threadline.cases import case_tools as cases
+from threadline.cases.model import Action, CaseStatus, Reason
+from threadline.threads.addressing import Thread
 
 TOLD = "We know why your total was wrong, and are working on it."
 FOUND = {

@@ -9,16 +9,16 @@ from sqlalchemy import select, text
 
 from tests.tools.builtin.customers import Directory, desk_of
 from tests.tools.builtin.desk import Desk
-from threadline.activities.customers import PostgresCrm
-from threadline.bootstrap.deciding import lead_context
+from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.db.sales_tables import crm_audit
-from threadline.domain.crm import LONGEST_CONTEXT
-from threadline.domain.errors import OnRecord, Transient
-from threadline.domain.limits import Rate
-from threadline.domain.people import Person
-from threadline.slack.answers import answer_of
-from threadline.tools.results import Code, ToolResult
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import OnRecord, Transient
+from threadline.sales.crm import PostgresCrm
+from threadline.sales.model import LONGEST_CONTEXT
+from threadline.sales.tables import crm_audit
+from threadline.slack.people import Person
+from threadline.tools.model import Code, ToolResult
+from threadline.wiring.decisions import lead_context
 
 
 @pytest.fixture

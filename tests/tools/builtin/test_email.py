@@ -12,21 +12,22 @@ from sqlalchemy import text
 from tests.mail.server import MailServer, serving
 from tests.tools.builtin.customers import Directory
 from tests.tools.builtin.desk import Desk
-from threadline.activities.customers import PostgresCrm
-from threadline.activities.outbox import PostgresOutbox, Sending
-from threadline.activities.proposals import Approving, PostgresProposals
+from threadline.approvals.model import ProposedAction, Risk
+from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.tools import PROPOSALS
+from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.domain.errors import Transient, Undone
-from threadline.domain.proposed_actions import ProposedAction, Risk
-from threadline.mail.account import parse_account
-from threadline.mail.smtp import Smtp
-from threadline.slack.answers import answer_of
-from threadline.tools.builtin import crm, email
-from threadline.tools.builtin.crm import CRM
-from threadline.tools.builtin.email import MAILER, OUTBOX
-from threadline.tools.builtin.proposals import PROPOSALS
+from threadline.errors import Transient, Undone
+from threadline.sales import email_tools as email
+from threadline.sales import tools as crm
+from threadline.sales.crm import PostgresCrm
+from threadline.sales.email import Smtp
+from threadline.sales.email_sending import PostgresOutbox, Sending
+from threadline.sales.email_tools import MAILER, OUTBOX
+from threadline.sales.mail_account import parse_account
+from threadline.sales.tools import CRM
 from threadline.tools.context import Ports
-from threadline.tools.results import Code, ToolResult
+from threadline.tools.model import Code, ToolResult
 
 SENDER = "Acme Sales <sales@acme.example>"
 OWN, LEAD, NOBODY = "ana@acme.example", "ben@shop.example", "zoe@shop.example"

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.tools.builtin.desk import Desk
+from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.domain.errors import Transient
-from threadline.domain.estimates import Role
-from threadline.domain.limits import Rate
-from threadline.slack.answers import answer_of
-from threadline.tools.builtin import estimates
-from threadline.tools.rendering import rendered
-from threadline.tools.results import Code, Status, ToolResult
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import Transient
+from threadline.estimates import tools as estimates
+from threadline.estimates.model import Role
+from threadline.tools.model import Code, Status, ToolResult
+from threadline.tools.output import rendered
 
 DESIGN = {"title": "Design", "role": "designer", "days": 2.5}
 BUILD = {"title": "Build", "role": "developer", "days": "10"}

@@ -7,17 +7,17 @@ import pytest
 
 from tests.db.recording import create
 from tests.tools.builtin.desk import Desk
-from threadline.activities.job_desk import JobRunner, PostgresJobs
-from threadline.activities.job_work import Admission
 from threadline.db.engine import Database
-from threadline.domain.agent_jobs import AgentJob, JobStanding
-from threadline.domain.errors import Permanent, Transient
-from threadline.domain.redaction import redact
+from threadline.errors import Permanent, Transient
+from threadline.jobs import tools as jobs
+from threadline.jobs.job_port import JOBS
+from threadline.jobs.job_runs import Admission
+from threadline.jobs.model import AgentJob, JobStanding
+from threadline.jobs.scheduling import JobRunner, PostgresJobs
+from threadline.privacy.redaction import redact
 from threadline.slack.channels import ChannelRefused
-from threadline.tools.builtin import jobs
-from threadline.tools.builtin.job_desk import JOBS
 from threadline.tools.context import Ports
-from threadline.tools.results import ToolResult
+from threadline.tools.model import ToolResult
 
 BERLIN = "Europe/Berlin"
 WEEKLY: dict[str, Any] = {"job_type": "status_digest", "arguments": {}, "cron": "0 9 * * 1", "time_zone": BERLIN}
@@ -286,7 +286,7 @@ async def test_what_a_job_was_told_and_what_came_of_it_is_shown_in_its_channel_a
 
 
 async def test_a_team_has_no_end_of_jobs(desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.activities.job_desk.MOST_OPEN", 1)
+    monkeypatch.setattr("threadline.jobs.scheduling.MOST_OPEN", 1)
     await desk.done("schedule.job", **WEEKLY)
     assert "cancel some" in told(await desk.refused("schedule.job", **WEEKLY))
     assert await count(database) == 1

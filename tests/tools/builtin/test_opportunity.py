@@ -11,18 +11,20 @@ import pytest
 from tests.db import tooling
 from tests.db.recording import create, until_waited_for
 from tests.tools.builtin.desk import Desk
-from threadline.activities.record_books import TRIES
+from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.db.opportunities import Opportunities
-from threadline.db.work import Work
-from threadline.domain.authorship import Author
-from threadline.domain.errors import Transient, Undone
-from threadline.domain.limits import Rate
-from threadline.domain.operations import Change
-from threadline.domain.opportunity import OpportunityState
-from threadline.slack.answers import answer_of
-from threadline.tools.builtin import event, journal, opportunity
-from threadline.tools.results import Code, ToolResult
+from threadline.db.rate_limit_rules import Rate
+from threadline.db.unit_of_work import Work
+from threadline.errors import Transient, Undone
+from threadline.rfps import event_tools as event
+from threadline.rfps import journal_tools as journal
+from threadline.rfps import opportunity_tools as opportunity
+from threadline.rfps.opportunity_state import OpportunityState
+from threadline.rfps.opportunity_store import Opportunities
+from threadline.rfps.record_adapters import TRIES
+from threadline.tools.author import Author
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.operations import Change
 
 TOOLS = [*opportunity.TOOLS, *journal.TOOLS, *event.TOOLS]
 ID = "rfp_abc123"

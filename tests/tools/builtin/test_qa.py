@@ -4,9 +4,9 @@ import pytest
 
 from tests.tools.builtin.desk import Desk
 from threadline.db.engine import Database
-from threadline.domain.knowledge import Document
-from threadline.knowledge.passages import split
-from threadline.tools.builtin import qa
+from threadline.knowledge import tools as qa
+from threadline.knowledge.model import Document
+from threadline.knowledge.splitting import split
 
 REFUNDS = Document(
     "Refunds",

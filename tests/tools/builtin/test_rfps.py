@@ -9,11 +9,13 @@ from tests.db.recording import AUTHOR, HASH, create
 from tests.db.tooling import NOW, change
 from tests.tools.builtin.desk import Desk
 from threadline.db.engine import Database
-from threadline.domain.memory import MemoryKind, NewMemory
-from threadline.domain.rfps import Facts, NewRfp, RfpStatus, SourceFile
-from threadline.domain.team import TeamMember
-from threadline.tools.builtin import memory, rfps, team
-from threadline.tools.results import ToolResult
+from threadline.operator import tools as memory
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.rfps import team_tools as team
+from threadline.rfps import tools as rfps
+from threadline.rfps.model import Facts, NewRfp, RfpStatus, SourceFile
+from threadline.rfps.team_members import TeamMember
+from threadline.tools.model import ToolResult
 
 TOOLS = [*rfps.TOOLS, *team.TOOLS, *memory.TOOLS]
 

@@ -10,22 +10,23 @@ import pytest
 from tests.db.recording import create
 from tests.tools.builtin.desk import Desk
 from tests.tools.doubles import MemoryLog, context
-from threadline.activities.toolsets import postgres_ports
 from threadline.db.engine import Database
-from threadline.domain.authorship import Author
-from threadline.domain.dialogue import ToolCall
-from threadline.domain.journal import EntryKind, NewEntry
-from threadline.domain.operations import Change
-from threadline.domain.protocol import Kind, ProtocolState, kind_of
-from threadline.domain.routing import Agent
-from threadline.tools import protocol
+from threadline.estimates.toolset_adapters import postgres_ports
+from threadline.models.model import ToolCall
+from threadline.operator import enforcement as protocol
+from threadline.operator import speaking_tools as speaking
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import Kind, ProtocolState, kind_of
+from threadline.operator.model.routing import Agent
+from threadline.rfps.journal_entries import EntryKind, NewEntry
 from threadline.tools.access import allowed
-from threadline.tools.builtin import TOOLS, speaking
+from threadline.tools.author import Author
 from threadline.tools.context import Ports
-from threadline.tools.execution import Guards, pipeline
-from threadline.tools.protocol import Rules, Speech
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.operations import Change
 from threadline.tools.registry import Registry
-from threadline.tools.results import Code, ToolResult
+from threadline.tools.runner import Guards, pipeline
+from threadline.wiring.toolset_list import TOOLS
 
 REGISTRY = Registry(TOOLS)
 

@@ -6,17 +6,20 @@ from typing import Any
 import pytest
 
 from tests.tools.builtin.desk import Desk
-from threadline.activities.toolsets import bound_project
+from threadline.appointments import tools as appointments
+from threadline.cases import case_tools as cases
 from threadline.db.engine import Database
-from threadline.devstack.model_sandbox.copilot_arguments import Filler, Known
-from threadline.devstack.model_sandbox.copilot_plan import plan
-from threadline.devstack.sample_records import lay_sample_records
-from threadline.domain.addressing import Thread
+from threadline.estimates import tools as estimates
+from threadline.estimates.toolset_adapters import bound_project
+from threadline.knowledge import tools as qa
+from threadline.threads.addressing import Thread
 from threadline.tools.access import allowed
-from threadline.tools.builtin import appointments, cases, estimates, qa
 from threadline.tools.context import Ports
+from threadline.tools.output import rendered
 from threadline.tools.registry import Registry
-from threadline.tools.rendering import rendered
+from threadline_devstack.models.copilot_arguments import Filler, Known
+from threadline_devstack.models.copilot_plan import plan
+from threadline_devstack.sample_records import lay_sample_records
 
 TOOLS = [*estimates.TOOLS, *appointments.TOOLS, *qa.TOOLS, *cases.TOOLS]
 REGISTRY = Registry(TOOLS)

@@ -11,9 +11,9 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.tools import papers
-from threadline.tools.documents import reading
-from threadline.tools.documents.reading import Document, Reader, UnreadableDocument
-from threadline.tools.documents.texts import LONGEST
+from threadline.documents import reader as reading
+from threadline.documents.extract import LONGEST
+from threadline.documents.reader import Document, Reader, UnreadableDocument
 
 
 async def _read(name: str, content: bytes) -> Document:
@@ -172,7 +172,7 @@ async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monk
     ],
 )
 async def test_the_child_is_held_to_its_bounds(tmp_path: Path, deed: str, end: str) -> None:
-    program = f"import sys; from threadline.tools.documents.child import bound; bound(); {deed}"
+    program = f"import sys; from threadline.documents.child import bound; bound(); {deed}"
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE
     )
@@ -186,6 +186,6 @@ def _children() -> list[psutil.Process]:
     found = []
     for each in psutil.Process(os.getpid()).children():
         with contextlib.suppress(psutil.Error):
-            if "threadline.tools.documents.child" in each.cmdline():
+            if "threadline.documents.child" in each.cmdline():
                 found.append(each)
     return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadline.tools.documents.titles import title_of
+from threadline.rfps.document_title import title_of
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Thin activities: open a unit of work, call one thing, return a value."""

@@ -1,1 +1,0 @@
-"""The minds: agents that are given ports and know nothing of Temporal, Slack or SQL."""

@@ -1,0 +1,70 @@
+"""Invitations to appointments, made of what is on record, and shown in the thread where somebody booked."""
+
+from datetime import UTC, datetime
+
+from threadline.appointments import invitations
+from threadline.appointments.invitation_port import Invitations
+from threadline.appointments.invitations import Invitation
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
+from threadline.sales.model import Contact, is_address
+from threadline.sales.tools import Asker
+from threadline.slack.uploads import Upload, Uploads
+from threadline.threads.addressing import Thread
+from threadline.threads.user_lookup import all_inside
+from threadline.threads.user_names import PeopleLookup
+
+
+class SlackInvitations(Invitations):
+    """Args: `organizer`: the address that replies go to, with a name if it has one; empty for none."""
+
+    def __init__(self, database: Database, people: PeopleLookup, uploads: Uploads, organizer: str = "") -> None:
+        self._database = database
+        self._people = people
+        self._uploads = uploads
+        self._organizer = organizer
+
+    async def attach(self, thread: Thread, asker: Asker, appointment_id: str, now: float) -> None:
+        invitation = await self._invitation(thread.team, asker, appointment_id)
+        made = invitation.appointment
+        change = f", update {made.revision}" if made.revision else ""
+        state = "is cancelled" if made.cancelled else f"is at {made.local} ({invitation.time_zone})"
+        await self._uploads.share(
+            Upload(
+                key=f"talk:{thread.key}:invitation:{made.appointment_id}:{made.revision}",
+                channel=thread.channel,
+                thread_ts=thread.ts,
+                name=invitations.NAME,
+                title=f"{made.appointment_id}{change}",
+                words=f"{made.appointment_id} {state}. Open this file to have it in your calendar.",
+                content=invitations.written(invitation, datetime.fromtimestamp(now, UTC)),
+            )
+        )
+
+    async def _invitation(self, team: str, asker: Asker, appointment_id: str) -> Invitation:
+        async with self._database.begin() as work:
+            made = await work.appointments.get(team, appointment_id)
+            zones = {each.name: each.time_zone for each in await work.appointments.resources(team)}
+            lead = await work.crm.known(team, Contact(made.attendee))
+        name, address = "", ""
+        if await self._may_see(team, asker, made.attendee):
+            name, address = await self._attendee(made.attendee)
+            name, address = name or (lead.name if lead else ""), address or (lead.email if lead else "")
+        return Invitation(team, made, zones[made.resource], self._organizer, address, name)
+
+    async def _may_see(self, team: str, asker: Asker, attendee: str) -> bool:
+        """Whether the askers may be shown name and address of whom it is for; others are not, while Slack is away."""
+        askers = {asker.user_id, *asker.others}
+        try:
+            return askers == {attendee} or await all_inside(self._people, team, askers)
+        except (Permanent, Transient):
+            return False
+
+    async def _attendee(self, user_id: str) -> tuple[str, str]:
+        """Name and address, as far as Slack says them: without, the file is still one that calendars read."""
+        try:
+            person = await self._people.person(user_id)
+        except (Permanent, Transient):
+            return "", ""
+        address = person.email.strip().lower() if person else ""
+        return (person.name if person else ""), address if is_address(address) else ""

@@ -1,0 +1,193 @@
+"""An approval's activities: a click decides, the message says so, and what was approved is made once."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+from temporalio import activity
+
+from threadline.approvals import event_log as approval_events
+from threadline.approvals import posts as approval_posts
+from threadline.approvals import rehearsal as proposing
+from threadline.approvals.blocks import Verdict, in_words
+from threadline.approvals.contract import (
+    ActionRef,
+    ActionState,
+    ApprovalActivities,
+    ClickAnswer,
+    ClickRequest,
+    Expiry,
+    Stage,
+    Whisper,
+)
+from threadline.approvals.model import ActionNotFound, Click, Decision, DecisionRefused, ProposedAction, Risk
+from threadline.approvals.posts import operation_of, unjournalled
+from threadline.approvals.proposing import Approving
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent
+from threadline.operator.enforcement import Rules
+from threadline.operator.model.protocol import ProtocolState
+from threadline.slack.client import Slack
+from threadline.threads import activity_options as options
+from threadline.threads.heartbeat import beating
+from threadline.threads.outbox_posts import Posts
+from threadline.tools import access
+from threadline.tools.access import Allowed
+from threadline.tools.calls import Run
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.registry import Registry
+from threadline.tools.runner import Guards, pipeline
+
+_log = structlog.get_logger(__name__)
+_STAGES = {Decision.APPROVED: Stage.APPROVED, Decision.REJECTED: Stage.REJECTED, Decision.EXPIRED: Stage.EXPIRED}
+_GONE = "What this button was made for is not on record any more, so nothing was decided. Please ask for it again."
+
+
+@dataclass(frozen=True)
+class Hands:
+    """What an approved action is carried out with: all tools, whoever asked. `clock`: seconds since 1970."""
+
+    registry: Registry
+    ports: Ports
+    guards: Guards
+    clock: Callable[[], float] = time.time
+
+
+class LiveApprovalActivities(ApprovalActivities):
+    """Args: `settings` say who may decide now."""
+
+    def __init__(self, database: Database, slack: Slack, posts: Posts, hands: Hands, settings: Approving) -> None:
+        self._database = database
+        self._slack = slack
+        self._posts = posts
+        self._hands = hands
+        self._settings = settings
+
+    @activity.defn
+    async def open_approval(self, ref: ActionRef) -> ActionState:
+        async with self._database.begin() as work:
+            try:
+                action = await work.proposed_actions.get(ref.team, ref.action_id)
+            except ActionNotFound:
+                return ActionState(Stage.UNKNOWN)
+            return await _state(work, ref.team, action)
+
+    @activity.defn
+    async def decide_action(self, request: ClickRequest) -> ClickAnswer:
+        given = request.click
+        now = self._hands.clock()
+        at = min(given.at or now, now)
+        click = Click(given.user_id, given.action_hash, given.approve, given.key, at)
+        async with self._database.begin() as work:
+            actions = work.proposed_actions
+            try:
+                decided = await actions.decide(request.team, request.action_id, click, self._settings.approvers)
+            except ActionNotFound:
+                return ClickAnswer(ActionState(Stage.UNKNOWN), _GONE)
+            except DecisionRefused as refused:
+                _log.info("click_refused", action=request.action_id, user=given.user_id)
+                action = await actions.get(request.team, request.action_id)
+                return ClickAnswer(await _state(work, request.team, action), _sentence(str(refused)))
+            action = decided.action
+            state = await _state(work, request.team, action)
+        await approval_events.decided(self._database, request.team, action)
+        _log.info("click_answered", action=action.action_id, decision=action.decision, mine=decided.mine)
+        return ClickAnswer(state, "" if decided.mine else _too_late(action))
+
+    @activity.defn
+    async def expire_action(self, expiry: Expiry) -> ActionState:
+        async with self._database.begin() as work:
+            action = await work.proposed_actions.expire(expiry.team, expiry.action_id, expiry.now)
+            state = await _state(work, expiry.team, action)
+        await approval_events.decided(self._database, expiry.team, action)
+        return state
+
+    @activity.defn
+    async def whisper(self, whisper: Whisper) -> None:
+        click = whisper.click
+        await self._slack.whisper(click.channel, click.user_id, whisper.words, click.thread_ts)
+
+    @activity.defn
+    async def show_decision(self, ref: ActionRef) -> None:
+        async with self._database.begin() as work:
+            action = await work.proposed_actions.get(ref.team, ref.action_id)
+            place = await approval_posts.shown_in(work, ref.team, action)
+        if place is None:
+            return
+        shown = approval_posts.with_decision(place, action, _verdict(action))
+        there = await self._slack.update(action.channel, place.ts, shown.text, shown.blocks)
+        _log.info("decision_shown" if there else "message_gone", action=action.action_id)
+
+    @activity.defn
+    async def carry_out(self, ref: ActionRef) -> None:
+        async with self._database.begin() as work:
+            action = await work.proposed_actions.get(ref.team, ref.action_id)
+        if action.decision is not Decision.APPROVED or action.risk is Risk.LOW:
+            raise Permanent("This action was not approved by anybody, so it is not carried out.")
+        context = self._context(ref.team, action, activity.info().attempt)
+        call = proposing.call_of(action.action, context.call_id)
+        async with beating():
+            result = await self._pipeline(action)(call, context)
+        correlation = action.author.correlation_id
+        _log.info("action_carried_out", action=action.action_id, status=result.status, correlation_id=correlation)
+
+    @activity.defn
+    async def post_outcome(self, ref: ActionRef) -> None:
+        async with self._database.begin() as work:
+            action = await work.proposed_actions.get(ref.team, ref.action_id)
+            record = await work.tool_executions.recorded(operation_of(ref.team, action))
+        at = datetime.fromtimestamp(self._hands.clock(), UTC)
+        await approval_events.made(self._database, ref.team, action, (record and record.status) or "unknown", at)
+        await self._posts.publish(approval_posts.outcome(ref.team, action, record))
+
+    def _pipeline(self, action: ProposedAction) -> Run:
+        """Everything that a turn's calls pass, for this one tool; a scoped call is held to the action's own RFP."""
+        registry = self._hands.registry
+        name = str(action.action.get("tool", ""))
+        offered = {each.name for each in access.offered(registry, self._hands.ports)}
+        loaded = (action.rfp_id,) if action.rfp_id else ()
+        state = ProtocolState(scope=action.rfp_id, loaded=loaded, did_load=bool(loaded))
+        return pipeline(registry, Allowed(frozenset(offered & {name})), self._hands.guards, Rules(state, unjournalled))
+
+    def _context(self, team: str, action: ProposedAction, attempt: int) -> ToolContext:
+        """It is made for whoever asked, as in the turn that proposed it."""
+        operation = operation_of(team, action)
+        return ToolContext(
+            team=team,
+            channel=action.channel,
+            thread_ts=action.thread_ts,
+            user_id=action.author.user_id,
+            request_id=action.action_id,
+            correlation_id=action.author.correlation_id,
+            clock=lambda: datetime.fromtimestamp(self._hands.clock(), UTC),
+            ports=self._hands.ports,
+            turn=operation.turn,
+            step=operation.step,
+            call_id=operation.call_id,
+            retries_left=max(0, options.CARRY_OUT_TRIES - attempt),
+            approved=action.action_id,
+        )
+
+
+async def _state(work: Work, team: str, action: ProposedAction) -> ActionState:
+    told = action.risk is Risk.LOW or await work.posts.ts_of(approval_posts.outcome_key(team, action))
+    stage = _STAGES[action.decision] if action.decision else Stage.OPEN
+    return ActionState(stage, action.expires_at.timestamp(), action.author.correlation_id, bool(told))
+
+
+def _verdict(action: ProposedAction) -> Verdict:
+    if action.decision is None or action.decided_at is None:
+        raise Permanent("Nobody has decided this action yet.")
+    return Verdict(action.decision, action.decided_by, action.decided_at.timestamp())
+
+
+def _too_late(action: ProposedAction) -> str:
+    """For whoever clicked when it was decided already: who has, and when."""
+    return f"{action.action_id} was decided before, so your click changes nothing. {in_words(_verdict(action))}"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}. Nothing was changed by your click."

@@ -1,0 +1,112 @@
+"""What the workflow of an approval may ask for. Every method is safe to repeat: the record decides once."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+
+from temporalio import activity
+
+from threadline.approvals.buttons import ButtonClick
+
+
+@dataclass(frozen=True)
+class ActionRef:
+    team: str
+    action_id: str
+
+
+class Stage(StrEnum):
+    """How far a proposed action is."""
+
+    UNKNOWN = "unknown"
+    """The team has no such action."""
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class ActionState:
+    """`expires_at`: seconds since 1970. `correlation_id` is of the turn that proposed it.
+
+    `told`: what came of it, approved, has been said in the thread, so that nothing is to be made any more.
+    """
+
+    stage: Stage
+    expires_at: float = 0.0
+    correlation_id: str = ""
+    told: bool = False
+
+    @property
+    def decided(self) -> bool:
+        return self.stage in (Stage.APPROVED, Stage.REJECTED, Stage.EXPIRED)
+
+
+@dataclass(frozen=True)
+class ClickRequest:
+    team: str
+    action_id: str
+    click: ButtonClick
+
+
+@dataclass(frozen=True)
+class ClickAnswer:
+    """`words`: what whoever clicked is told, and nobody else; empty where the message itself will say it."""
+
+    state: ActionState
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Whisper:
+    click: ButtonClick
+    words: str
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """The time is up, as the workflow's clock has it: `now` in seconds since 1970."""
+
+    team: str
+    action_id: str
+    now: float
+
+
+class ApprovalActivities(ABC):
+    """A proposed action in the database, its message in Slack, and its execution. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_approval(self, ref: ActionRef) -> ActionState:
+        """Read how far the action is."""
+
+    @activity.defn
+    @abstractmethod
+    async def decide_action(self, request: ClickRequest) -> ClickAnswer:
+        """Let a click decide, if it may by the settings of now; of any number the first one counts."""
+
+    @activity.defn
+    @abstractmethod
+    async def expire_action(self, expiry: Expiry) -> ActionState:
+        """Nobody has decided in time."""
+
+    @activity.defn
+    @abstractmethod
+    async def whisper(self, whisper: Whisper) -> None:
+        """Tell one person what became of a click."""
+
+    @activity.defn
+    @abstractmethod
+    async def show_decision(self, ref: ActionRef) -> None:
+        """Put the decision in the place of the message's buttons; nothing happens when the message is gone."""
+
+    @activity.defn
+    @abstractmethod
+    async def carry_out(self, ref: ActionRef) -> None:
+        """Make the approved call, once; its outcome is on record afterwards."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_outcome(self, ref: ActionRef) -> None:
+        """Say in the thread what came of an approved action, once."""

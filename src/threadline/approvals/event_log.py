@@ -1,0 +1,50 @@
+"""What becomes of a proposed action, in the log of events of the RFP that it is about."""
+
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from threadline.approvals.model import ProposedAction
+from threadline.db.engine import Database
+from threadline.errors import Permanent
+from threadline.rfps.journal_entries import NewEvent
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+
+_log = structlog.get_logger(__name__)
+
+
+async def proposed(database: Database, team: str, action: ProposedAction) -> None:
+    told = {"risk": action.risk.value, "tool": str(action.action.get("tool", ""))}
+    await _append(database, team, action, "action_proposed", told, action.author.user_id, action.created_at)
+
+
+async def decided(database: Database, team: str, action: ProposedAction) -> None:
+    """Nothing happens to one that is still open. An expiry is nobody's."""
+    if action.decision and action.decided_at:
+        kind = f"action_{action.decision.value}"
+        await _append(database, team, action, kind, {}, action.decided_by, action.decided_at)
+
+
+async def made(database: Database, team: str, action: ProposedAction, status: str, at: datetime) -> None:
+    """Args: `status` is the execution's, `unknown` where it has none."""
+    told = {"status": status, "tool": str(action.action.get("tool", ""))}
+    await _append(database, team, action, "action_carried_out", told, action.author.user_id, at)
+
+
+async def _append(
+    database: Database, team: str, action: ProposedAction, kind: str, told: dict[str, Any], by: str, at: datetime
+) -> None:
+    """Once for each kind, in a transaction of its own: what is refused leaves nothing, and is no reason to stop."""
+    if not action.rfp_id:
+        return
+    operation = Operation(Thread(team, action.channel, action.thread_ts), 0, 0, f"{action.action_id}:{kind}")
+    author = Author(by, action.author.correlation_id)
+    event = NewEvent(kind, {"action_id": action.action_id} | told)
+    try:
+        async with database.begin() as work:
+            await work.events.append(Change(operation, at.timestamp()), action.rfp_id, event, author)
+    except Permanent as refused:
+        _log.warning("action_event_left_out", action=action.action_id, kind=kind, reason=str(refused))

@@ -1,0 +1,137 @@
+"""A proposed action waits for somebody's word, or for its time to run out; what follows is done once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.approvals.buttons import Approval, ButtonClick
+    from threadline.approvals.contract import (
+        ActionRef,
+        ActionState,
+        ApprovalActivities,
+        ClickAnswer,
+        ClickRequest,
+        Expiry,
+        Stage,
+        Whisper,
+    )
+    from threadline.threads import addressing
+
+from threadline.cases import display
+from threadline.threads import buttons as clicks
+from threadline.threads.calls import Asides, attempt, surely
+from threadline.threads.run_loop import Alarm
+
+
+@workflow.defn(name=addressing.APPROVAL_WORKFLOW)
+class ApprovalWorkflow:
+    """One for each proposed action. It ends when what was decided is done and said; a later click starts another run,
+    which answers it from the record."""
+
+    @workflow.init
+    def __init__(self, approval: Approval) -> None:
+        self._approval = approval
+        self._ref = ActionRef(approval.team, approval.action_id)
+        self._state = ActionState(Stage.OPEN)
+        self._alarm = Alarm()
+        self._whispers = Asides()
+        self._following: asyncio.Task[None] | None = None
+        self._buttons = clicks.Buttons(ButtonClick, approval.take, {"action": approval.action_id})
+
+    @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this approval.")
+    def take(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
+        self._buttons.press(name, args)
+
+    @workflow.query(description="Which action, how far it is, until when it waits, and what is pending.")
+    def state(self) -> dict[str, Any]:
+        return {
+            "action": self._approval.action_id,
+            "stage": self._state.stage.value,
+            "until": display.clock(self._state.expires_at),
+            "pending": len(self._approval.clicks),
+            "unreadable": self._buttons.unreadable,
+        }
+
+    @workflow.run
+    async def run(self, approval: Approval) -> str:
+        """Answer clicks in order until the action is decided and what follows is done; returns the decision."""
+        self._enter(await surely(ApprovalActivities.open_approval, self._ref, "how far is it?"))
+        workflow.upsert_memo({"correlation_id": self._state.correlation_id, "action": approval.action_id})
+        while True:
+            while self._approval.clicks:
+                await self._answer(self._approval.clicks[0])
+                del self._approval.clicks[0]
+            if self._alarm.rang and self._state.stage is Stage.OPEN:
+                await self._expire()
+                continue
+            self._proceed()
+            if self._over:
+                return self._state.stage.value
+            if self._full:
+                workflow.continue_as_new(self._approval)
+            await self._buttons.until(self._awake)
+
+    # Nothing between the last look at the clicks and the end awaits: a click that comes in between would be lost.
+
+    @property
+    def _over(self) -> bool:
+        if self._approval.clicks or not self._whispers.idle:
+            return False
+        if self._state.stage is Stage.UNKNOWN:
+            return True
+        return self._following is not None and self._following.done()
+
+    @property
+    def _full(self) -> bool:
+        """What is under way is finished first: of the next run it would be asked again."""
+        return clicks.long() and self._following is None and self._whispers.idle
+
+    def _proceed(self) -> None:
+        """Start what is due: the wait for the expiry, or what follows from the decision."""
+        if self._state.stage is Stage.OPEN and not self._alarm.is_set:
+            until = self._state.expires_at
+            self._alarm.set(until, f"until {display.clock(until)}")
+        if self._state.decided:
+            self._alarm.clear()
+            if self._following is None:
+                self._following = asyncio.create_task(self._follow())
+
+    def _awake(self) -> bool:
+        return bool(self._approval.clicks) or self._alarm.rang or self._over or self._full
+
+    async def _answer(self, click: ButtonClick) -> None:
+        request = ClickRequest(self._ref.team, self._ref.action_id, click)
+        word = "approve" if click.approve else "reject"
+        answer: ClickAnswer = await surely(ApprovalActivities.decide_action, request, f"{click.user_id}: {word}")
+        self._enter(answer.state)
+        if answer.words:
+            self._whispers.start(ApprovalActivities.whisper, Whisper(click, answer.words), f"tell {click.user_id}")
+
+    async def _expire(self) -> None:
+        self._alarm.clear()
+        expiry = Expiry(self._ref.team, self._ref.action_id, workflow.now().timestamp())
+        self._enter(await surely(ApprovalActivities.expire_action, expiry, "the time is up"))
+
+    async def _follow(self) -> None:
+        """What follows from the decision; each part is found done when a run comes to it again."""
+        showing = asyncio.create_task(attempt(ApprovalActivities.show_decision, self._ref, summary="show the decision"))
+        if self._state.stage is Stage.APPROVED and not self._state.told:
+            await attempt(ApprovalActivities.carry_out, self._ref, summary="carry it out")
+            await attempt(ApprovalActivities.post_outcome, self._ref, summary="say what came of it")
+        await showing
+
+    def _enter(self, state: ActionState) -> None:
+        self._state = state
+        details = {
+            Stage.UNKNOWN: "There is no such action on record.",
+            Stage.OPEN: f"Waits for somebody's word until {display.clock(state.expires_at)}.",
+            Stage.APPROVED: "Approved; it is carried out, and what came of it is said.",
+            Stage.REJECTED: "Rejected; nothing is done.",
+            Stage.EXPIRED: "Expired; nothing is done.",
+        }[state.stage]
+        workflow.set_current_details(f"**{self._approval.action_id}** {details}")

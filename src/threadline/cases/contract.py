@@ -1,0 +1,294 @@
+"""The activities of a bug case.
+
+`AgentActivities` run in the agent worker, which holds no Slack token and no push credential; all others in the core
+worker. The live classes and the tests' fakes subclass these, so that a drifted
+signature is a type error. Arguments are references: what people wrote stays in the database.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from temporalio import activity
+
+from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason
+from threadline.cases.sla import SlaEventKind, Target
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is known of a thread when a run starts; `marks.bug_id` is empty when it has no case."""
+
+    marks: Marks
+    limits: Limits
+    unanswered: bool = False
+    """The question of the last turn was not answered in time, and no turn has gone on from there yet."""
+    end_unsaid: bool = False
+    """The case has ended, and its run was terminated before people were told."""
+
+
+@dataclass(frozen=True)
+class FlushRequest:
+    """At most 100 messages, 256 KiB. With `begin` the case becomes `investigating` at once when a turn is due."""
+
+    thread: Thread
+    messages: list[IncomingMessage]
+    begin: bool = False
+
+
+@dataclass(frozen=True)
+class StatusChange:
+    """`wait_until`: when the wait that begins with it ends, in seconds since 1970; 0 for none."""
+
+    bug_id: str
+    to: CaseStatus
+    reason: Reason
+    actor: str = "threadline"
+    wait_until: float = 0.0
+
+
+@dataclass(frozen=True)
+class TurnRef:
+    """`then` is the step that the case takes when the turn's findings are posted."""
+
+    bug_id: str
+    turn: int
+    then: StatusChange | None = None
+
+
+@dataclass(frozen=True)
+class TurnRequest:
+    """One attempt at a turn. Its batch is what the database holds unused when the turn is claimed."""
+
+    bug_id: str
+    turn: int
+    attempt: int
+    session_id: str
+    limits: Limits
+    unanswered: bool = False
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """What an attempt returns; the outcome itself lies in the database, where `save_investigation_result` reads it."""
+
+    action: Action
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class SaveRequest:
+    """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over.
+
+    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation. With `then` findings
+    without a fix are posted in the same breath, and the case takes that step.
+    """
+
+    bug_id: str
+    turn: int
+    failure: str = ""
+    then: StatusChange | None = None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """`action` is None when the turn had committed nothing: it may be tried again."""
+
+    marks: Marks
+    action: Action | None = None
+    has_fix: bool = False
+    developer_spoke: bool = False
+    """Its batch held a developer's message."""
+    said: Marks | None = None
+    """The findings are posted, and this is where the case is since; else they are still to be."""
+
+
+@dataclass(frozen=True)
+class EndRequest:
+    """Resolve a case. It is refused (the marks come back unresolved) when an unused message speaks against it."""
+
+    bug_id: str
+    reason: Reason
+    actor: str = "threadline"
+
+
+class NoticeKind(StrEnum):
+    INTAKE = "intake"
+    FORWARDED = "forwarded"
+    QUESTION_UNANSWERED = "question_unanswered"
+    REOPENED = "reopened"
+    UNDELIVERABLE = "undeliverable"
+    NOBODY_CALLED = "nobody_called"
+    FIX_REFUSED = "fix_refused"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A short text in one of the case's threads; `ordinal` (a turn's number) makes its key unique."""
+
+    bug_id: str
+    kind: NoticeKind
+    ordinal: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Reactions:
+    """`items` are (channel, ts) pairs."""
+
+    bug_id: str
+    name: str
+    items: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Escalation:
+    """`tiers` of on-call there are; `started`, in seconds since 1970, is set by the workflow whose clock counts."""
+
+    bug_id: str
+    number: int
+    target: Target
+    tiers: int = 0
+    started: float = 0.0
+
+
+@dataclass(frozen=True)
+class SlaNotice:
+    """Something is due on an escalation's clock; `tier` is whom to call, from 0."""
+
+    bug_id: str
+    escalation: int
+    kind: SlaEventKind
+    ordinal: int
+    tier: int
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A reply in a thread that the gateway could not place in time."""
+
+    thread: Thread
+    message: IncomingMessage
+
+
+class CaseActivities(ABC):
+    """The case in the database. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_case(self, thread: Thread) -> Opened:
+        """Read what is known of a thread, with the limits in force."""
+
+    @activity.defn
+    @abstractmethod
+    async def flush_messages(self, request: FlushRequest) -> Marks:
+        """Store a batch in one statement; the first message of a thread opens its case. Safe to repeat."""
+
+    @activity.defn
+    @abstractmethod
+    async def parse_bug_report(self, bug_id: str) -> Marks:
+        """Title, severity and components by rule, until the agent knows better."""
+
+    @activity.defn
+    @abstractmethod
+    async def update_status(self, change: StatusChange) -> Marks:
+        """Take one step of the case's life and record it."""
+
+    @activity.defn
+    @abstractmethod
+    async def save_investigation_result(self, request: SaveRequest) -> Settled:
+        """Settle a turn: the one place where an outcome becomes the case's, whatever way the attempt ended."""
+
+    @activity.defn
+    @abstractmethod
+    async def end_case(self, request: EndRequest) -> Marks:
+        """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
+
+
+class IntakeActivities(ABC):
+    """What is read from Slack. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
+        """The thread's root message from Slack as a report; None when no person wrote it or it is gone."""
+
+    @activity.defn
+    @abstractmethod
+    async def fetch_attachments(self, bug_id: str) -> int:
+        """Download what was attached and is not stored yet; returns how many files are readable."""
+
+    @activity.defn
+    @abstractmethod
+    async def forward_reply(self, forward: Forward) -> bool:
+        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
+
+
+class SlackActivities(ABC):
+    """What is said in Slack. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_notice(self, notice: Notice) -> None:
+        """Post a short text that belongs to a step of the case."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_clarification_question(self, turn: TurnRef) -> None:
+        """Ask the reporter in the report's thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def create_summary_thread(self, bug_id: str) -> None:
+        """Post the case's root in the summaries channel, once, and remember its thread."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
+        """Post a turn's findings in the case's summary thread; the marks when the case took a step with that."""
+
+    @activity.defn
+    @abstractmethod
+    async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
+        """Call on-call in the escalation channel; returns what the SLA clock needs."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_closing(self, bug_id: str) -> None:
+        """Say in both threads how the case ended and how to reopen it."""
+
+    @activity.defn
+    @abstractmethod
+    async def report_sla_event(self, notice: SlaNotice) -> bool:
+        """Record and post what is due; False when the case needs no clock any more."""
+
+    @activity.defn
+    @abstractmethod
+    async def add_reactions(self, reactions: Reactions) -> None:
+        """Cosmetic: may come late or never."""
+
+    @activity.defn
+    @abstractmethod
+    async def mark_used(self, turn: TurnRef) -> None:
+        """Cosmetic: a check mark on each message that a turn used."""
+
+
+class AgentActivities(ABC):
+    """Run in the agent worker, on a queue of their own."""
+
+    @activity.defn
+    @abstractmethod
+    async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
+        """The first turn of a case."""
+
+    @activity.defn
+    @abstractmethod
+    async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
+        """A later turn, in the agent's session as of the last settled turn."""
+
+    @activity.defn
+    @abstractmethod
+    async def cleanup_workspace(self, bug_id: str) -> None:
+        """Remove the case's files from this machine, once no turn holds them."""

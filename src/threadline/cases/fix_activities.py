@@ -1,0 +1,111 @@
+"""A fix's way to the code host, in the core worker: the agent that wrote it holds no credential to push it."""
+
+import structlog
+from temporalio import activity
+
+from threadline.cases import sentences
+from threadline.cases.case_queries import CaseRecord
+from threadline.cases.contract import TurnRef
+from threadline.cases.fix_contract import FixActivities
+from threadline.cases.model import CaseStatus, Marks, Reason
+from threadline.cases.pull_request_rows import PullRequestRecord
+from threadline.cases.turn_rows import TurnRecord
+from threadline.db.engine import Database
+from threadline.errors import Permanent
+from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
+from threadline.privacy.redaction import redact
+from threadline.slack import formatting
+from threadline.threads.outbox_posts import Post, Posts
+
+_log = structlog.get_logger(__name__)
+
+
+class LiveFixActivities(FixActivities):
+    """One branch and one pull request for each case; a later fix is pushed to it."""
+
+    def __init__(self, database: Database, pull_requests: PullRequests, posts: Posts) -> None:
+        self._database = database
+        self._pull_requests = pull_requests
+        self._posts = posts
+
+    @activity.defn
+    async def open_pull_request(self, turn: TurnRef) -> Marks:
+        async with self._database.begin() as work:
+            case = await work.overview.case(turn.bug_id)
+            record = await work.turns.turn_result(turn.bug_id, turn.turn)
+            if case.status is CaseStatus.RESOLVED:
+                return await work.cases.marks_of(turn.bug_id)
+        opened = await self._pull_requests.open(_request(case, record))
+        async with self._database.begin() as work:
+            marks = await work.pull_requests.save(
+                turn.bug_id,
+                PullRequestRecord(
+                    opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn
+                ),
+            )
+        try:
+            await self._tell(case, turn.turn, opened)
+        except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
+            _log.error("fix_not_announced", case=turn.bug_id, reason=str(error))
+        _log.info("fix_proposed", case=turn.bug_id, url=opened.url, commit=opened.commit)
+        return marks
+
+    async def _tell(self, case: CaseRecord, turn: int, opened: Opened) -> None:
+        """In both threads; of a case that was closed in the meantime, that the fix is there all the same."""
+        async with self._database.begin() as work:
+            closed = (await work.overview.case(case.bug_id)).status is CaseStatus.RESOLVED
+        said = [] if closed else [(case.thread, sentences.fix_proposed(case.bug_id))]
+        if case.summary:
+            say = sentences.pull_request_left if closed else sentences.pull_request
+            said.insert(0, (case.summary, say(case.bug_id, opened.url)))
+        for thread, words in said:
+            key = f"{case.bug_id}:turn:{turn}:fix:{thread.channel}"
+            rendered = formatting.notice(words)
+            await self._posts.publish(Post(key, thread.channel, thread.ts, rendered, case.bug_id, "fix"))
+
+    @activity.defn
+    async def check_pull_request(self, bug_id: str) -> Marks:
+        async with self._database.begin() as work:
+            known = await work.pull_requests.of(bug_id)
+            marks = await work.cases.marks_of(bug_id)
+        if known is None or known.state != "open":
+            return marks
+        opened = Opened(known.repository, known.url, known.number, known.branch, known.commit)
+        state = await self._pull_requests.state(opened)
+        if state == "open":
+            return marks
+        settled = PullRequestRecord(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
+        async with self._database.begin() as work:
+            marks = await work.pull_requests.save(bug_id, settled)
+            if state == "merged" and marks.status is not CaseStatus.RESOLVED:
+                marks = await work.cases.end(bug_id, Reason.FIX_MERGED)
+        return marks
+
+
+def _request(case: CaseRecord, record: TurnRecord) -> PullRequest:
+    """Raises `Permanent` when the fix is not in exactly one repository."""
+    changed = {name: diff for name, diff in record.diffs.items() if diff}
+    if len(changed) != 1:
+        where = ", ".join(sorted(changed)) or "none"
+        raise Permanent(f"a fix goes to exactly one repository, and this one changes {where}: ask for one at a time")
+    [(repository, diff)] = changed.items()
+    result = record.result
+    body = "\n\n".join(
+        filter(
+            None,
+            (
+                str(result.get("summary", "")),
+                str(result.get("root_cause", "")),
+                f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere.",
+            ),
+        )
+    )
+    return PullRequest(
+        bug_id=case.bug_id,
+        repository=repository,
+        base=record.base.get(repository, ""),
+        diff=diff,
+        title=redact(f"{case.bug_id}: {case.title}"),
+        body=redact(body),
+        key=record.fix_asked_by,
+    )

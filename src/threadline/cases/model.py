@@ -1,0 +1,174 @@
+"""The words and rules of a bug case: its states, its legal transitions, its actions."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+
+
+class WorkflowState(StrEnum):
+    """What the workflow of a case is doing; the values are shown in Temporal's UI and to the agent."""
+
+    INVESTIGATING = "investigating"
+    AWAITING_REPORTER = "awaiting_reporter"
+    AWAITING_DEV = "awaiting_dev"
+
+
+class CaseStatus(StrEnum):
+    NEW = "new"
+    INVESTIGATING = "investigating"
+    AWAITING_REPORTER = "awaiting_reporter"
+    PENDING_VERIFICATION = "pending_verification"
+    ESCALATED = "escalated"
+    RESOLVED = "resolved"
+
+
+TRANSITIONS: dict[CaseStatus, frozenset[CaseStatus]] = {
+    CaseStatus.NEW: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
+    CaseStatus.INVESTIGATING: frozenset(
+        {
+            CaseStatus.AWAITING_REPORTER,
+            CaseStatus.PENDING_VERIFICATION,
+            CaseStatus.ESCALATED,
+            CaseStatus.RESOLVED,
+        }
+    ),
+    CaseStatus.AWAITING_REPORTER: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
+    CaseStatus.PENDING_VERIFICATION: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
+    CaseStatus.ESCALATED: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
+    CaseStatus.RESOLVED: frozenset({CaseStatus.INVESTIGATING}),
+}
+"""The only steps a case's status may take; a trigger in the database refuses any other as well."""
+
+STATE_OF: dict[CaseStatus, WorkflowState] = {
+    CaseStatus.NEW: WorkflowState.INVESTIGATING,
+    CaseStatus.INVESTIGATING: WorkflowState.INVESTIGATING,
+    CaseStatus.AWAITING_REPORTER: WorkflowState.AWAITING_REPORTER,
+    CaseStatus.PENDING_VERIFICATION: WorkflowState.AWAITING_DEV,
+    CaseStatus.ESCALATED: WorkflowState.AWAITING_DEV,
+    CaseStatus.RESOLVED: WorkflowState.INVESTIGATING,
+}
+"""The status is the truth, and lies in the database; the workflow's state follows from it."""
+
+
+class Action(StrEnum):
+    """What the agent asks for at the end of a turn."""
+
+    ASK_REPORTER = "ask_reporter"
+    POST_FINDINGS = "post_findings"
+    ESCALATE = "escalate"
+    RESOLVED = "resolved"
+
+
+class Severity(StrEnum):
+    S1 = "S1"
+    S2 = "S2"
+    S3 = "S3"
+    S4 = "S4"
+
+
+class Reason(StrEnum):
+    """Why a case's status changed; stored with each transition, and the source of the sentence people read."""
+
+    REPORTED = "reported"
+    REOPENED = "reopened"
+    NEW_MESSAGES = "new_messages"
+    QUESTION_ASKED = "question_asked"
+    QUESTION_UNANSWERED = "question_unanswered"
+    FINDINGS_POSTED = "findings_posted"
+    FIX_PROPOSED = "fix_proposed"
+    FIX_MERGED = "fix_merged"
+    ESCALATED = "escalated"
+    AGENT_RESOLVED = "agent_resolved"
+    REPORTER_CLOSED = "reporter_closed"
+    NO_REPLY = "no_reply"
+    OPERATOR_CANCELLED = "operator_cancelled"
+    OPERATOR_RESOLVED = "operator_resolved"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds a case; it reaches the workflow with the case, never from the worker's environment. Seconds."""
+
+    reporter_timeout: float = 2 * 3600
+    developer_timeout: float = 48 * 3600
+    turn_timeout: float = 15 * 60
+    max_questions: int = 3
+    turn_budget_usd: float = 2.0
+    case_budget_usd: float = 10.0
+    pull_request_poll: float = 30 * 60
+    """How often an open fix is looked up at the code host while its case waits."""
+    history_events: int = 0
+    """Continue as new beyond this many events; 0: when Temporal suggests it."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What the database knows of a case, as of revision `rev`.
+
+    Results of activities arrive in another order than their commits: whoever holds marks keeps those with the highest
+    `rev`. The four `*_due` flags are computed under the case row's lock from the messages that no settled turn has
+    used, so that an answer lost on its way says the same when asked for again.
+    """
+
+    rev: int = 0
+    bug_id: str = ""
+    """`BUG-<n>`; empty as long as nothing has opened a case in this thread."""
+    title: str = ""
+    status: CaseStatus = CaseStatus.NEW
+    severity: Severity = Severity.S3
+    reporter_id: str = ""
+    stored: int = 0
+    """How many messages of people are stored: the highest `seq`."""
+    turn: int = 0
+    """The last settled turn; the next one is `turn + 1`, also in a case that was reopened."""
+    questions: int = 0
+    escalations: int = 0
+    closings: int = 0
+    escalated: bool = False
+    """Silence never resolves a case that humans were asked to take; reset when it is resolved."""
+    wait_until: float = 0.0
+    """When the present wait ends, in seconds since 1970; 0 when nothing is waited for with a limit."""
+    message_due: bool = False
+    """Some message wants a turn: not a correction, nor thanks after the end."""
+    reporter_due: bool = False
+    """Some unused message or edit is by the reporter."""
+    developer_due: bool = False
+    close_due: bool = False
+    """The reporter's last word is to close the case."""
+    files_due: bool = False
+    """Something was attached that was not fetched yet."""
+    attempts: int = 0
+    """How often the next turn was claimed already: its next attempt has the number after this one."""
+    pull_request_open: bool = False
+    last_action: str = ""
+    question: str = ""
+    """The start of what was last asked, for the sentence that Temporal's UI shows."""
+    session_id: str = ""
+    cost_usd: float = 0.0
+    presented: bool = False
+    """The case has its summary thread."""
+    begun: bool = False
+    """Said by a flush alone: with it the case became `investigating`, and its report was read."""
+
+
+@dataclass
+class BugState:
+    """All that survives continue-as-new. A gateway starts a case's workflow with the thread alone."""
+
+    thread: Thread
+    pending: list[IncomingMessage] = field(default_factory=list)
+    seen: dict[str, None] = field(default_factory=dict)
+    marks: Marks = field(default_factory=Marks)
+    limits: Limits = field(default_factory=Limits)
+    acted: int = 0
+    """The last turn whose outcome was acted on; a later settled one is still to be."""
+    clock: int = 0
+    """The last escalation whose clock was started, by this run or one that it continues."""
+    acknowledged: int = 0
+    """The last escalation that a developer has answered."""
+    unanswered: bool = False
+    """The question of the last turn was not answered in time: the next turn is told so and may not ask again."""
+    stopped: bool = False
+    """An operator cancelled the workflow: it stores what it has, closes the case and ends."""

@@ -1,0 +1,119 @@
+"""The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from threadline.cases import audience
+from threadline.cases.model import Action, Severity
+
+_TOLD = (Action.ESCALATE, Action.RESOLVED)
+"""What changes the reporter's case is told to them with a reason."""
+
+
+class Evidence(BaseModel):
+    """A place in the code or in an attachment; line 0 means the whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str = Field(max_length=500)
+    line: int = Field(ge=0)
+    note: str = Field(max_length=2_000)
+
+
+class Outcome(BaseModel):
+    """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
+
+    `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
+    developers alone. The lengths bound what one turn can post.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Action
+    title: str = Field(max_length=300)
+    summary: str = Field(max_length=12_000)
+    root_cause: str = Field(max_length=6_000)
+    evidence: list[Evidence] = Field(max_length=20)
+    severity: Severity
+    confidence: float = Field(ge=0, le=1)
+    clarification_question: str = Field(max_length=3_000, description="Read by the reporter.")
+    for_reporter: str = Field(
+        max_length=2_000,
+        description="All that the reporter is told: plain words, no code, no file names, no names of internal systems.",
+    )
+    recommended_actions: list[Annotated[str, Field(max_length=1_000)]] = Field(max_length=20)
+    affected_components: list[Annotated[str, Field(max_length=200)]] = Field(max_length=20)
+    fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
+
+
+@cache
+def output_format() -> dict[str, Any]:
+    """The SDK's `output_format`: the model ends its turn by calling a tool with this schema."""
+    return {"type": "json_schema", "schema": Outcome.model_json_schema()}
+
+
+def read_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
+    """The outcome in a result's `structured_output`, or what is wrong with it, in words for the model."""
+    if raw is None:
+        return None, ["You ended the turn with text alone. End it by calling StructuredOutput with every field."]
+    try:
+        return Outcome.model_validate(raw), []
+    except ValidationError as invalid:
+        return None, [f"{'.'.join(map(str, error['loc']))}: {error['msg']}." for error in invalid.errors()]
+
+
+def check(outcome: Outcome, *, may_ask: bool) -> list[str]:
+    """The rules that `outcome` breaks, each as a sentence that tells the model what to change; empty when none.
+
+    Args:
+        outcome: what the model answered.
+        may_ask: whether the case's limits allow another question to the reporter.
+    """
+    violations: list[str] = []
+    if not outcome.title.strip():
+        violations.append("title is empty: name the bug in one line.")
+    if outcome.action is Action.ASK_REPORTER:
+        if not may_ask:
+            violations.append("You may not ask the reporter in this turn: choose another action.")
+        if not outcome.clarification_question.strip():
+            violations.append("ask_reporter needs a clarification_question.")
+    elif not outcome.summary.strip():
+        violations.append(f"{outcome.action.value} needs a summary.")
+    return violations
+
+
+def check_for_reporter(outcome: Outcome, said: str = "") -> list[str]:
+    """What is wrong with the words that the reporter would read, as sentences that tell the model what to change.
+
+    It is asked to mend this once, and no turn is lost over it: words that are missing, or that hold something internal
+    still, are not shown (`audience.told_to_reporter`), and the reporter gets a sentence of the bot's own; such a
+    question goes to the developers (`keep_back`).
+
+    Args:
+        said: what the reporter is known to have written, and the names of what was attached.
+    """
+    if outcome.action is Action.ASK_REPORTER:
+        # A summary of why something is asked says what is asked; neither it nor the title is posted then.
+        compared = outcome.model_dump(exclude={"title", "summary"})
+        return _internal_in("clarification_question", outcome.clarification_question, compared, said)
+    if outcome.action in _TOLD and not outcome.for_reporter.strip():
+        return [f"{outcome.action.value} needs for_reporter: say in plain words what it means for them."]
+    return _internal_in("for_reporter", outcome.for_reporter, outcome.model_dump(), said)
+
+
+def keep_back(outcome: Outcome) -> Outcome:
+    """What becomes of an outcome whose words for the reporter hold something internal after all."""
+    if outcome.action is not Action.ASK_REPORTER:
+        return outcome
+    why = "The reporter was not asked this, since it may hold something internal: "
+    summary = f"{outcome.summary}\n\n{why}{outcome.clarification_question}".strip()
+    return outcome.model_copy(update={"action": Action.POST_FINDINGS, "summary": summary, "clarification_question": ""})
+
+
+def _internal_in(field: str, words: str, result: Mapping[str, Any], said: str) -> list[str]:
+    if not (found := audience.crossings(words, result, said)):
+        return []
+    return [f"{field} is read by the reporter, and holds {', '.join(found)}: say it in plain words without that."]

@@ -1,0 +1,141 @@
+"""Continuous integration: what ran lately, why it failed, and once more."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from threadline.errors import Permanent, before_a_change
+from threadline.forge.builds import Build, FailedJobs
+from threadline.tools.context import Port, ToolContext
+from threadline.tools.model import Structured, ToolResult
+from threadline.tools.registry import tool
+
+MOST_RUNS = 30
+_READING = 40.0
+"""Seconds: a run, its jobs, and the logs of some of them."""
+_SETTLES = 45.0
+"""Seconds: longer than the client waits for an answer, and half a minute for a host that is slow."""
+
+
+class Builds(Protocol):
+    """Where the runs are. Its methods raise `Permanent` and `Transient` with sentences for people."""
+
+    async def recent(self, branch: str, status: str, limit: int) -> Sequence[Build]: ...
+
+    async def build(self, run_id: int) -> Build: ...
+
+    async def failed_jobs(self, run_id: int) -> FailedJobs: ...
+
+    async def rerun(self, run_id: int, *, failed_only: bool) -> None: ...
+
+
+CI = Port[Builds](
+    "Continuous integration",
+    "Set THREADLINE_GITHUB_REPOSITORY to owner/name, and THREADLINE_GITHUB_TOKEN to a token that may read and write "
+    "its actions.",
+)
+
+RunId = Annotated[int, Field(ge=1, le=2**53, description="As ci.recentRuns tells it.")]
+Outcome = Literal["success", "failure", "cancelled", "timed_out", "in_progress", "queued", "completed"]
+
+
+class Rerun(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: RunId
+    attempt: Annotated[int, Field(ge=1, le=10_000, description="The attempt that is to be repeated, as last seen.")]
+    failed_only: Annotated[bool, Field(description="Only the failed jobs and what depends on them.")] = True
+
+
+@tool("ci.recentRuns", "The newest runs of the repository's workflows.", needs=(CI,))
+async def recent_runs(
+    context: ToolContext,
+    *,
+    branch: Annotated[str, Field(max_length=250)] = "",
+    status: Annotated[Outcome | None, Field(description="Only those of this status or outcome.")] = None,
+    limit: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 10,
+) -> ToolResult:
+    found = await context.ports[CI].recent(branch, status or "", limit)
+    shown = [_record(each) for each in found]
+    text = f"{len(shown)} runs, the newest first." if shown else "No run was found."
+    return ToolResult(data={"runs": shown}, display_text=text, structured=_structured(shown))
+
+
+@tool(
+    "ci.failedJobs",
+    "The failed jobs of one run, with the end of each log. Without a run: of the newest that failed.",
+    needs=(CI,),
+    timeout=_READING,
+)
+async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> ToolResult:
+    builds = context.ports[CI]
+    if run_id is None:
+        newest = await builds.recent("", "failure", 1)
+        if not newest:
+            return ToolResult(data={"jobs": []}, display_text="No run has failed.")
+        run_id = newest[0].id
+    found = await builds.failed_jobs(run_id)
+    record = _record(found.build)
+    without = found.count - len(found.jobs)
+    data: dict[str, Any] = {"run": record, "failed": found.count}
+    if without:
+        data["without_log"] = f"{without} more failed jobs are not shown"
+    data["jobs"] = [asdict(each) for each in found.jobs]
+    text = f"{found.count} of its jobs failed." if found.count else "None of its jobs failed."
+    return ToolResult(data=data, display_text=text, structured=_structured([record]))
+
+
+async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
+    build = await context.ports[CI].build(given.run_id)
+    return _started(build) if build.attempt > given.attempt else None
+
+
+@tool(
+    "ci.rerun",
+    "Start a run once more that has ended; say which attempt of it, so that it is repeated only once.",
+    mutating=True,
+    needs=(CI,),
+    record=lambda given: f"ci:{given.run_id}",
+    look_up=_find_rerun,
+    settles=_SETTLES,
+)
+async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
+    builds = context.ports[CI]
+    with before_a_change():
+        build = await builds.build(given.run_id)
+    if build.attempt > given.attempt:
+        return _started(build)
+    if build.attempt < given.attempt:
+        raise Permanent(f"Run {build.id} has had {build.attempt} attempts so far: name the last of them.")
+    if not build.ended:
+        raise Permanent(f"Attempt {build.attempt} of run {build.id} has not ended yet: wait for it.")
+    await builds.rerun(given.run_id, failed_only=given.failed_only)
+    record = _record(build) | {"attempt": build.attempt + 1, "status": "queued"}
+    record.pop("conclusion", None)  # of the attempt before
+    return ToolResult(
+        data=record,
+        display_text=f"Run {build.id} is started once more, as attempt {build.attempt + 1}.",
+        structured=_structured([record]),
+    )
+
+
+TOOLS = [recent_runs, failed_jobs, rerun]
+
+
+def _record(build: Build) -> dict[str, Any]:
+    return {name: value for name, value in asdict(build).items() if value != ""}
+
+
+def _structured(records: list[dict[str, Any]]) -> tuple[Structured, ...]:
+    return (Structured("builds", tuple(records)),) if records else ()
+
+
+def _started(build: Build) -> ToolResult:
+    record = _record(build)
+    return ToolResult(
+        data=record,
+        display_text=f"Run {build.id} was started once more already: attempt {build.attempt} is {build.status}.",
+        structured=_structured([record]),
+    )

@@ -1,0 +1,141 @@
+"""One call of a tool: run through all policies, its output kept in the transcript, and a line of it told."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from threadline.approvals import rehearsal as proposing
+from threadline.conversations import context_window as context
+from threadline.conversations import thread_reads as threads_read
+from threadline.conversations import tool_execution as telling
+from threadline.conversations import turn_note as briefing
+from threadline.conversations.contract import ActRequest
+from threadline.conversations.message_reading import Asker
+from threadline.conversations.think import Mind
+from threadline.conversations.turn_note import Briefing
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent
+from threadline.models.model import Execution, Message, ToolCall
+from threadline.operator import enforcement as protocol
+from threadline.operator.enforcement import Speech
+from threadline.operator.model.routing import Agent
+from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, NewEntry
+from threadline.slack.people import labelled
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.threads.alerts import Alerts
+from threadline.tools.author import Author
+from threadline.tools.context import ToolContext
+from threadline.tools.model import Category
+from threadline.tools.operations import Change
+from threadline.tools.output import rendered, share
+from threadline.tools.runner import Guards, pipeline
+
+
+class Acting:
+    """Args: `guards` are asked around every call; `attempts` is how often one call is tried at most."""
+
+    def __init__(self, database: Database, mind: Mind, guards: Guards, alerts: Alerts, attempts: int) -> None:
+        self._database = database
+        self._mind = mind
+        self._guards = guards
+        self._alerts = alerts
+        self._attempts = attempts
+
+    async def act(self, request: ActRequest, attempt: int) -> Execution:
+        """See `ConversationActivities.act`; `attempt` counts from 1.
+
+        Raises:
+            Permanent: the model has not made this call.
+            Transient: trying it again does no harm.
+        """
+        reply, brief, others = await self._asked(request)
+        call = next((each for each in reply.calls if each.id == request.call.id), None)
+        if call is None:
+            raise Permanent("This call is not in the model's reply, so it was not made.")
+        agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
+        rules = protocol.Rules(request.protocol, self._journal) if request.protocol else None
+        allowed = self._mind.allowed(brief, agent)
+        run = pipeline(self._mind.registry, allowed, self._guards, rules)
+        turn = proposing.turn(self._mind.registry, allowed, self._guards, rules)
+        where = self._context(request, brief, others, attempt)
+        if _reads_thread(call):
+            async with self._database.begin() as work:
+                where = replace(where, deletions=await work.conversations.deletions(request.thread))
+        result = await run(call, replace(where, ports=where.ports.having(proposing.TURN, turn)))
+        # In a thread: a large result takes a while, in which others are to be served.
+        shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
+        key = f"t:{request.turn}:{request.step}:{call.id}"
+        async with self._database.begin() as work:
+            entry = (key, context.result(call.id, shown))
+            gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != where.deletions
+            new = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
+            if gone:
+                await work.conversations.forget_read(request.thread)
+        if new and result.error and result.error.code.category is Category.INTERNAL:
+            await self._alerts.failed(call.name)
+        told = telling.execution(call, result, self._mind.registry)
+        if request.protocol is None:
+            return told
+        return replace(told, protocol=protocol.after(self._mind.registry, request.protocol, call, result))
+
+    async def _journal(self, speech: Speech) -> None:
+        """See `tools.protocol.Journal`."""
+        entry = NewEntry(speech.words[:LONGEST_ENTRY], EntryKind.SAID)
+        author = Author(speech.user_id, speech.correlation_id)
+        async with self._database.begin() as work:
+            await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+
+    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
+        """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
+        then, and who else has asked, by their ids."""
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            reply = await work.transcripts.at(thread, f"a:{turn}:{request.step}")
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+            if reply is None or brief is None:
+                raise Permanent("What the model asked for is not there any more, so nothing was done.")
+            askers = await work.conversations.askers(thread, turn, request.step)
+            labels = await _labels(work, thread, brief, askers)
+        if askers and askers[-1].user_id != brief.user_id:
+            user, request_id = askers[-1].user_id, askers[-1].message_id
+            name = labels[user].removesuffix(f" ({user})")
+            brief = replace(brief, user_id=user, actor=name, request_id=request_id)
+        return reply, brief, {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+
+    def _context(self, request: ActRequest, brief: Briefing, others: dict[str, str], attempt: int) -> ToolContext:
+        thread = request.thread
+        return ToolContext(
+            team=thread.team,
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=brief.user_id,
+            request_id=brief.request_id,
+            correlation_id=addressing.turn_id(thread, request.turn),
+            clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
+            ports=self._mind.ports,
+            actor=brief.actor,
+            turn=request.turn,
+            step=request.step,
+            call_id=request.call.id,
+            others=tuple(others.values()),
+            other_ids=tuple(others),
+            retries_left=max(0, self._attempts - attempt),
+        )
+
+
+def _reads_thread(call: ToolCall) -> bool:
+    """What it reads may be deleted in Slack while it does."""
+    return call.name in threads_read.TOOLS
+
+
+async def _labels(work: Work, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
+    """Who has asked, by their ids, as the model was told of them."""
+    labels = {brief.user_id: labelled(brief.actor, brief.user_id)}
+    for each in askers:
+        if each.user_id not in labels:
+            said = await work.transcripts.at(thread, f"u:{each.message_id}")
+            labels[each.user_id] = (said.author if said else "") or each.user_id
+    return labels

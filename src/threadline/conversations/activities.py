@@ -1,0 +1,141 @@
+"""The conversation in the database, its model and its tools, as its workflow asks for them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import structlog
+from temporalio import activity
+
+from threadline.cases.activities import tell_quarantined, without_secrets
+from threadline.conversations.act import Acting
+from threadline.conversations.contract import (
+    ActRequest,
+    ConversationActivities,
+    ConversationOpened,
+    Refusal,
+    SettleRequest,
+    Stored,
+    StoreRequest,
+    TalkTurn,
+    ThinkRequest,
+    Thought,
+)
+from threadline.conversations.message_intake import Unjudged
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.settle import Settling
+from threadline.conversations.think import Thinking
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Verdict
+from threadline.db.unit_of_work import Work
+from threadline.models.model import Execution
+from threadline.threads.addressing import Thread
+from threadline.threads.heartbeat import beating
+from threadline.threads.messages import FileRef, IncomingMessage
+
+Value = TypeVar("Value")
+
+_REFUSALS = {
+    Verdict.OK: None,
+    Verdict.THROTTLED: Refusal.THROTTLED,
+    Verdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
+}
+_log = structlog.get_logger(__name__)
+
+
+class LiveConversationActivities(ConversationActivities):
+    """Args: `limits` bound every conversation; `thinking` and `acting` are the two steps of a turn."""
+
+    def __init__(self, database: Database, limits: ConversationLimits, thinking: Thinking, acting: Acting) -> None:
+        self._database = database
+        self._limits = limits
+        self._thinking = thinking
+        self._settling = Settling(database)
+        self._acting = acting
+
+    @activity.defn
+    async def open_conversation(self, thread: Thread) -> ConversationOpened:
+        async with self._database.begin() as work:
+            unjudged = await work.conversations.has_unjudged(thread)
+            marks = await work.conversations.marks(thread)
+        if not unjudged:
+            return ConversationOpened(marks, self._limits)
+        judged = await self._store(thread, [])  # an earlier run was broken off before the guards had their word
+        return ConversationOpened(judged.marks, self._limits, judged.refused)
+
+    @activity.defn
+    async def store_messages(self, request: StoreRequest) -> Stored:
+        return await self._store(request.thread, [without_secrets(each) for each in request.messages])
+
+    async def _store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Stored:
+        """Store a batch, and have the guards judge it with what no guard has judged before."""
+        async with self._database.begin() as work:
+            stored = await work.conversations.store(thread, batch)
+            told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
+            opened = stored.marks.opened
+            overheard = await work.conversations.overheard(thread, told) if opened else frozenset[str]()
+        tell_quarantined(thread, stored.quarantined)
+        if not opened:
+            return Stored(stored.marks)
+        files = {each.id: each.files for each in batch}
+        verdicts: dict[str, Refusal | None] = dict.fromkeys(overheard & {each.message_id for each in stored.unjudged})
+        for each in stored.unjudged:
+            if stored.with_person:
+                verdicts[each.message_id] = None  # the guards spare the model, and none is asked
+            elif each.message_id not in overheard:
+                attached = files.get(each.message_id, ())
+                verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
+        async with self._database.begin() as work:
+            marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
+            # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
+            refused = await work.conversations.refused(thread, told)
+        heard = tuple(each.id for each in batch if each.id in overheard)
+        return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
+
+    async def _judge(self, thread: Thread, said: Unjudged, files: Sequence[FileRef], *, exempt: bool) -> Refusal | None:
+        """The guards' word on a message; `exempt`: the bot has asked, and an answer may be the same twice."""
+        words, now = "\n".join([said.text, *(file.id for file in files)]), float(said.said_at)
+
+        async def is_duplicate(work: Work) -> bool:
+            return await work.limits.is_duplicate(thread, said.user_id, words, said.message_id, now)
+
+        async def of_user(work: Work) -> Verdict:
+            return await work.limits.of_user(thread.team, said.user_id, said.message_id, now)
+
+        if not exempt and await self._or_open(is_duplicate, "duplicate", otherwise=False):
+            return Refusal.DUPLICATE
+        return _REFUSALS[await self._or_open(of_user, "user", otherwise=Verdict.OK)]
+
+    async def _or_open(self, asked: Callable[[Work], Awaitable[Value]], guard: str, *, otherwise: Value) -> Value:
+        """What a guard says in a transaction of its own; one that cannot say lets everything pass, and is counted."""
+        try:
+            async with self._database.begin() as work:
+                return await asked(work)
+        except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
+            _log.error("guard_open", guard=guard, reason=str(error))
+            activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": guard})
+            return otherwise
+
+    @activity.defn
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        async with beating():
+            await self._thinking.summarise(turn)
+        async with self._database.begin() as work:
+            return await work.conversations.marks(turn.thread)
+
+    @activity.defn
+    async def think(self, request: ThinkRequest) -> Thought:
+        async with beating():
+            return await self._thinking.think(request, activity.info().attempt)
+
+    @activity.defn
+    async def act(self, request: ActRequest) -> Execution:
+        async with beating():
+            return await self._acting.act(request, activity.info().attempt)
+
+    @activity.defn
+    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
+        thread, turn = request.thread, request.turn
+        marks, own = await self._settling.settle(request)
+        await self._thinking.remember(thread, turn, own)
+        _log.info("turn_settled", slack_thread=thread.key, turn=turn, kind=request.kind, calls=request.model_calls)
+        return marks

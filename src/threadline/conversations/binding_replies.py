@@ -1,0 +1,52 @@
+"""What is said by rule about a thread and its RFP. Markdown, as answers are."""
+
+from threadline.rfps.model import Bound, Rfp, RfpNotFound
+
+
+def bound(made: Bound) -> str:
+    """A binding is confirmed, with what it replaced."""
+    named = _named(made.rfp)
+    if made.before == made.rfp.rfp_id:
+        return f"This thread is bound to {named} already."
+    was = f" It was bound to `{made.before}` before." if made.before else ""
+    return f"This thread is bound to {named} from now on.{was}"
+
+
+def where(rfp: Rfp) -> str:
+    due = f", due {rfp.due_date:%Y-%m-%d}" if rfp.due_date else ""
+    return f"This thread is bound to {_named(rfp)}: {rfp.status.replace('_', ' ')}{due}."
+
+
+def unbound(bot_name: str) -> str:
+    return f"This thread is bound to no RFP. Bind it with: `@{bot_name} link rfp_...`"
+
+
+def no_id(bot_name: str) -> str:
+    return f"That is no id of an RFP, so nothing was bound. Write it like this: `@{bot_name} link rfp_abc123`"
+
+
+def refused(error: RfpNotFound) -> str:
+    """Nothing is done about an RFP that does not exist; the error names the nearest ids."""
+    words = str(error)
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'} Nothing was done."
+
+
+def left_undone() -> str:
+    """Told with what was said about the thread, where nobody knows which RFP a request beside it is about."""
+    return "Of what else you asked for, nothing was done: please write it again."
+
+
+def asked_before(rfp_id: str) -> str:
+    """A request was said before its thread was bound to another RFP."""
+    return f"What you asked for before that is about `{rfp_id}`."
+
+
+def gone(error: RfpNotFound) -> str:
+    """The thread's RFP was deleted since it was bound."""
+    words = str(error).split(";")[0]
+    return f"This thread is bound to an RFP that is not there any more: {words}. Bind it to another one."
+
+
+def _named(rfp: Rfp) -> str:
+    client = f" for {rfp.client}" if rfp.client else ""
+    return f"`{rfp.rfp_id}` ({rfp.title}{client})"

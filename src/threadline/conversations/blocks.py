@@ -1,0 +1,116 @@
+"""The answer of a turn as messages: its text, and what its tools have to show. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from threadline.approvals import blocks as approvals
+from threadline.approvals.blocks import plain_groups
+from threadline.conversations.model import answers
+from threadline.privacy.redaction import redact
+from threadline.slack.formatting import TEXT_LIMIT, Block, Rendered, fallback, neutralise, notice
+from threadline.tools import blocks as records
+
+MOST_BLOCKS = 50
+"""In one message: https://docs.slack.dev/reference/block-kit/blocks."""
+MOST_CHARACTERS = 12_000
+"""In all blocks of one message; see `slack.formatting` for what Slack takes."""
+
+_UNSENDABLE = re.compile(r"[\x00\ud800-\udfff]")
+"""What is no text in UTF-8, or not for Slack."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A message that more may be added to. `text` is Markdown that calls nobody."""
+
+    text: str = ""
+    blocks: tuple[Block, ...] = ()
+    has_table: bool = False
+
+    def joined(self, shown: records.Shown) -> "_Draft | None":
+        """With these records in it, as lines where a second table would be too much; None where there is no room."""
+        if self.has_table and shown.has_table:
+            return self._and(shown.lines, shown.text) if shown.lines else None
+        return self._and(shown.blocks, shown.text, shown.has_table)
+
+    def _and(self, more: tuple[Block, ...], text: str, has_table: bool = False) -> "_Draft | None":
+        blocks = (*self.blocks, *more)
+        if len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
+            return None
+        return _Draft(f"{self.text}\n\n{text}" if self.text else text, blocks, self.has_table or has_table)
+
+
+def answer_of(
+    text: str, structured: Iterable[tuple[str, Sequence[object]]] = (), detail: bool = False
+) -> tuple[Rendered, ...]:
+    """What to post, one message each.
+
+    Args:
+        text: Markdown by the model, or our own; it can call nobody.
+        structured: kinds with their records, oldest first; see `slack.records.shown` and `slack.approvals.shown`.
+        detail: whether somebody asked for a long answer: then all of the text is posted, in as many parts as it takes,
+            else at most `answers.LIMIT` characters of it.
+
+    Returns:
+        The records stand in the last part, or behind it where Slack takes no more in one message. Empty only when
+        nothing could be seen of the text and there are no records.
+    """
+    drafts = [_Draft(part, notice(part)[0].blocks, bool(_tables(part))) for part in _parts(text, detail)]
+    groups = list(structured)
+    for shown in (*records.shown(plain_groups(groups)), *approvals.shown(groups)):
+        if drafts and (joined := drafts[-1].joined(shown)):
+            drafts[-1] = joined
+        else:
+            drafts.append(_Draft(shown.text, shown.blocks, shown.has_table))
+    limit = _limit(detail)
+    return tuple(Rendered(fallback("", draft.text, limit=limit), draft.blocks) for draft in drafts)
+
+
+def _parts(text: str, detail: bool) -> list[str]:
+    # Before it is cut: a key that is spread over two messages would be recognised in neither.
+    clean = neutralise(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
+    return answers.parts(_with_one_table(clean), detail=detail, limit=_limit(detail))
+
+
+def _limit(detail: bool) -> int:
+    return TEXT_LIMIT if detail else answers.LIMIT
+
+
+def _with_one_table(text: str) -> str:
+    """All of its tables but the first as code: of a message with two Slack shows nothing, whoever drew them."""
+    lines = text.split("\n")
+    for start, end in reversed(_tables(text)[1:]):
+        lines[start:end] = ["```", *lines[start:end], "```"]
+    return "\n".join(lines)
+
+
+def _tables(text: str) -> list[tuple[int, int]]:
+    """Where the tables of a Markdown text are: the first line of each, and the one behind its last."""
+    found: list[tuple[int, int]] = []
+    lines = text.split("\n")
+    fenced = False
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif found and number < found[-1][1]:
+            continue
+        elif not fenced and number and _is_rule(line) and "|" in lines[number - 1]:
+            end = next((at for at in range(number, len(lines)) if "|" not in lines[at]), len(lines))
+            found.append((number - 1, end))
+    return found
+
+
+def _is_rule(line: str) -> bool:
+    """Whether it is the line between the head of a table and its rows."""
+    return {"|", "-"} <= set(line) <= set("|-: \t\r")
+
+
+def _characters(value: Any) -> int:
+    """Characters that a person reads of blocks."""
+    if isinstance(value, Mapping):
+        texts = value.get("text")
+        own = len(texts) if isinstance(texts, str) else 0
+        return own + sum(_characters(each) for each in value.values() if not isinstance(each, str))
+    return sum(map(_characters, value)) if isinstance(value, list | tuple) else 0

@@ -1,0 +1,238 @@
+"""What a conversation's workflow may ask for: signatures without bodies, and values without text of any length.
+
+The transcript and the output of tools lie in the database. What travels is bounded, so that a turn adds little to the
+history however much its tools have said. Every method is safe to repeat: what was done under a key (turn, step, call)
+is found again by it, and not done twice.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+
+from temporalio import activity
+
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+
+
+@dataclass(frozen=True)
+class StoreRequest:
+    """At most 100 messages, 256 KiB."""
+
+    thread: Thread
+    messages: list[IncomingMessage]
+
+
+class Refusal(StrEnum):
+    """Why a message is stored and gets no turn."""
+
+    DUPLICATE = "duplicate"
+    THROTTLED = "throttled"
+    THROTTLED_FIRST = "throttled_first"
+    """As the first of its window: its writer is told, once."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    channel: str
+    ts: str
+    user_id: str
+    why: Refusal
+
+
+@dataclass(frozen=True)
+class Stored:
+    """`refused` are those of the request that the guards keep from the model: each gets a reaction.
+
+    `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice. `passed_on`:
+    ids of words to stop that go to the person who has the thread, as any other message does. `reworded`: turns of which
+    such a person is to see something as it reads now.
+    """
+
+    marks: ConversationMarks
+    refused: tuple[Refused, ...] = ()
+    overheard: tuple[str, ...] = ()
+    passed_on: tuple[str, ...] = ()
+    reworded: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConversationOpened:
+    """What is known of a thread when a run starts; `marks.opened` is false when nothing was stored in it.
+
+    `refused`: as in `Stored`, of what an earlier run has stored and no guard had judged.
+    """
+
+    marks: ConversationMarks
+    limits: ConversationLimits
+    refused: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True)
+class TalkTurn:
+    """One turn of a thread's conversation; `turn` counts from 1."""
+
+    thread: Thread
+    turn: int
+
+
+@dataclass(frozen=True)
+class ThinkRequest:
+    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then."""
+
+    thread: Thread
+    turn: int
+    step: int
+    choice: ToolChoice
+    agent: Agent = Agent.COPILOT
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What a call of the model came to. `reply` holds the beginning of its text and calls without their arguments.
+
+    `step` is the one under which it is recorded: a later one where an earlier run waited for the model; 0: as asked.
+    """
+
+    reply: ModelReply
+    marks: ConversationMarks
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class ActRequest:
+    """One call of a tool. Its arguments are in the reply of this step. `protocol`: the operator's state before it."""
+
+    thread: Thread
+    turn: int
+    step: int
+    call: ToolCall
+    protocol: ProtocolState | None = None
+
+
+@dataclass(frozen=True)
+class SettleRequest:
+    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0)."""
+
+    thread: Thread
+    turn: int
+    kind: OutcomeKind
+    text: str = ""
+    answered_at: int = 0
+    """The step whose reply is the answer, or holds it, whole in the transcript."""
+    model_calls: int = 0
+    spoken_by: str = ""
+    """The id of the call in that reply which has the answer's words: the operator spoke by a tool."""
+    protocol: ProtocolState | None = None
+    """The operator's, behind its last call."""
+    failures: str = ""
+    """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
+    touched: bool = False
+    """Its tools have changed something, or may have."""
+
+
+class WordKind(StrEnum):
+    """Short texts beside the answers."""
+
+    THROTTLED = "throttled"
+    MODEL_AWAY = "model_away"
+    """Said once in a turn that waits for its model."""
+    NOT_SHOWN = "not_shown"
+    """Said once in a turn that was for a person who could not be shown it."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A short text in the thread; `about` (a turn's number, a message's ts) makes its key unique."""
+
+    thread: Thread
+    kind: WordKind
+    about: str
+    until: float = 0.0
+    """Seconds since 1970, where the text names a time."""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A reaction on messages of the thread: `items` are (channel, ts) pairs."""
+
+    name: str
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the bot is doing, in a few words; empty to say nothing any more."""
+
+    thread: Thread
+    words: str
+
+
+class ConversationActivities(ABC):
+    """The conversation in the database, its model and its tools. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_conversation(self, thread: Thread) -> ConversationOpened:
+        """Read what is known of a thread, with the limits in force."""
+
+    @activity.defn
+    @abstractmethod
+    async def store_messages(self, request: StoreRequest) -> Stored:
+        """Store a batch in one statement and let the guards judge each message, whose verdict stays for ever."""
+
+    @activity.defn
+    @abstractmethod
+    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+        """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
+
+        Where this fails, the oldest messages are left out of what the model reads.
+        """
+
+    @activity.defn
+    @abstractmethod
+    async def think(self, request: ThinkRequest) -> Thought:
+        """Ask the model once about the transcript with what is unused by now; a recorded reply is not asked for again.
+
+        Raises:
+            Permanent: there is no reply to be had; the message is a sentence for the person.
+            Transient: there may be one later.
+        """
+
+    @activity.defn
+    @abstractmethod
+    async def act(self, request: ActRequest) -> Execution:
+        """Run one call, or return what it came to before."""
+
+    @activity.defn
+    @abstractmethod
+    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
+        """Write down how a turn ended and what is to be said; what it has used is answered with that."""
+
+
+class SpeakingActivities(ABC):
+    """What a conversation says in Slack. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+        """Post a settled turn's answer, once, with what its tools have to show."""
+
+    @activity.defn
+    @abstractmethod
+    async def post_word(self, word: Word) -> None:
+        """Post a short text, once."""
+
+    @activity.defn
+    @abstractmethod
+    async def mark_messages(self, marker: Marker) -> None:
+        """Cosmetic: may come late or never."""
+
+    @activity.defn
+    @abstractmethod
+    async def show_status(self, status: Status) -> None:
+        """Cosmetic: Slack shows it under the thread until something is posted."""

@@ -1,0 +1,92 @@
+"""What a turn's decision says in the thread: a question, that a person takes over, and what an answer rests on."""
+
+import re
+from collections.abc import Sequence
+
+from threadline.conversations.model import answers
+from threadline.decisions.model import FALLBACK, Action, Course, Deliberation, Reason, Source
+from threadline.knowledge.model import SECTION
+from threadline.models.model import OutcomeKind
+
+SAY_MORE = "I want to get this right: could you tell me a little more about what you need?"
+"""Asked where the model has no question of its own."""
+_PASSED_ON = "I have passed it on to a person, with what was said here, and the answer will come in this thread."
+_WHY = {
+    Reason.LOW_CONFIDENCE: "I am not sure enough about this to answer it myself.",
+    Reason.SENSITIVE_TOPIC: "This is not for me to decide.",
+    Reason.RETRIEVAL_FAILURE: "I cannot look this up right now, and I do not want to guess.",
+    Reason.TOOL_FAILURE: "Something that matters here did not work.",
+    Reason.DECIDED: "This needs a person.",
+}
+_MARK = re.compile(r"\[(\d{1,2})\]")
+_MOST, _LONGEST = 10, 100
+"""Sources behind one answer, and characters of each."""
+_MARKS = 100
+"""Characters for what Slack's marks may take."""
+
+
+def said(kind: OutcomeKind, made: Deliberation | None) -> str:
+    """The whole answer of a turn that ends with its decision."""
+    if kind is OutcomeKind.CLARIFIED:
+        return (made.decided.question if made and made.decided.action is Action.CLARIFY else "") or SAY_MORE
+    return handed_over(made.verdict.reason if made and made.verdict else None)
+
+
+def passed_on(made: Deliberation | None) -> str:
+    """Told behind an answer where a person takes over beside it, since something critical has failed."""
+    verdict = made.verdict if made else None
+    return handed_over(verdict.reason) if verdict and verdict.course is Course.ESCALATE else ""
+
+
+def fitting(before: str, answer: str, end: str, *, detail: bool) -> str:
+    """What is said, of which Slack is sent `answers.LIMIT` characters: cut short is the answer, and not its end.
+
+    Args:
+        detail: somebody asks for all of it.
+    """
+    around = sum(len(each) + 2 for each in (before, end) if each)
+    if end and not detail and len(answer) + around > answers.LIMIT - _MARKS:
+        answer = answers.shorten(answer, max(answers.SHORTEST, answers.LIMIT - _MARKS - around))
+    return "\n\n".join(filter(None, (before, answer, end)))
+
+
+def handed_over(reason: Reason | None) -> str:
+    """Told to who asks when a person takes over."""
+    if reason is Reason.RESPONSE_ERROR:
+        return FALLBACK
+    return f"{_WHY.get(reason or Reason.DECIDED, _WHY[Reason.DECIDED])} {_PASSED_ON}"
+
+
+def sources_of(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:
+    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing.
+
+    Args:
+        sources: passages that it was given with numbers. Those are cited that it marks; of one that marks none, all.
+        found: what its tools found, as it is cited. An answer that names some of it by title and section has cited it.
+    """
+    if not answer:
+        return ""
+    marked = sorted({int(each) for each in _MARK.findall(answer)} & set(range(1, len(sources) + 1)))
+    given = [sources[number - 1].cited for number in marked] or [each.cited for each in sources]
+    marks = [f"[{number}] {name}" for number, name in zip(marked, given, strict=False)] or given
+    theirs = () if _names_one(answer, found) else (each for each in found if each not in given)
+    named = list(dict.fromkeys([*marks, *theirs]))
+    more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
+    return f"Sources: {'; '.join([*map(_short, named[:_MOST]), *more])}" if named else ""
+
+
+def _short(name: str) -> str:
+    """With the start of its title and the end of its section."""
+    half = _LONGEST // 2
+    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
+
+
+def _names_one(answer: str, found: Sequence[str]) -> bool:
+    """A title alone may be a word of the answer by chance."""
+    words = _plain(answer)
+    return any(SECTION in each and _plain(each) in words for each in found)
+
+
+def _plain(text: str) -> str:
+    """In which two ways to write a name are one: models like other dashes."""
+    return re.sub(r"[\s–—-]+", " ", text).casefold()

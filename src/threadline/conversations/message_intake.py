@@ -1,0 +1,244 @@
+"""Storing a batch of a conversation: what opens it, what the guards have to judge, and what is deleted for good."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.conversations import conversation_row
+from threadline.conversations import open_questions as pending_requests
+from threadline.conversations import thread_reads as threads_read
+from threadline.conversations import transcript_store as transcripts
+from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.conversation_row import WANTS, Conversation
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.ratings import Thumbs
+from threadline.conversations.tables import conversation_messages, conversations
+from threadline.conversations.turn_plans import TurnPlans
+from threadline.decisions.store import Decisions
+from threadline.handovers.store import Handovers
+from threadline.models.model import OutcomeKind
+from threadline.operator.store import Memories
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.message_store import Shelf, Storing, distinct, seconds
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.quarantine_store import Quarantine
+
+_SHELF = Shelf(conversation_messages, "conversation_id")
+_OK = "ok"
+_QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
+
+_UNJUDGED = text(f"""
+SELECT message_id, channel, slack_ts, sender_id, message_text, said_at FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS} ORDER BY m.said_at, m.seq
+""")  # noqa: S608 - both parts are written here
+_JUDGE = text(f"""
+UPDATE conversation_messages m SET verdict = j.verdict, wakes = j.verdict = 'ok' AND {WANTS}
+FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
+WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
+""")  # noqa: S608 - as above
+_OVERHEARD = text("""
+SELECT m.message_id FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND m.message_type = 'message' AND NOT m.addressed
+  AND (position('<@' IN m.message_text) > 0 OR c.several)
+""")
+_DELETED = text("""
+SELECT message_id FROM conversation_messages
+WHERE conversation_id = :id AND redacted_at IS NOT NULL
+  AND (message_id = ANY(:originals) OR message_type = 'edit' AND correction_of = ANY(:originals))
+""")
+_TURNS = text("""
+SELECT DISTINCT turn FROM conversation_messages
+WHERE conversation_id = :id AND message_id = ANY(:deleted) AND turn IS NOT NULL
+""")
+_REWORDED = text("""
+SELECT DISTINCT turn FROM conversation_messages
+WHERE conversation_id = :id AND message_id = ANY(:originals) AND turn IS NOT NULL
+  AND EXISTS (SELECT FROM handovers h WHERE h.conversation_id = :id)
+ORDER BY turn
+""")
+_WAKE_NOBODY = text("""
+UPDATE conversation_messages SET wakes = false
+WHERE conversation_id = :id AND wakes AND turn IS NULL AND redacted_at IS NOT NULL
+""")
+"""Of what was deleted before a turn took it up there is nothing to answer."""
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A message that the guards have not judged yet. `text`: as it reads now; `said_at`: seconds since 1970."""
+
+    message_id: str
+    channel: str
+    ts: str
+    user_id: str
+    text: str
+    said_at: float
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """`quarantined`: ids of what is in quarantine since. `question_open`: the bot has asked and nobody has answered.
+
+    `with_person`: somebody has taken the thread over. `passed_on`: ids of words to stop that are messages for them.
+    `reworded`: turns of what was edited or deleted, in a thread that a person has or had.
+    """
+
+    marks: ConversationMarks
+    quarantined: tuple[str, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
+    question_open: bool = False
+    with_person: bool = False
+    passed_on: tuple[str, ...] = ()
+    reworded: tuple[int, ...] = ()
+
+
+async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
+    """See `Conversations.store`."""
+    thumbs = [message for message in batch if message.kind in messages.THUMBS]
+    each_once = distinct([message for message in batch if message not in thumbs])
+    row = await _opened(connection, thread, each_once)
+    if row is None:
+        kept = await Quarantine(connection).keep(thread, each_once)
+        return StoredBatch(ConversationMarks(), tuple(kept))
+    await Thumbs(connection).note(row.id, thumbs)
+    storing = Storing(connection, _SHELF, row.id, row.stored)
+    handover = await Handovers(connection).open_in(thread)
+    with_person = bool(handover and handover.taken_by)
+    passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
+    each_once = [replace(each, kind=messages.MESSAGE) if each.id in passed_on else each for each in each_once]
+    stored = await storing.add(await _answering(connection, row.id, each_once), _columns)
+    if corrected := await storing.correct(stored):
+        await _forget_words(connection, thread, row.id, corrected)
+    if any(message.kind == messages.DELETION for message in stored):  # of what was never stored, too
+        await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
+    await conversation_row.use_stops(connection, row.id)
+    await conversation_row.drop_question(connection, row.id, [m.sender_id for m in stored if m.kind == messages.STOP])
+    await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
+    return StoredBatch(
+        await conversation_row.marks(connection, thread),
+        tuple(message.id for message in stored if message.kind == messages.QUARANTINED),
+        await _unjudged(connection, row.id),
+        bool(row.question),
+        with_person,
+        passed_on,
+        await _reworded(connection, row.id, each_once),
+    )
+
+
+async def has_unjudged(connection: AsyncConnection, thread: Thread) -> bool:
+    """See `Conversations.has_unjudged`."""
+    row = await conversation_row.lock(connection, thread)
+    return row is not None and bool(await _unjudged(connection, row.id))
+
+
+async def judge(
+    connection: AsyncConnection, thread: Thread, verdicts: Mapping[str, Refusal | None]
+) -> ConversationMarks:
+    """See `Conversations.judged`."""
+    row = await conversation_row.locked(connection, thread)
+    words = [why.value if why else _OK for why in verdicts.values()]
+    await connection.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
+    await conversation_row.use_stops(connection, row.id)
+    await conversation_row.write(connection, row.id)
+    return await conversation_row.marks(connection, thread)
+
+
+async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
+    """See `Conversations.refused`."""
+    row = conversation_messages.c
+    query = select(row.channel, row.slack_ts, row.sender_id, row.verdict).join(conversations)
+    asked = query.where(conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict != _OK)
+    rows = await connection.execute(asked.order_by(row.said_at, row.seq))
+    return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
+
+
+async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> frozenset[str]:
+    """See `Conversations.overheard`."""
+    row = await conversation_row.locked(connection, thread)
+    return frozenset((await connection.execute(_OVERHEARD, {"id": row.id, "ids": list(ids)})).scalars())
+
+
+async def _to_a_person(
+    connection: AsyncConnection, thread: Thread, row: Conversation, batch: Sequence[IncomingMessage]
+) -> tuple[str, ...]:
+    """Which words to stop are for the person who has the thread: the bot is at nothing there that it could leave.
+
+    One that meets a turn of the bot's from before that stops it; a reaction has no words to pass on.
+    """
+    words = tuple(each.id for each in batch if each.kind == messages.STOP and each.text.strip())
+    plan = await TurnPlans(connection).of(thread, row.turn + 1) if words else None
+    return words if plan is None or plan.route.ends else ()
+
+
+async def _reworded(
+    connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
+) -> tuple[int, ...]:
+    """By all of the batch: what it holds may be stored already, and the answer that said so lost."""
+    originals = [each.correction_of for each in batch if each.kind in (messages.EDIT, messages.DELETION)]
+    if not originals:
+        return ()
+    which = {"id": conversation_id, "originals": originals}
+    return tuple((await connection.execute(_REWORDED, which)).scalars())
+
+
+async def _answering(
+    connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
+) -> list[IncomingMessage]:
+    """Who was asked something speaks to the bot next, also without calling it; unless they call somebody else."""
+    unsure = [each for each in batch if each.kind == messages.MESSAGE and not each.addressed]
+    if not unsure or not (pending := await pending_requests.pending(connection, conversation_id, _QUESTIONS)):
+        return list(batch)
+
+    def answers(each: IncomingMessage) -> bool:
+        asked = pending.get(each.sender_id)
+        return asked is not None and "<@" not in each.text and seconds(each.ts) > asked.said_at
+
+    return [replace(each, addressed=True) if each in unsure and answers(each) else each for each in batch]
+
+
+def _columns(message: IncomingMessage) -> dict[str, object]:
+    return {"addressed": message.addressed}
+
+
+def _people(row: Conversation, stored: Sequence[IncomingMessage]) -> dict[str, object]:
+    """Whose thread it is: whoever wrote the root is one of them, though it was said before anybody spoke to the bot."""
+    said = [each for each in stored if each.kind in (messages.MESSAGE, messages.STOP)]
+    found = {row.writer, *(each.sender_id for each in said), *(each.root_by for each in said)} - {""}
+    return {"writer": min(found, default=""), "several": row.several or len(found) > 1}
+
+
+async def _unjudged(connection: AsyncConnection, conversation_id: int) -> tuple[Unjudged, ...]:
+    rows = await connection.execute(_UNJUDGED, {"id": conversation_id})
+    return tuple(
+        Unjudged(row.message_id, row.channel, row.slack_ts, row.sender_id, row.message_text, float(row.said_at))
+        for row in rows
+    )
+
+
+async def _opened(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Conversation | None:
+    """The locked row; None when nobody has spoken to the bot, or all is forgotten, and nothing here speaks to it."""
+    row = await conversation_row.lock(connection, thread)
+    if row is not None and row.stored:
+        return row
+    if any(message.addressed and message.kind == messages.MESSAGE for message in batch):
+        return await conversation_row.opened(connection, thread)
+    return None
+
+
+async def _forget_words(
+    connection: AsyncConnection, thread: Thread, conversation_id: int, corrected: Sequence[str]
+) -> None:
+    which = {"id": conversation_id, "originals": corrected}
+    deleted = list((await connection.execute(_DELETED, which)).scalars())
+    if deleted:
+        await connection.execute(_WAKE_NOBODY, {"id": conversation_id})
+        await transcripts.forget_words(connection, conversation_id, deleted)
+        used = {"id": conversation_id, "deleted": deleted}
+        turns = (await connection.execute(_TURNS, used)).scalars()
+        keys = [addressing.turn_id(thread, turn) for turn in turns]
+        await Memories(connection).forget_said(thread.team, keys)
+        await TurnPlans(connection).forget_told(conversation_id)
+        await Decisions(connection).forget_words(conversation_id)

@@ -1,0 +1,190 @@
+"""What the person reads at the end of a turn: the model's words at their length, or ours where it has none. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from threadline.models.model import Execution, ExecutionStatus
+from threadline.operator.model import protocol
+from threadline.slack import text_splitting as splitting
+
+LIMIT, SHORTEST = 2_000, 200
+"""Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
+NOTHING_TO_SAY = (
+    "I have looked at this and could not come up with an answer. "
+    "Please put it in other words, or ask me what I can do for you."
+)
+TROUBLE = "Something went wrong on my side, and I could not finish this. Please try again in a few minutes."
+"""Of a failure that brought no words of its own."""
+
+_STOPPED_BY_OPERATOR = "Please write again if you still need this: whoever runs this bot has stopped me."
+_MORE = "\n\n_That is not all of it. Ask me for the details, and I will write it out._"
+_ROOM = 1_400
+"""Characters of an account of executions; of those that do not fit the number is told."""
+_NAME, _NOTE, _WORDS = 60, 160, 400
+"""Characters of a tool's name and of a note in an account, and of a failure's sentence: together within `LIMIT`."""
+
+_INVISIBLE = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
+)
+"""Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
+
+_LONG = (
+    r"(?:(?:all|more|further|full|the) )*(?:details?|detailed|everything"
+    r"|(?:full|whole|entire|complete|long) (?:\w+ )?"
+    r"(?:list|logs?|texts?|answer|output|story|report|table|explanation))\b"
+)
+_AT_LENGTH = (
+    r"\b(?:in (?:\w+ )?details?|with (?:\w+ ){0,2}details?|in full|in depth|at length|step by step"
+    r"|word for word|verbatim|verbose(?:ly)?)\b"
+)
+_PLEASE = (
+    r"(?:(?<!\bi )(?<!\bwe )(?<!\bthey )(?<!'ll )(?<!\bwill )\b(?:show|tell|give|explain|describe|list|post|print|write"
+    r"|send|paste|share|provide|elaborate)\b|\b(?:can|could|may) (?:i|we) (?:have|see|get|read)\b|\blet (?:me|us) see\b"
+    r"|\b(?:i|we)(?:'d| would)? (?:want|need|like)\b)"
+)
+_MEANWHILE = r"(?: (?!(?:if|whether|that|how|when|once|why|where|who|because|since|after|before|so|until)\b)\S+){0,8}?"
+_DETAIL = re.compile(
+    rf"{_PLEASE}(?:{_MEANWHILE} {_LONG}|.*{_AT_LENGTH})"
+    rf"|^(?:(?:wh\w+|how|can|could|would|will|do|does|please)\b.*)?{_AT_LENGTH}(?: please)?$"
+)
+_BARE = re.compile(
+    rf"(?:(?:please|and|but|or|also|now|then|yes|ok|some|any|a) )*{_LONG}"
+    r"(?: (?:of|about|on|for)(?: (?!(?:is|are|was|were|has|have|seems?|looks?|works?|does|did)\b)\S+){1,6})?"
+    r"(?: please)?"
+)
+"""A clause of nothing else asks as well: "more details, please"."""
+_NO_DETAIL = re.compile(
+    r"\b(?:no|not|without|skip|spare|don'?t|never|less|fewer|hide)\b(?: \w+){0,3}? "
+    r"(?:details?|detailed|verbose|everything|in full|in depth|at length)\b"
+)
+_QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^ *(?:>|&gt;)[^\n]*|(?<!\S)-+\w\S*", re.DOTALL | re.MULTILINE)
+"""What somebody shows: code, words of others, the options of a command."""
+_CLAUSE = re.compile(r"([^.!?;:,\n]{1,400})([.!?;:,\n]?)")
+"""Bounded, so that a message of 40,000 characters without any is read in no time."""
+
+_TOLD = {
+    ExecutionStatus.OK: "done",
+    ExecutionStatus.CACHED: "done",
+    ExecutionStatus.ERROR: "this did not work",
+    ExecutionStatus.BLOCKED: "this was not allowed",
+    ExecutionStatus.UNKNOWN: "I do not know whether this was done, so please check before you ask for it again",
+}
+_DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a reader would see nothing of it."""
+    return _INVISIBLE.fullmatch(text) is not None
+
+
+def wants_detail(text: str) -> bool:
+    """Whether a person's message asks for a long answer: the words for it alone do not. A rule that may change: it is
+    asked in an activity."""
+    for clause, end in _CLAUSE.findall(_QUOTED.sub(" ", text.lower().replace("’", "'"))):
+        words = " ".join(_NO_DETAIL.sub(" ", " ".join(clause.split())).split())
+        if _DETAIL.search(words) or (end != ":" and _BARE.fullmatch(words)):
+            return True
+    return False
+
+
+def parts(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
+    """An answer as it is posted: one part that is cut short, or, in detail, all of it in as many as it takes.
+
+    Args:
+        limit: characters of a part, at least 200. What is cut is said at the end of a part that was cut short.
+
+    Returns:
+        No part is empty; there is none when nothing can be seen of the text.
+    """
+    if is_blank(text):
+        return []
+    if detail:
+        return [part for part in splitting.split(text, limit) if not is_blank(part)]
+    return [shorten(text, limit)]
+
+
+def shorten(text: str, limit: int = LIMIT) -> str:
+    """The text, or as many of its paragraphs as `limit` characters hold, with a line that says there is more."""
+    if len(text) <= limit:
+        return text
+    visible = [piece for piece in splitting.split(text, limit - len(_MORE)) if not is_blank(piece)]
+    return visible[0] + (_MORE if len(visible) > 1 else "") if visible else ""
+
+
+def summary(executions: Sequence[Execution]) -> str:
+    """What was done, in order, for a turn whose model found no words; the same executions give the same text.
+
+    Returns:
+        Markdown of at most `LIMIT` characters, never blank.
+    """
+    if not executions:
+        return NOTHING_TO_SAY
+    if any(each.status in _DONE for each in executions):
+        return f"This is what I did:\n\n{_account(executions)}"
+    return (
+        f"I could not do what you asked. This is what I tried:\n\n{_account(executions)}\n\n"
+        "Please change what stood in the way, or ask me for something else."
+    )
+
+
+def stopped(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
+    """The end of a turn that a person stopped: one of the thread, or whoever runs the bot."""
+    told = _STOPPED_BY_OPERATOR if by_operator else "I have stopped, as you asked."
+    return f"{told} Until then:\n\n{_account(executions)}" if executions else f"{told} Nothing was done yet."
+
+
+def failed(words: str, executions: Sequence[Execution]) -> str:
+    """The end of a turn that could not go on.
+
+    Args:
+        words: what happened and what to try, as a sentence for the person; may be blank.
+    """
+    told = TROUBLE if is_blank(words) else _one_line(words, _WORDS)
+    return "\n\n".join(filter(None, (told, until_then(executions))))
+
+
+def until_then(executions: Sequence[Execution]) -> str:
+    """What a turn had done before it came to its end; empty where it had done nothing."""
+    return f"Until then:\n\n{_account(executions)}" if executions else ""
+
+
+def failures(executions: Sequence[Execution], *, proposed: bool = False) -> str:
+    """What comes before the last words of an operator's turn in which no change has succeeded.
+
+    Args:
+        proposed: the words are about a proposal, which may have been made at once.
+    """
+    failed = [each for each in executions if protocol.kind_of(each.tool, read_only=each.read_only).writes]
+    told = f"No change that I tried {'before that ' * proposed}is known to have succeeded"
+    return f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
+
+
+def _account(executions: Sequence[Execution]) -> str:
+    lines: list[str] = []
+    room = _ROOM
+    for number, execution in enumerate(executions):
+        line = _line(execution)
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- and {len(executions) - number} more")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _line(execution: Execution) -> str:
+    tool = _one_line(execution.tool.replace("`", "'"), _NAME)
+    named = f"`{tool}`" if not is_blank(tool) else "a tool"
+    broken_off = execution.read_only and execution.status is ExecutionStatus.UNKNOWN
+    told = "this was broken off" if broken_off else _TOLD[execution.status]
+    note = "" if is_blank(execution.note) else f". {_one_line(execution.note, _NOTE)}"
+    return f"- {named}: {told}{note}"
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    return (head.rpartition(" ")[0] or head) + "…"

@@ -1,0 +1,87 @@
+"""The words of a conversation: a thread in which the bot was spoken to, what it is doing, and what survives of it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+
+
+class ConversationState(StrEnum):
+    """What the workflow of a conversation is doing; the values are shown in Temporal's UI."""
+
+    IDLE = "idle"
+    WORKING = "working"
+    AWAITING_PERSON = "awaiting_person"
+    """A question of the bot, or an approval, is open."""
+
+
+@dataclass(frozen=True)
+class ConversationLimits:
+    """What bounds a conversation; it reaches the workflow with the thread, never from the worker's environment.
+
+    Seconds.
+    """
+
+    max_turns: int = 5
+    """Model calls of one turn that may ask for tools."""
+    quiet: float = 24 * 3600
+    """Silence after which the run ends; the next message starts another, which finds everything in the database."""
+    model_patience: float = 3600
+    """For which a turn waits for a model that is down, before it is given up with a message."""
+    history_events: int = 0
+    """Continue as new beyond this many events; 0: when Temporal suggests it."""
+
+
+@dataclass(frozen=True)
+class ConversationMarks:
+    """What the database knows of a conversation, as of revision `rev`.
+
+    Results of activities arrive in another order than their commits: whoever holds marks keeps those with the highest
+    `rev`. The `*_due` flags are computed under the conversation row's lock from the messages that no settled turn has
+    used, so that an answer lost on its way says the same when asked for again.
+    """
+
+    rev: int = 0
+    opened: bool = False
+    """Something is stored: the thread is followed since."""
+    stored: int = 0
+    """How many messages of people are stored: the highest `seq`."""
+    turn: int = 0
+    """The last settled turn; the next one is `turn + 1`."""
+    turn_due: bool = False
+    """Some message wants a turn: it is neither a correction, nor a duplicate, nor throttled, nor a word to stop."""
+    addressed_due: bool = False
+    """One of these was addressed to the bot: by a mention, in a direct message, or with nobody else in the thread."""
+    stop_due: bool = False
+    """Somebody said to stop after one of these."""
+    unsaid: int = 0
+    """The first turn whose answer was settled and is not in Slack yet; 0 when there is none."""
+    unsaid_then: tuple[int, ...] = ()
+    """The next such turns, where Slack does not take the first; not all of very many."""
+    question: str = ""
+    """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
+    cost_usd: float = 0.0
+    crowded: bool = False
+    """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
+    last: str = ""
+    """What the last settled turn came to, in words; only the answer to settling it says so."""
+    left: bool = False
+    """Its answer is not said, since a person has the thread; likewise."""
+
+
+@dataclass
+class Talk:
+    """All that survives continue-as-new. A gateway starts a conversation's workflow with the thread alone."""
+
+    thread: Thread
+    pending: list[IncomingMessage] = field(default_factory=list)
+    seen: dict[str, None] = field(default_factory=dict)
+    marks: ConversationMarks = field(default_factory=ConversationMarks)
+    limits: ConversationLimits = field(default_factory=ConversationLimits)
+    stopped: bool = False
+    """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
+    untold: list[str] = field(default_factory=list)
+    """The `ts` of messages whose writers are still to be told that it is too much at once."""
+    reworded: list[int] = field(default_factory=list)
+    """Turns of which the person who has the thread is still to see something as it reads now."""

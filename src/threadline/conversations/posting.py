@@ -1,0 +1,78 @@
+"""What a conversation says in Slack: each answer once, with what its tools have to show."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import structlog
+from temporalio import activity
+
+from threadline.cases import sentences
+from threadline.conversations.blocks import answer_of
+from threadline.conversations.contract import Marker, SpeakingActivities, Status, TalkTurn, Word
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
+from threadline.slack import formatting
+from threadline.slack.client import Slack
+from threadline.slack.formatting import Rendered
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.reactions import react
+
+_log = structlog.get_logger(__name__)
+
+
+class LiveSpeakingActivities(SpeakingActivities):
+    """Args: `slack` for reactions and the status line; everything else is said through `posts`."""
+
+    def __init__(self, database: Database, slack: Slack, posts: Posts) -> None:
+        self._database = database
+        self._slack = slack
+        self._posts = posts
+
+    @activity.defn
+    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+        thread = turn.thread
+        async with self._database.begin() as work:
+            settled = await work.conversations.settled(thread, turn.turn)
+            shown = await work.tool_executions.shown(thread, turn.turn)
+        if settled is None:
+            raise Permanent("This turn has not ended, so there is nothing to say yet.")
+        if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
+            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", addressing.turn_id(turn.thread, turn.turn))
+        async with self._database.begin() as work:
+            return await work.conversations.said(thread, turn.turn)
+
+    @activity.defn
+    async def post_word(self, word: Word) -> None:
+        rendered = formatting.notice(sentences.word(word.kind, word.until))
+        await self._say(word.thread, f"{word.kind}:{word.about}", rendered, "word")
+
+    @activity.defn
+    async def mark_messages(self, marker: Marker) -> None:
+        await react(self._slack, marker.name, marker.items)
+
+    @activity.defn
+    async def show_status(self, status: Status) -> None:
+        thread = status.thread
+        try:
+            await self._slack.set_status(thread.channel, thread.ts, status.words)
+        except (Permanent, Transient) as error:
+            _log.debug("status_left_out", slack_thread=thread.key, reason=str(error))
+
+    async def _say(
+        self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str, correlation: str = ""
+    ) -> None:
+        place = (thread.channel, thread.ts, rendered)
+        post = Post(f"talk:{thread.key}:{key}", *place, case="", kind=kind, correlation_id=correlation)
+        await self._posts.publish(post)
+        _log.info("posted", slack_thread=thread.key, key=post.key)
+
+
+def _structured(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The records that the calls of a turn returned, in the order of the calls; see `tools.results.Structured`."""
+    for parts in shown:
+        for part in parts or ():
+            if isinstance(part, Mapping) and part.get("records"):
+                yield str(part.get("kind") or ""), part["records"]

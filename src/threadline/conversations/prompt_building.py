@@ -1,0 +1,300 @@
+"""The beginning of a call of the model: what is unused is taken up, and the transcript says all that it will be asked.
+
+Everything is kept under its key, so a second attempt finds what the first one wrote and asks the same.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from threadline.conversations import context_window as context
+from threadline.conversations import recent_ids as references
+from threadline.conversations import turn_input as turn_words
+from threadline.conversations import turn_note as briefing
+from threadline.conversations.context_window import Budget, Past
+from threadline.conversations.contract import ThinkRequest
+from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.transcript_store import DELETED, Placed
+from threadline.conversations.turn_note import Briefing
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent
+from threadline.estimates.model import ProjectNotFound
+from threadline.estimates.toolset_adapters import bound_project
+from threadline.models.model import Message, Role
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model.routing import Agent
+from threadline.slack.people import labelled
+from threadline.threads.addressing import Thread, message_id
+from threadline.threads.user_names import Names
+from threadline.tools.model import Code, failure
+from threadline.tools.output import rendered
+
+_OVER = "This step of the turn is over, so the model is not asked any more."
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class About:
+    """What a thread is bound to, in words, and what follows from it."""
+
+    records: tuple[str, ...] = ()
+    read_only: bool = False
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the model is to be asked, as which step of the turn: `kept` is its reply where there is one already.
+
+    `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
+    """
+
+    marks: ConversationMarks
+    step: int
+    kept: Message | None = None
+    briefing: Briefing | None = None
+    past: Past = field(default_factory=lambda: Past("", ()))
+    current: tuple[Message, ...] = ()
+    taken: tuple[TakenUp, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
+    its briefing needs its own part alone."""
+
+    marks: ConversationMarks
+    step: int
+    kept: Message | None = None
+    taken: tuple[TakenUp, ...] = ()
+    summary: str = ""
+    summary_until: int = 0
+    placed: tuple[Placed, ...] = ()
+    briefing: Briefing | None = None
+    previous: Briefing | None = None
+    about: About = field(default_factory=About)
+    overhears: bool = False
+
+
+class TakingUp:
+    """Args: `clock` returns seconds since 1970; for `sensitive_words` see `turn_words.staying`."""
+
+    def __init__(
+        self,
+        database: Database,
+        names: Names,
+        budget: Budget,
+        clock: Callable[[], float],
+        sensitive_words: Sequence[str] = (),
+    ) -> None:
+        self._database = database
+        self._sensitive_words = sensitive_words
+        self._names = names
+        self._budget = budget
+        self._clock = clock
+
+    async def question(self, request: ThinkRequest) -> Question:
+        """Take up what is unused, once for each call of the model, and return the whole of what it is asked."""
+        found = await self._found(request)
+        if found.kept:
+            return Question(found.marks, found.step, found.kept)
+        thread, turn, step = request.thread, request.turn, found.step
+        several = _several(found.taken, found.briefing or found.previous, found.placed)
+        names = await self._names_of(found.taken, several=several)
+        said = self._said(found.taken, names, request.agent)
+        brief = found.briefing or await self._brief(request, found, said, several=several)
+        async with self._database.begin() as work:
+            if await work.conversations.open_step(thread, turn, step) != step:
+                raise Permanent(_OVER)
+            # Read once more: somebody may have deleted a message while Slack was asked for names.
+            taken = await work.conversations.take_up(thread, turn, step)
+            entries = [
+                *_without_result(found.placed, turn),
+                *([] if found.briefing else [(f"c:{turn}", brief.message())]),
+                *_keyed(taken, self._said(taken, names, request.agent)),
+            ]
+            await work.transcripts.append(thread, turn, step, entries)
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
+            transcript = await work.transcripts.read(thread, since=brief.since)
+            marks = await work.conversations.marks(thread)
+        before, current = context.parted(_entries(transcript.messages), turn)
+        past = Past(transcript.summary, tuple(before))
+        return Question(marks, step, None, brief, past, tuple(message for _, message in current), tuple(taken))
+
+    async def remember(self, thread: Thread, turn: int, words: str) -> None:
+        """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
+
+        Args:
+            words: our own last words; empty when the model had some, or nothing was said.
+        """
+        async with self._database.begin() as work:
+            unread = await work.conversations.unread(thread, turn)
+            last = await work.transcripts.at(thread, f"c:{turn}") or await work.transcripts.at(thread, f"c:{turn - 1}")
+        if not (unread or words):
+            return
+        names = await self._names_of(unread, several=_several(unread, briefing.read(last)))
+        own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
+        async with self._database.begin() as work:
+            unread = await work.conversations.unread(thread, turn)  # as in `question`
+            entries = _keyed(unread, self._said(unread, names))
+            await work.transcripts.append(thread, turn, 0, [*entries, *own])
+
+    async def _found(self, request: ThinkRequest) -> _Found:
+        """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            step = await work.conversations.open_step(thread, turn, request.step)
+            mine = await work.transcripts.of_turn(thread, turn)
+            if kept := _reply(mine, request.step):
+                return _Found(await work.conversations.marks(thread), kept.step, kept.message)
+            if not step:
+                raise Permanent(_OVER)
+            plan = await work.turn_plans.of(thread, turn)
+            stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
+            taken = await work.conversations.take_up(thread, turn, step, stays)
+            marks = await work.conversations.marks(thread)
+            if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
+                return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
+            transcript = await work.transcripts.read(thread)
+            previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
+            return _Found(
+                marks=marks,
+                step=step,
+                taken=tuple(taken),
+                summary=transcript.summary,
+                summary_until=transcript.summary_until,
+                placed=transcript.messages,
+                previous=previous or _last_briefing(transcript.messages),
+                about=await bound_to(work, thread),
+                overhears=plan is not None and plan.route.overhears,
+            )
+
+    async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
+        """By id, whoever wrote it; of one who writes alone there is no need to ask."""
+        return {each.author_id: await self._label(each.author_id) for each in taken} if several else {}
+
+    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT) -> list[Message]:
+        """The operator reads no more of a message than its writer is told that it does."""
+        said = []
+        for each in taken:
+            words = questions.cut(questions.normalised(each.text)) if _too_long(each, agent) else each.text
+            text = f"[Corrected] {words}" if each.corrects else words
+            said.append((names.get(each.author_id, ""), text, each.files))
+        return context.from_people(said, self._budget)
+
+    async def _label(self, user: str) -> str:
+        return labelled(await self._names.of(user), user)
+
+    async def _clocks(self, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Time zones with the people who live by them."""
+        by_zone: dict[str, list[str]] = {}
+        for user in users:
+            if zone := await self._names.time_zone(user):
+                by_zone.setdefault(zone, []).append(await self._label(user))
+        return tuple((zone, tuple(people)) for zone, people in by_zone.items())
+
+    async def _brief(self, request: ThinkRequest, found: _Found, fresh: list[Message], *, several: bool) -> Briefing:
+        """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
+        before, _ = context.parted(_entries(found.placed), request.turn)
+        past = Past(found.summary, tuple(before))
+        cut = context.cut(past, fresh, self._budget)
+        if cut.older:
+            key, left_out = request.thread.key, len(cut.older)
+            _log.warning("past_without_summary", slack_thread=key, turn=request.turn, left_out=left_out)
+        newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
+        user = newest.author_id if newest else found.previous.user_id if found.previous else ""
+        others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
+        listed = found.previous.ids if found.previous else ()
+        return Briefing(
+            turn=request.turn,
+            at=self._clock(),
+            user_id=user,
+            actor=await self._names.of(user) if user else "Somebody",
+            request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
+            others=tuple([await self._label(each) for each in others]),
+            clocks=await self._clocks([user, *others] if user else []),
+            # What came before it is among what the operator is told.
+            begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
+            several=several,
+            addressed=found.marks.addressed_due and not found.overhears,
+            read_only=found.about.read_only,
+            because=found.about.because,
+            records=found.about.records,
+            ids=references.ids([message for _, message in cut.kept], listed),
+            since=max(cut.since, found.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
+        )
+
+
+def _entries(placed: Sequence[Placed]) -> list[context.Placed]:
+    return [(each.place, each.message) for each in placed]
+
+
+def _begun_late(thread: Thread, found: _Found) -> bool:
+    """Whether something was said in the thread, its root at least, before what was the first to be stored of it."""
+    if found.previous:
+        return found.previous.begun_late
+    root = message_id(thread.team, thread.channel, thread.ts)
+    stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.placed}
+    return f"u:{root}" not in stored
+
+
+def _reply(placed: Sequence[Placed], step: int) -> Placed | None:
+    """Of one turn: the model's reply in this step, or in the next that has one."""
+    replies = (each for each in placed if each.key == f"a:{each.turn}:{each.step}" and each.step >= step)
+    return min(replies, key=lambda each: each.step, default=None)
+
+
+def _keyed(taken: Sequence[TakenUp], said: Sequence[Message]) -> list[tuple[str, Message]]:
+    return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
+
+
+def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:
+    return next((found for each in reversed(placed) if (found := briefing.read(each.message))), None)
+
+
+def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[Placed] = ()) -> bool:
+    """Whether more than one person has written in the thread, as far as its turns so far have seen."""
+    authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
+    named = any(each.message.author for each in placed)
+    return len(authors) > 1 or named or bool(known and known.several)
+
+
+def _without_result(placed: Sequence[Placed], turn: int) -> list[tuple[str, Message]]:
+    """For each call of this turn that has no result, one that says so: its worker was lost with what it knew."""
+    mine = [each for each in placed if each.turn == turn]
+    answered = {each.message.call_id for each in mine if each.message.call_id}
+    return [
+        (f"t:{turn}:{each.step}:{call.id}", _lost(call.id, read_only=call.read_only))
+        for each in mine
+        for call in each.message.calls
+        if call.id not in answered
+    ]
+
+
+def _lost(call_id: str, *, read_only: bool) -> Message:
+    code = Code.TOOL_EXECUTION_FAILED if read_only else Code.OUTCOME_UNKNOWN
+    return context.result(call_id, rendered(failure(code)))
+
+
+async def bound_to(work: Work, thread: Thread) -> About:
+    """What a thread is about, and whether anything may be changed there."""
+    bound = await work.bindings.of(thread)
+    about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
+    with contextlib.suppress(ProjectNotFound):
+        project = await bound_project(work, thread)
+        if project and project.locked:
+            return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
+    return about
+
+
+def _too_long(taken: TakenUp, agent: Agent) -> bool:
+    return agent is Agent.OPERATOR and len(questions.normalised(taken.text)) > questions.LONGEST
+
+
+def has_words(taken: TakenUp) -> bool:
+    """Whether anything is left of a message: it may have been deleted since it was taken up."""
+    return taken.text != DELETED

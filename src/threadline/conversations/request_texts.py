@@ -1,0 +1,25 @@
+"""What somebody asks of a turn: what they said in it, and in the turns that it goes on with."""
+
+from threadline.db.unit_of_work import Work
+from threadline.operator.model import input_validation as questions
+from threadline.threads.addressing import Thread
+
+LONGEST_CHAIN = 6
+"""Turns, the last one included; what came before is in the dialogue all the same."""
+
+
+async def asked_in(work: Work, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
+    """Each message in order, the earliest turn first, as far as the operator reads it; what was deleted is left out.
+
+    Args:
+        whole: to the end.
+    """
+    texts: list[str] = []
+    for _ in range(LONGEST_CHAIN):
+        texts = [*await work.turn_plans.said_in(thread, turn), *texts]
+        plan = await work.turn_plans.of(thread, turn)
+        if plan is None or not plan.route.resumes:
+            break
+        turn = plan.route.resumes
+    asked = [questions.normalised(each) for each in texts]
+    return asked if whole else [questions.cut(each) for each in asked]

@@ -1,0 +1,249 @@
+"""The end of a turn: what is said, what of that is written down first, and what the turn came to; one transaction."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import structlog
+
+from threadline.conversations import decision_texts as decision_words
+from threadline.conversations import replies
+from threadline.conversations import turn_note as briefing
+from threadline.conversations.contract import SettleRequest
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.turn_plans import Plan, Spent
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.decisions.model import Course, Deliberation, Result, concluded
+from threadline.models.model import OutcomeKind, Role
+from threadline.operator import enforcement as spoken
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model import protocol
+from threadline.operator.model.protocol import FinalText
+from threadline.operator.model.routing import Agent
+from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, EntryRefused, NewEntry
+from threadline.rfps.model import RfpNotFound
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline.tools.public_text import account
+
+_BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
+_ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
+"""Their words list what was tried."""
+_QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
+_BY_DECISION = (OutcomeKind.CLARIFIED, OutcomeKind.ESCALATED)
+_THEIRS = (OutcomeKind.ANSWERED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, *_BY_DECISION)
+_RESULTS = {
+    OutcomeKind.CLARIFIED: Result.CLARIFIED,
+    OutcomeKind.ESCALATED: Result.ESCALATED,
+    OutcomeKind.STOPPED: Result.FAILED,
+    OutcomeKind.FAILED: Result.FAILED,
+    OutcomeKind.SPEECHLESS: Result.FAILED,
+}
+_LEFT = "(This was not said: a person had taken the thread over.)"
+_log = structlog.get_logger(__name__)
+
+
+class Settling:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def settle(self, request: SettleRequest) -> tuple[ConversationMarks, str]:
+        """See `ConversationActivities.settle_turn`; the marks, and the answer where it is our own and no model's."""
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
+            plan = await work.turn_plans.of(thread, turn)
+            made = concluded(await work.decisions.of(thread, turn))
+            request = await _taken_back(work, request, plan)
+            request, left = await _taken_over(work, request)
+            answer, end, own = await _answer(work, request, plan, made)
+            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+            user = brief.user_id if brief else await _asker(work, request)
+            answer = await _written_down(work, request, user, answer, end)
+            notes = await _notes(work, request, plan) if answer else ()
+            detail = await _wants_detail(work, thread, turn)
+            said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
+            ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
+            if made:
+                await _decided(work, request, made, user, left=left)
+            marks = await work.conversations.settle(
+                thread,
+                turn,
+                request.kind,
+                said,
+                user,
+                detail,
+                request.model_calls,
+                _question(request, answer),
+            )
+            marks = replace(marks, left=left)
+            if plan is None:
+                return marks, ours
+            spent = await work.turn_plans.spent(thread, turn)
+            result = _result(request, plan, spent, answer)
+            await work.turn_plans.finish(thread, turn, result)
+        _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
+        last = _in_words(turn, request.kind, plan, spent)
+        return replace(marks, last=last), ours
+
+
+async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> SettleRequest:
+    """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
+    heard. What is told by rule was done, and is told."""
+    if plan is None or request.kind not in _QUESTIONS or request.spoken_by:
+        return request
+    if await work.conversations.open_step(request.thread, request.turn, 1):
+        stopped = (await work.conversations.marks(request.thread)).stop_due
+    else:  # an earlier try has settled it, and has used the word
+        before = await work.conversations.settled(request.thread, request.turn)
+        stopped = before is not None and before.kind is OutcomeKind.STOPPED
+    return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(())) if stopped else request
+
+
+async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest, bool]:
+    """Where a person has taken the thread over since the turn began, it is theirs to answer: what the turn was about
+    they were shown. What a turn has changed is told all the same.
+
+    Returns:
+        what is settled, and whether it is left to them.
+    """
+    if request.kind not in _THEIRS or request.touched:
+        return request, False
+    thread, turn = request.thread, request.turn
+    handover = await work.handovers.open_in(thread)
+    theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
+    before = await work.conversations.settled(thread, turn)
+    if before:
+        theirs = before.kind is OutcomeKind.SILENT  # the first word stands
+    if not theirs:
+        return request, False
+    if request.answered_at:
+        await work.transcripts.rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
+    return replace(request, kind=OutcomeKind.SILENT, text=""), True
+
+
+async def _answer(
+    work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None
+) -> tuple[str, str, bool]:
+    """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
+    nothing."""
+    if request.kind is OutcomeKind.SILENT:
+        return "", "", False
+    if request.kind in _BY_DECISION:
+        return decision_words.said(request.kind, made), request.text, True
+    if plan and request.kind in _BY_RULE and not request.spoken_by:
+        return plan.route.reply, "", True
+    key = f"a:{request.turn}:{request.answered_at}"
+    reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
+    if reply and request.spoken_by:
+        call = next((each for each in reply.calls if each.id == request.spoken_by), None)
+        words = spoken.words_of(call.arguments) if call else ""
+        return (words, "", False) if words else (account(request.text, answers.TROUBLE), "", True)
+    if request.kind in _ACCOUNTS:
+        return reply.content if reply else account(request.text, answers.TROUBLE), "", reply is None
+    notice = decision_words.passed_on(made)
+    if reply is None:
+        return account(request.text, answers.TROUBLE), notice, True
+    found = await work.tool_executions.sources(request.thread, request.turn)
+    shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
+    sources = decision_words.sources_of(reply.content, shown, found)
+    return reply.content, "\n\n".join(filter(None, (sources, notice))), False
+
+
+async def _decided(work: Work, request: SettleRequest, made: Deliberation, user: str, *, left: bool) -> None:
+    """What came of the turn's decision; one that ends with a person waits for them from now on."""
+    result = _RESULTS.get(request.kind, Result.ANSWERED)
+    if left:
+        result = Result.TAKEN_OVER
+    elif made.verdict and made.verdict.course is Course.ESCALATE and result is not Result.FAILED:
+        result = Result.ESCALATED
+        await work.handovers.open(request.thread, request.turn, user)
+    spent = await work.turn_plans.spent(request.thread, request.turn)
+    await work.decisions.settled(request.thread, request.turn, result, spent.cost_usd)
+
+
+async def _written_down(work: Work, request: SettleRequest, user: str, answer: str, end: str) -> str:
+    """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
+    has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
+
+    The words of a speaking call are in the journal already, under its own operation; of a call that broke off nobody
+    knows, and the same operation is once."""
+    by_rule = request.kind in _BY_RULE and not request.spoken_by
+    if request.protocol is None or by_rule or not answer:
+        return answer
+    final = protocol.before_final_text(request.protocol)
+    if request.kind is OutcomeKind.STOPPED and request.protocol.only_reads:
+        return answer  # it was stopped before it had anything to tell
+    if final.text is FinalText.WITH_FAILURES and request.kind not in _ACCOUNTS:
+        answer = f"{request.failures}\n\n{answer}".strip() if request.failures else answer
+    failed = final.text is FinalText.WITH_FAILURES and request.kind is not OutcomeKind.PROPOSED
+    kind = EntryKind.FAILED if failed else EntryKind.SAID  # a proposal may have been made at once
+    for rfp_id in final.journal_in:
+        operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
+        if request.spoken_by and rfp_id == request.protocol.scope:
+            operation = Operation(request.thread, request.turn, request.answered_at, request.spoken_by)
+        author = Author(user, addressing.turn_id(request.thread, request.turn))
+        try:
+            entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:LONGEST_ENTRY], kind)
+            async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
+                await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
+        except (RfpNotFound, EntryRefused) as error:
+            _log.warning("words_without_journal", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
+    return answer
+
+
+async def _notes(work: Work, request: SettleRequest, plan: Plan | None) -> Sequence[str]:
+    """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
+    if plan is None:
+        return ()
+    said = await work.turn_plans.said_in(request.thread, request.turn)
+    cut = any(len(questions.normalised(each)) > questions.LONGEST for each in said)
+    own = [questions.cut_note()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
+    return tuple(dict.fromkeys([*plan.route.notes, *own]))
+
+
+async def _asker(work: Work, request: SettleRequest) -> str:
+    """Whom a turn answers that ended before the loop."""
+    askers = await work.conversations.askers(request.thread, request.turn, 1)
+    return askers[-1].user_id if askers else ""
+
+
+async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
+    """Whether somebody has asked for a long answer in what this turn has used."""
+    mine = (each.message for each in await work.transcripts.of_turn(thread, turn))
+    return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
+
+
+def _question(request: SettleRequest, answer: str) -> str:
+    """The start of what is asked with the answer; empty where it asks nothing."""
+    if request.kind in _QUESTIONS:
+        return " ".join(answer.split())
+    return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
+
+
+def _result(request: SettleRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
+    return {
+        "kind": request.kind.value,
+        "did_post": bool(answer),
+        "agent": plan.route.agent.value,
+        "branch": plan.route.branch.value,
+        "scope": plan.route.scope.rfp_id,
+        "steps": request.model_calls,
+        "tools": list(spent.tools),
+        "tokens": spent.tokens,
+        "cost_usd": spent.cost_usd,
+        "seconds": round(spent.seconds, 3),
+        "correlation_id": addressing.turn_id(request.thread, request.turn),
+        "protocol": asdict(request.protocol) if request.protocol else None,
+    }
+
+
+def _in_words(turn: int, kind: OutcomeKind, plan: Plan, spent: Spent) -> str:
+    """For Temporal's UI, where nobody's words are to be."""
+    took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
+    return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"

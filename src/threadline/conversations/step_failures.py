@@ -1,0 +1,28 @@
+"""What a step that failed for good is to its turn: words for the person, or a call of which nobody knows the end."""
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.models.model import Execution, ExecutionStatus, StepFailed, ToolCall
+    from threadline.threads.retrying import FaultKind
+
+from threadline.threads.calls import fault_of, sentence_of
+
+AWAY = (
+    "The language model that I think with does not answer, and I have given up waiting for it. "
+    "Please ask me again later."
+)
+_BROKE_OFF = "It broke off before it could say how it ended."
+
+
+def no_reply(error: FailureError) -> StepFailed:
+    """The end of a turn whose model is not asked any more."""
+    return StepFailed(AWAY if fault_of(error).kind is FaultKind.TRANSIENT else sentence_of(error))
+
+
+def broken_off(asked: ToolCall, error: FailureError) -> Execution:
+    """What became of a call. Of one whose worker was lost on its last try, nobody knows what it changed."""
+    status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
+    note = sentence_of(error) or _BROKE_OFF
+    return Execution(asked.id, asked.name, status, note, read_only=asked.read_only, critical=asked.critical)

@@ -1,0 +1,203 @@
+"""One call of the model: asked about the whole transcript, its reply kept before anybody acts on it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import structlog
+
+from threadline.cases import sentences
+from threadline.conversations import context_window as context
+from threadline.conversations import decision_note as evidence
+from threadline.conversations import intent, replies
+from threadline.conversations.context_window import Budget, Past
+from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
+from threadline.conversations.intent import IntentType
+from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
+from threadline.conversations.prompt_building import Question, TakingUp, has_words
+from threadline.conversations.summary import Summaries
+from threadline.conversations.turn_note import Briefing
+from threadline.db.engine import Database
+from threadline.decisions.model import concluded
+from threadline.errors import Permanent
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.errors import ContextTooLong
+from threadline.models.model import Message, ModelReply
+from threadline.operator import prompt as prompts
+from threadline.operator.model.routing import Agent
+from threadline.operator.prompt import BOT_NAME, House, JobType, Runtime
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.threads.alerts import Alerts
+from threadline.threads.user_names import Names
+from threadline.tools import access
+from threadline.tools.access import Allowed
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry
+
+_NO_WAY = "This turn has no way yet, so the operator cannot think about it."
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Mind:
+    """What a conversation thinks with; without a `model`, every turn that needs one says so. `clock`: since 1970.
+
+    `sensitive_words`: beside those of `domain.sensitive`.
+    """
+
+    model: ChatModel | None
+    registry: Registry
+    ports: Ports
+    budget: Budget = field(default_factory=Budget)
+    clock: Callable[[], float] = time.time
+    bot_name: str = BOT_NAME
+    job_types: Sequence[JobType] = ()
+    sensitive_words: Sequence[str] = ()
+
+    @cached_property
+    def house(self) -> House:
+        """What the operator is told of the house, with the tools that are its own."""
+        names = access.allowed(self.registry, self.ports, Agent.OPERATOR, read_only=False).names
+        return House([each for each in self.registry.all() if each.name in names], self.job_types, self.bot_name)
+
+    def allowed(self, briefing: Briefing, agent: Agent = Agent.COPILOT) -> Allowed:
+        """The tools of a turn, the same at each of its steps."""
+        because = briefing.because or "nothing may be changed"
+        return access.allowed(self.registry, self.ports, agent, read_only=briefing.read_only, because=because)
+
+
+class Thinking:
+    def __init__(self, database: Database, mind: Mind, names: Names, alerts: Alerts) -> None:
+        self._database = database
+        self._mind = mind
+        self._alerts = alerts
+        self._summaries = Summaries(database, mind.model, mind.budget)
+        self._taking_up = TakingUp(database, names, mind.budget, mind.clock, mind.sensitive_words)
+
+    async def summarise(self, turn: TalkTurn) -> None:
+        """See `Summaries.make`."""
+        await self._summaries.make(turn)
+
+    async def think(self, request: ThinkRequest, attempt: int) -> Thought:
+        """See `ConversationActivities.think`; `attempt` counts from 1."""
+        question = await self._taking_up.question(request)
+        if question.kept:
+            return Thought(replies.told(question.kept), question.marks, question.step)
+        request = replace(request, step=question.step)
+        if text := self._without_model(request, question):
+            return await self._keep(request, ModelReply(text))
+        begun = time.monotonic()
+        answer = await self._ask(request, question, attempt)
+        took = round((time.monotonic() - begun) * 1000)
+        reply = replies.clear(answer, addressed=question.briefing is None or question.briefing.addressed)
+        return await self._keep(request, reply, answer, took)
+
+    async def remember(self, thread: Thread, turn: int, words: str) -> None:
+        """See `TakingUp.remember`."""
+        await self._taking_up.remember(thread, turn, words)
+
+    def _without_model(self, request: ThinkRequest, question: Question) -> str:
+        """What is said where there is nothing for a model to understand; empty where there is."""
+        if request.step > 1 or question.briefing is None:
+            return ""
+        addressed = question.briefing.addressed
+        there = [each for each in question.taken if has_words(each)]
+        if not there:
+            return sentences.DELETED if addressed else NO_REPLY
+        if request.agent is Agent.OPERATOR:
+            return ""
+        tools = access.offered(self._mind.registry, self._mind.ports)
+        for each in there:
+            wanted = intent.extract(each.text)
+            # A thumb may be the answer to what the bot has asked, or to what it has said; nobody wants help by it.
+            sign = wanted is None and bool(each.text.strip())
+            meant = sign and bool(question.marks.question or (addressed and not _is_mention(request.thread, each)))
+            if each.files or meant or (wanted and wanted.type is not IntentType.HELP):
+                return ""
+        return intent.help_text(tools) if addressed else NO_REPLY
+
+    async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Answer:
+        if self._mind.model is None:
+            raise Permanent(sentences.NO_MODEL)
+        try:
+            try:
+                return await self._mind.model.ask(await self._prompt(request, question), attempt=attempt)
+            except ContextTooLong:
+                return await self._mind.model.ask(await self._tighter(request, question), attempt=attempt)
+        except ContextTooLong as error:
+            raise Permanent(sentences.TOO_LONG) from error
+        except Permanent as error:
+            await self._alerts.failed("model")
+            raise Permanent(sentences.no_answer(str(error))) from error
+
+    async def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
+        if question.briefing is None:
+            raise LookupError("a question without a briefing has its answer already")
+        offered = (self._mind.registry, self._mind.allowed(question.briefing, request.agent))
+        briefed, *rest = question.current
+        return context.prompt_of(
+            request.thread,
+            question.past,
+            [briefed, *await self._evidence(request), *rest],
+            offered,
+            request.choice,
+            tight=tight,
+            instructions=await self._instructions(request, question.briefing),
+        )
+
+    async def _instructions(self, request: ThinkRequest, brief: Briefing) -> str:
+        """What the model is told first: the same at every step of a turn."""
+        if request.agent is Agent.COPILOT:
+            return INSTRUCTIONS
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            plan = await work.turn_plans.of(thread, turn)
+        if plan is None:
+            raise Permanent(_NO_WAY)
+        runtime = Runtime(thread, brief.user_id, addressing.turn_id(thread, turn), plan.route.scope.rfp_id)
+        told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
+        return prompts.assemble(self._mind.house, runtime, **told)
+
+    async def _evidence(self, request: ThinkRequest) -> list[Message]:
+        """What was decided about the turn before its conversational agent is asked; the same at every step."""
+        if request.agent is not Agent.COPILOT:
+            return []
+        async with self._database.begin() as work:
+            rounds = await work.decisions.of(request.thread, request.turn)
+        told = evidence.note(concluded(rounds))
+        return [told] if told else []
+
+    async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
+        """The same question with half of the past at most; for a summary of what goes there is no time now."""
+        _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
+        halved = context.cut(question.past, question.current, self._mind.budget.halved())
+        past = Past(question.past.summary, halved.kept)
+        return await self._prompt(request, replace(question, past=past), tight=True)
+
+    async def _keep(
+        self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
+    ) -> Thought:
+        """Of two attempts at the same call the first reply stands, and both return it; both were paid for.
+
+        One that comes when its step is over, say after a word to stop, is nothing that anybody has read.
+        """
+        thread, turn, step = request.thread, request.turn, request.step
+        message: Message = replies.message(reply, self._mind.registry)
+        async with self._database.begin() as work:
+            is_open = await work.conversations.open_step(thread, turn, step) == step
+            if is_open:
+                await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
+            kept = await work.transcripts.at(thread, f"a:{turn}:{step}") or message
+            if is_open and (note := replies.left_out(reply)) and kept == message:
+                await work.transcripts.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
+            if answer:
+                await work.conversations.spent(thread, turn, step, "think", answer.usage, took)
+            return Thought(replies.told(kept), await work.conversations.marks(thread), step)
+
+
+def _is_mention(thread: Thread, said: TakenUp) -> bool:
+    """Whether somebody called the bot by its name: what is written to it directly is addressed to it without that."""
+    return said.addressed and not thread.channel.startswith("D")

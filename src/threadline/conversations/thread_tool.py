@@ -1,0 +1,116 @@
+"""The thread itself as Slack has it now: who wrote what and when, and which files are attached."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Protocol
+
+from pydantic import BeforeValidator, Field
+
+from threadline.rfps.json_documents import Document
+from threadline.rfps.tool_parameters import counted, moment
+from threadline.slack.people import labelled
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef
+from threadline.tools.context import Port, ToolContext
+from threadline.tools.model import ToolResult
+from threadline.tools.registry import tool
+
+MOST = 50
+"""Messages of one answer; earlier or later ones are found by their time."""
+_ROOM = 12_000
+"""Characters of all texts of one answer, in which each message has its share."""
+_LEAST = 240
+
+
+@dataclass(frozen=True)
+class ThreadMessage:
+    """`author`: a name, or what stands in for it; `user_id` is empty for an app without a user."""
+
+    at: datetime
+    author: str
+    user_id: str
+    text: str
+    files: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class ThreadPart:
+    """The root, then the newest of what follows, in the order in which it was written.
+
+    `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
+    people, who count as nobody here.
+    """
+
+    messages: Sequence[ThreadMessage]
+    left_out: int = 0
+    whole: bool = True
+    external: int = 0
+
+
+class ThreadReader(Protocol):
+    async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
+        """At most `limit` messages, apart from the root only those after `since`. Empty when the thread is gone.
+
+        Raises:
+            Permanent, Transient: Slack does not show it.
+        """
+        ...
+
+
+THREADS = Port[ThreadReader]("The threads in Slack", "Set SLACK_BOT_TOKEN.")
+
+
+def _time(value: object) -> datetime:
+    try:
+        told = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+        return (told if told.tzinfo else told.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("expected a date and time such as 2026-03-02T10:00+01:00") from None
+
+
+Since = Annotated[
+    datetime,
+    BeforeValidator(_time, json_schema_input_type=str),
+    Field(description="Only what was written after it, such as 2026-03-02T10:00+01:00; without an offset, UTC."),
+]
+
+
+@tool(
+    "slack.get.thread",
+    "The messages of this thread as Slack has them now, with their authors, times and files; a file's id is what other "
+    "tools take. People write there what they like: facts are in the records.",
+    needs=(THREADS,),
+    timeout=60.0,
+)
+async def get_thread(
+    context: ToolContext,
+    *,
+    limit: Annotated[int, Field(ge=1, le=MOST, description="The thread's first message, and the newest.")] = 30,
+    since: Since | None = None,
+) -> ToolResult:
+    part = await context.ports[THREADS].read(context.thread, since, limit)
+    longest = max(_LEAST, _ROOM // max(len(part.messages), 1))
+    told = [_record(each, longest) for each in part.messages]
+    files = sum(len(each.files) for each in part.messages)
+    attached = f", {counted(files, 'file')}" if files else ""
+    data: Document = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
+    if part.external:
+        data["not_shown_by_external_people"] = part.external
+    return ToolResult(
+        data=data,
+        display_text=f"{counted(len(told), 'message')}{attached}." if told else "Slack shows nothing of this thread.",
+    )
+
+
+TOOLS = [get_thread]
+
+
+def _record(message: ThreadMessage, longest: int) -> Document:
+    text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
+    told: Document = {"at": moment(message.at), "by": labelled(message.author, message.user_id), "text": text}
+    if message.files:
+        told["files"] = [
+            {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files
+        ]
+    return told

@@ -1,0 +1,291 @@
+"""The main step of a conversation: one turn, until it is settled and said.
+
+It runs supervised beside the workflow's main coroutine, which goes on storing what arrives. Whoever says to stop is
+seen in the marks that both share.
+"""
+
+import asyncio
+from dataclasses import replace
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.conversations.contract import (
+        ActRequest,
+        ConversationActivities,
+        SettleRequest,
+        SpeakingActivities,
+        TalkTurn,
+        ThinkRequest,
+        Thought,
+        Word,
+        WordKind,
+    )
+    from threadline.conversations.model import answers
+    from threadline.conversations.operator_contract import Begun
+    from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice, touched
+    from threadline.operator.model.routing import Agent
+    from threadline.threads.retrying import Fault, FaultKind
+
+from threadline.cases import display
+from threadline.conversations.conversation_run import Conversation
+from threadline.conversations.decision_step import TurnDecision
+from threadline.conversations.react_loop import react
+from threadline.conversations.status_line import in_words
+from threadline.conversations.step_failures import broken_off, no_reply
+from threadline.conversations.turn_route import Way, closing, unless
+from threadline.handovers.workflow import hand_over, relay
+from threadline.threads import patches
+from threadline.threads.calls import attempt, break_off, call, fault_of, pause
+
+FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
+"""Seconds between two tries of a model that is away; each wait is twice the one before."""
+LAST_WORD = 30.0
+"""Seconds that a call of the model has left once somebody has said to stop: it may be about to answer."""
+LOST_THINKS = 2
+"""Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
+AT_ONCE = 10
+"""Calls of one reply that run side by side, when all of them only read."""
+_SHOWN = 60
+"""Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
+
+
+class BrokenOff(Exception):
+    """Somebody said to stop while the model was being asked, or waited for."""
+
+
+class Turn:
+    """One turn, from what is unanswered to what is said about it. A new run begins it anew and finds what was done."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._thread = conversation.state.thread
+        self._number = conversation.marks.turn + 1
+        self._step = 0
+        self._addressed = False
+        self._executions: list[Execution] = []
+        self._away_since: float | None = None
+        self._waits = 0
+        self._lost = 0
+        self._told: asyncio.Task[str] | None = None
+        self._turn = TalkTurn(self._thread, self._number)
+        self._way = Way(self._turn)
+        self._deciding = TurnDecision(self._turn)
+
+    async def take(self) -> None:
+        outcome = await self._work()
+        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
+        request = SettleRequest(
+            self._thread,
+            self._number,
+            outcome.kind,
+            text="" if answered else outcome.text,
+            answered_at=self._step if answered else 0,
+            model_calls=outcome.model_calls,
+            spoken_by=outcome.spoken_by,
+            protocol=self._way.protocol,
+            failures=self._failures(outcome) if self._way.protocol else "",
+            touched=touched(outcome.executions),
+        )
+        summary = f"settle turn {self._number}: {outcome.kind}"
+        settled = await call(ConversationActivities.settle_turn, request, summary=summary)
+        self._conversation.merge(settled)
+        if self._deciding.ends_with_a_person(outcome):
+            await hand_over(self._thread, self._number)
+        if self._told:
+            await self._told  # that the model is away is said before what came after that
+        if outcome.kind is not OutcomeKind.SILENT:
+            await self._conversation.say(self._number)
+        if self._way.begun and self._way.begun.ends is None:  # what later steps took up, and what a stop has ended
+            await relay(self._turn, self._way.begun, left=settled.left)
+        if self._way.remembers:
+            self._conversation.does(f"remembering turn {self._number}")
+            await self._way.remember()
+        self._conversation.does("")
+
+    def _failures(self, outcome: Outcome) -> str:
+        return answers.failures(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
+
+    async def _work(self) -> Outcome:
+        conversation = self._conversation
+        try:
+            begun = await self._begin()
+            await relay(self._turn, begun, left=begun is not None and begun.ends is OutcomeKind.SILENT)
+            if begun and begun.ends:
+                return Outcome(begun.ends, "")
+            await self._make_room()
+            if decided := await self._decide():
+                return decided
+            outcome = await self._loop()
+            if self._way.falls_through(outcome) and not conversation.stopping:
+                await self._way.pass_on(self._step)
+                outcome = await self._loop()
+            if not conversation.stopping:
+                outcome = await self._deciding.behind(outcome)
+        except BrokenOff:
+            outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
+        if outcome.kind is not OutcomeKind.STOPPED:
+            return outcome
+        words = answers.stopped(self._executions, by_operator=conversation.stopped_by_operator)
+        return replace(outcome, text=words)
+
+    async def _begin(self) -> Begun | None:
+        begun = await self._way.find()
+        if begun:
+            self._conversation.merge(begun.marks)
+            self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
+            self._step = begun.behind
+        return begun
+
+    async def _decide(self) -> Outcome | None:
+        """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
+        conversation = self._conversation
+        if self._way.agent is not Agent.COPILOT or not self._addressed or conversation.stopping:
+            return None
+        if not patches.DECISIONS.passed():
+            return None
+        conversation.does("deciding what to do")
+        self._show("thinking")
+        await unless(lambda: conversation.stopping, self._deciding.decide())
+        return self._deciding.outcome
+
+    async def _loop(self) -> Outcome:
+        """Think and act as the agent whose turn it is."""
+        conversation, way = self._conversation, self._way
+        if way.agent is Agent.OPERATOR and not conversation.stopping:
+            conversation.does("gathering what the operator is to know")
+            await unless(lambda: conversation.stopping, way.prepare())
+        return await react(
+            self._think,
+            self._act,
+            max_turns=(way.begun and way.begun.max_turns) or conversation.state.limits.max_turns,
+            stopping=lambda: conversation.stopping,
+            may_be_silent=lambda: not self._addressed,
+            closing=closing,
+        )
+
+    def _hear(self) -> None:
+        """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
+
+        What is addressed to it while it only overhears waits for a turn of its own."""
+        self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._way.overhears)
+
+    def _show(self, words: str) -> None:
+        """What the bot does is shown to people who wait for it: not under what was only overheard."""
+        if self._addressed:
+            self._conversation.line.show(words)
+
+    # -- think ---------------------------------------------------------------------------------------------------
+
+    async def _make_room(self) -> None:
+        """Have the older part of a crowded transcript summarised; without that, the model reads less of it."""
+        conversation = self._conversation
+        if not conversation.marks.crowded or conversation.stopping:
+            return
+        conversation.does("summarising what was said before")
+        self._hear()
+        self._show("thinking")
+        words = f"summarise before turn {self._number}"
+        activity = attempt(ConversationActivities.summarise, self._turn, summary=words, taken=conversation.merge)
+        summarising = asyncio.create_task(activity)
+        await workflow.wait_condition(lambda: summarising.done() or conversation.stopping)
+        if not summarising.done():
+            await break_off(summarising)
+
+    async def _think(self, choice: ToolChoice) -> ModelReply:
+        while True:
+            self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
+            request = ThinkRequest(self._thread, self._number, self._step, choice, self._way.agent)
+            self._conversation.does(f"thinking (step {self._step})")
+            self._hear()
+            self._show("thinking")
+            try:
+                thought = await self._ask(request)
+            except FailureError as error:
+                await self._bear(error)
+            else:
+                self._waits, self._away_since = 0, None
+                self._step = thought.step or self._step
+                self._conversation.merge(thought.marks)
+                self._hear()
+                return thought.reply
+
+    async def _ask(self, request: ThinkRequest) -> Thought:
+        """Ask the model; a stop breaks it off, at once when it is away already, or an operator wants the run to end."""
+        conversation = self._conversation
+        asking = asyncio.create_task(call(ConversationActivities.think, request, summary=f"think {request.step}"))
+        await workflow.wait_condition(lambda: asking.done() or conversation.stopping)
+        if not (asking.done() or self._waits):
+            await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "for the model's last word")
+        if asking.done():
+            return asking.result()
+        await break_off(asking)
+        raise BrokenOff
+
+    async def _bear(self, error: FailureError) -> None:
+        """Wait for a model that is away, until it may be asked again.
+
+        Raises:
+            StepFailed: it cannot be asked, or the patience is at its end.
+            BrokenOff: somebody said to stop.
+        """
+        conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
+        self._lost += fault.kind is FaultKind.LOST
+        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS or self._called:
+            raise no_reply(error) from error
+        since = self._away_since = self._away_since or now
+        until = since + conversation.state.limits.model_patience
+        if now >= until:
+            raise no_reply(error) from error
+        self._hear()
+        self._tell(until)
+        conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
+        delay = min(self._delay(fault), until - now)
+        await pause(delay, lambda: conversation.stopping or self._called, "before the model is asked again")
+        if conversation.stopping:
+            raise BrokenOff from error
+        if self._called:
+            raise no_reply(error) from error
+
+    @property
+    def _called(self) -> bool:
+        """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
+        return self._way.overhears and self._conversation.marks.addressed_due
+
+    def _delay(self, fault: Fault) -> float:
+        self._waits += 1
+        return max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
+
+    def _tell(self, until: float) -> None:
+        """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
+        if self._told is None and self._addressed and not self._conversation.stopping:
+            word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
+            telling = attempt(SpeakingActivities.post_word, word, summary="say that the model is away")
+            self._told = asyncio.create_task(telling)
+
+    # -- act -----------------------------------------------------------------------------------------------------
+
+    async def _act(self, calls: list[ToolCall]) -> list[Execution]:
+        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
+        width = AT_ONCE if all(each.read_only and not each.binds for each in calls) else 1
+        done: list[Execution] = []
+        for start in range(0, len(calls), width):
+            if start and self._conversation.stopping:
+                break
+            group = calls[start : start + width]
+            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+            self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
+            self._show(f"using {in_words(group[0].name)}{more}")
+            ran = await asyncio.gather(*(self._execute(each) for each in group))
+            self._way.learn(ran)
+            done += (replace(each, step=self._step) for each in ran)
+        self._executions += done
+        return done
+
+    async def _execute(self, asked: ToolCall) -> Execution:
+        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._way.protocol)
+        try:
+            return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
+        except FailureError as error:
+            return self._way.lost(asked, broken_off(asked, error))

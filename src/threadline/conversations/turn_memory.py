@@ -1,0 +1,108 @@
+"""After a turn: what it leaves behind is read from the record and remembered, once."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from threadline.conversations.thread_reads import GONE
+from threadline.conversations.transcript_store import DELETED, Placed
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.errors import ConversationNotFound
+from threadline.models.model import ExecutionStatus, Role
+from threadline.operator import memory
+from threadline.operator.memory import TurnEnd, Used
+from threadline.operator.model.memory import MemoryKind
+from threadline.operator.model.routing import Agent
+from threadline.rfps import model as rfps
+from threadline.rfps.rfp_ids import scope_of
+from threadline.threads.addressing import Thread
+from threadline.tools.registry import Registry
+from threadline.tools.store import CallOutcome
+
+_log = structlog.get_logger(__name__)
+
+
+class Remembering:
+    """Args: `clock` returns seconds since 1970."""
+
+    def __init__(self, database: Database, registry: Registry, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._registry = registry
+        self._clock = clock
+
+    async def remember(self, thread: Thread, turn: int) -> int:
+        """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
+
+        Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
+        about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
+        asked to have remembered.
+
+        Raises:
+            Permanent, Transient: as the database did.
+        """
+        async with self._database.begin() as work:
+            try:
+                # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
+                await work.conversations.open_step(thread, turn, 1)
+            except ConversationNotFound:
+                return 0
+            end = await self._end(work, thread, turn)
+            made = memory.memories(end) if end else []
+            if end and end.rfp_id and await work.rfps.was_deleted(thread.team, end.rfp_id):
+                made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
+            plan = await work.turn_plans.of(thread, turn)
+            if plan and plan.route.agent is Agent.COPILOT:
+                made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
+            for key, each in made:
+                await work.memories.remember(thread.team, each, key, self._clock())
+        _log.info("turn_remembered", slack_thread=thread.key, turn=turn, memories=len(made))
+        return len(made)
+
+    async def _end(self, work: Work, thread: Thread, turn: int) -> TurnEnd | None:
+        settled = await work.conversations.settled(thread, turn)
+        if settled is None:
+            return None
+        placed = await work.transcripts.of_turn(thread, turn)
+        said = [each for each in placed if each.message.role is Role.USER]
+        by = await work.talked.stored(thread, [_id(each) for each in said])
+        words = [
+            (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
+            for each in said
+            if DELETED not in each.message.content
+        ]
+        return TurnEnd(
+            thread,
+            turn,
+            settled.user_id,
+            words,
+            settled.kind,
+            settled.answer,
+            self._used(await work.tool_executions.outcomes(thread, turn)),
+            await _about(work, thread, turn, "\n".join(text for _, text in words)),
+            whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
+        )
+
+    def _used(self, outcomes: Sequence[CallOutcome]) -> list[Used]:
+        """The calls under the tools' own names; a name that the model made up is none."""
+        found = []
+        for each in outcomes:
+            tool = self._registry.get(each.tool_name)
+            status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+            read_only = tool is not None and not tool.mutating
+            found.append(Used(tool.name if tool else "", status, read_only, each.code))
+        return found
+
+
+def _id(placed: Placed) -> str:
+    """Of the message that a row of the transcript holds."""
+    return placed.key.removeprefix("u:")
+
+
+async def _about(work: Work, thread: Thread, turn: int, request: str) -> str:
+    """The RFP that the turn had for its scope: what is bound by now may be another."""
+    plan = await work.turn_plans.of(thread, turn)
+    if plan:
+        return plan.route.scope.rfp_id
+    return scope_of(request, (await work.bindings.of(thread)).get(rfps.BINDING, "")).rfp_id

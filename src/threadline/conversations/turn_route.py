@@ -1,0 +1,109 @@
+"""The way of a turn: found when it begins, and what the operator is given for it before it is asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.conversations.contract import TalkTurn
+    from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
+    from threadline.models.model import Execution, Outcome, OutcomeKind, ToolCall
+    from threadline.operator.model import protocol
+    from threadline.operator.model.protocol import Asked, ProtocolState
+    from threadline.operator.model.routing import Agent
+
+from threadline.threads import patches
+from threadline.threads.calls import attempt, call
+
+CLARIFYING = "slack.ask.clarifying.question"
+_FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
+
+
+class Way:
+    """What is known of a turn's way; before it is found, and in a run of before there were ways, the copilot's."""
+
+    def __init__(self, turn: TalkTurn) -> None:
+        self._turn = turn
+        self.begun: Begun | None = None
+        self.protocol: ProtocolState | None = None
+
+    @property
+    def agent(self) -> Agent:
+        return self.begun.agent if self.begun else Agent.COPILOT
+
+    @property
+    def remembers(self) -> bool:
+        """Whether something of the turn is to be kept: what the operator has shown, and what somebody asks for."""
+        return self.agent is Agent.OPERATOR or bool(self.begun and self.begun.remembers)
+
+    @property
+    def overhears(self) -> bool:
+        """Whether nothing that it was begun with was addressed to the bot."""
+        return self.begun is not None and self.begun.overhears
+
+    async def find(self) -> Begun | None:
+        """Find it; None in a run that began before turns had ways."""
+        if not patches.WAYS.passed():
+            return None
+        return self._taken(await call(OperatorActivities.begin_turn, self._turn, summary="which way does this go?"))
+
+    def falls_through(self, outcome: Outcome) -> bool:
+        """Whether the operator is to go on where the conversational agent has failed and has changed nothing."""
+        touched = any(not each.read_only for each in outcome.executions)
+        return bool(self.begun and self.begun.falls_through and outcome.kind in _FAILED and not touched)
+
+    async def pass_on(self, step: int) -> Begun:
+        """Give the turn to the operator, behind the steps that it took so far."""
+        request = PassOn(self._turn.thread, self._turn.turn, step)
+        return self._taken(await call(OperatorActivities.pass_on, request, summary="the operator goes on"))
+
+    async def prepare(self) -> None:
+        """Gather what the operator is to know, and have the request analysed; it can do without either."""
+        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather what the operator is to know")
+        await attempt(OperatorActivities.analyse_request, self._turn, summary="what is asked for?")
+
+    async def remember(self) -> None:
+        """Keep what the turn has shown: it was answered already, and without that the next turn remembers less."""
+        await attempt(OperatorActivities.remember_turn, self._turn, summary="what is to be remembered?")
+
+    def lost(self, asked: ToolCall, execution: Execution) -> Execution:
+        """A call that broke off, with the state behind it: nobody knows whether it was done."""
+        if self.protocol is None:
+            return execution
+        kind = protocol.kind_of(asked.name, read_only=asked.read_only)
+        return replace(execution, protocol=protocol.after(self.protocol, Asked(kind), None))
+
+    def learn(self, executions: Sequence[Execution]) -> None:
+        """Take over what calls have done, in whatever order they ended."""
+        for each in executions:
+            if self.protocol and each.protocol:
+                self.protocol = self.protocol.joined(each.protocol)
+
+    def _taken(self, begun: Begun) -> Begun:
+        self.begun, self.protocol = begun, begun.protocol
+        if begun.correlation_id:
+            workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
+        return begun
+
+
+def closing(execution: Execution) -> OutcomeKind | None:
+    """The end of a turn that a call is; None when the turn goes on behind it."""
+    if execution.protocol is None or not execution.protocol.over:
+        return None
+    if execution.protocol.proposed:
+        return OutcomeKind.PROPOSED
+    return OutcomeKind.ASKED if execution.tool == CLARIFYING else OutcomeKind.SPOKEN
+
+
+async def unless(stopping: Callable[[], bool], work: Awaitable[None]) -> None:
+    """Do something that is broken off as soon as somebody says to stop."""
+    task = asyncio.ensure_future(work)
+    await workflow.wait_condition(lambda: task.done() or stopping())
+    if not task.done():
+        task.cancel()
+    (trouble,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(trouble, Exception) and not isinstance(trouble, FailureError):
+        raise trouble

@@ -1,0 +1,228 @@
+"""The beginning of a turn: what people said is taken up, what is meant for the thread is done, and its way is found.
+
+All of it is one transaction, so that a binding, the words about it and the way of the turn are there together or not at
+all; asked again, the same way is found on record.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from threadline.conversations import binding_replies as thread_words
+from threadline.conversations import turn_input as turn_words
+from threadline.conversations.contract import TalkTurn
+from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.request_texts import asked_in
+from threadline.conversations.turn_input import Said
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent
+from threadline.models.model import OutcomeKind
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model import routing
+from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
+from threadline.operator.model.routing import Agent, Request, Route
+from threadline.operator.model.scope import Branch, which_rfp
+from threadline.operator.model.thread_commands import Link
+from threadline.rfps import model as rfps
+from threadline.rfps.model import RfpNotFound
+from threadline.rfps.rfp_ids import Origin, Scope, rfp_ids
+from threadline.threads import addressing, phrases
+from threadline.threads.addressing import Thread
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class _Obeyed:
+    """What came of what was said about the thread: `bound` is its RFP by then.
+
+    `under`: what it was bound to when each request was said. `linked`: the last link was made; `refused`: it was not.
+    """
+
+    bound: str
+    notes: list[str] = field(default_factory=list)
+    under: list[str] = field(default_factory=list)
+    linked: bool = False
+    refused: bool = False
+
+    @property
+    def scopes(self) -> list[str]:
+        """The RFPs that requests are about which name none: of a thread that was bound to none, the one it got."""
+        return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
+
+
+class Beginning:
+    """Args: `bot_name`: by which people mention the bot, without the `@`."""
+
+    def __init__(self, database: Database, bot_name: str) -> None:
+        self._database = database
+        self._bot_name = bot_name
+
+    async def begin(self, turn: TalkTurn) -> Begun:
+        """See `OperatorActivities.begin_turn`."""
+        thread, number = turn.thread, turn.turn
+        async with self._database.begin() as work:
+            is_open = await work.conversations.open_step(thread, number, 1)  # nothing is stored meanwhile
+            marks = await work.conversations.marks(thread)
+            if not is_open:
+                return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
+            plan = await work.turn_plans.of(thread, number)
+            route = plan.route if plan else await self._route(work, turn, marks)
+            if plan is None:
+                await work.turn_plans.keep(thread, number, route)
+            marks = await work.conversations.marks(thread)
+        _log.info("turn_begun", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
+        return _begun(turn, marks, route)
+
+    async def pass_on(self, request: PassOn) -> Begun:
+        """See `OperatorActivities.pass_on`."""
+        turn = TalkTurn(request.thread, request.turn)
+        async with self._database.begin() as work:
+            plan = await work.turn_plans.of(turn.thread, turn.turn)
+            if plan is None:
+                raise Permanent("This turn has no way yet, so nobody can go on with it.")
+            if plan.route.agent is Agent.OPERATOR:
+                route = plan.route  # an earlier try has passed it on
+            else:
+                route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
+                await work.turn_plans.reroute(turn.thread, turn.turn, route)
+            return _begun(turn, await work.conversations.marks(turn.thread), route)
+
+    async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> Route:
+        """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
+        thread = turn.thread
+        handover = await work.handovers.open_in(thread)
+        if marks.stop_due:
+            return Route(Agent.COPILOT, Branch.A, relays=handover is not None)
+        taken = await work.conversations.take_up(thread, turn.turn, 1)
+        if handover and handover.taken_by:
+            return Route(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
+        route = await self._way(work, turn, marks, taken)
+        overhears = not marks.addressed_due and await work.conversations.several(thread)
+        return replace(route, relays=handover is not None, overhears=overhears)
+
+    async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> Route:
+        """The way of what was taken up, where no person has the thread."""
+        thread = turn.thread
+        said = turn_words.said(taken, addressed=marks.addressed_due)
+        bound, trouble = await _bound(work, thread)
+        done = await self._obey(work, thread, said, bound)
+        split = len(done.scopes) > 1 and not rfp_ids(said.words)
+        if done.refused or split:
+            return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
+        resumes = await _resumed(work, thread, said)
+        if not said.words and done.notes and not (resumes and done.linked):
+            return _told("\n".join(done.notes))
+        if resumes and not said.answer and not done.linked:
+            return await _asked_again(work, thread, resumes)
+        pending = "\n".join(await asked_in(work, thread, resumes)) if resumes else ""
+        words = said.answer if resumes else said.words
+        request = Request(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
+        if done.linked or not said.addressed or rfp_ids(f"{words}\n{pending}"):
+            trouble = ""  # the thread's RFP is nothing to this turn
+        route = await self._checked(work, thread, routing.routed(request), [*done.notes, trouble], done.bound)
+        cut = route.branch in (Branch.C, Branch.D) and said.too_long
+        notes = (*route.notes, questions.cut_note()) if cut else route.notes
+        return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
+
+    async def _checked(self, work: Work, thread: Thread, route: Route, notes: Sequence[str], bound: str) -> Route:
+        """The way with what is to be said about it; an RFP that does not exist ends the turn."""
+        named = route.scope.origin is Origin.MESSAGE
+        before = route.scope.origin is Origin.BINDING and route.scope.rfp_id != bound
+        also = thread_words.asked_before(route.scope.rfp_id) if before else routing.first_counts(route.scope)
+        told = tuple(filter(None, dict.fromkeys((*notes, also))))
+        if named:
+            try:
+                found = await work.rfps.get(thread.team, route.scope.rfp_id)
+            except RfpNotFound as error:
+                return replace(_told("\n".join((*told, thread_words.refused(error)))), scope=route.scope)
+            route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
+        if route.branch is Branch.C:
+            return replace(route, ends=OutcomeKind.ASKED, reply=which_rfp(self._bot_name), notes=told)
+        return replace(route, notes=told)
+
+    async def _obey(self, work: Work, thread: Thread, said: Said, bound: str) -> _Obeyed:
+        """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
+        done = _Obeyed(bound)
+        for part in said.parts:
+            if isinstance(part.command, Link):
+                await self._link(work, thread, part.command, part.author_id, done)
+            elif part.command:
+                done.notes.append(await self._where(work, thread))
+            else:
+                done.under.append(done.bound)
+        return done
+
+    async def _link(self, work: Work, thread: Thread, link: Link, user_id: str, done: _Obeyed) -> None:
+        done.bound, done.linked, done.refused = "", False, True
+        if not link.rfp_id:
+            done.notes.append(thread_words.no_id(self._bot_name))
+            return
+        try:
+            made = await work.bindings.bind_rfp(thread, link.rfp_id, user_id)
+        except RfpNotFound as error:
+            done.notes.append(thread_words.refused(error))
+            return
+        done.notes.append(thread_words.bound(made))
+        done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
+
+    async def _where(self, work: Work, thread: Thread) -> str:
+        bound = (await work.bindings.of(thread)).get(rfps.BINDING)
+        if not bound:
+            return thread_words.unbound(self._bot_name)
+        try:
+            return thread_words.where(await work.rfps.get(thread.team, bound))
+        except RfpNotFound as error:
+            return thread_words.gone(error)
+
+
+def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
+    operator = route.agent is Agent.OPERATOR
+    return Begun(
+        marks,
+        route.agent,
+        ProtocolState(scope=route.scope.rfp_id) if operator else None,
+        route.ends,
+        route.branch.falls_through and not operator,
+        route.about,
+        addressing.turn_id(turn.thread, turn.turn),
+        max_turns=MAX_STEPS if operator else 0,
+        behind=route.behind,
+        remembers=route.remembers,
+        relays=route.relays,
+        overhears=route.overhears,
+    )
+
+
+async def _bound(work: Work, thread: Thread) -> tuple[str, str]:
+    """The RFP of the thread, or what is wrong with it."""
+    bound = (await work.bindings.of(thread)).get(rfps.BINDING, "")
+    try:
+        return (bound, "") if not bound else ((await work.rfps.get(thread.team, bound)).rfp_id, "")
+    except RfpNotFound as error:
+        return "", thread_words.gone(error)
+
+
+async def _resumed(work: Work, thread: Thread, said: Said) -> int:
+    """The turn whose question is answered here; 0 for none."""
+    if not said.addressed or said.by_job or phrases.is_close(said.answer):
+        return 0
+    turn = await work.turn_plans.awaiting(thread, said.user_id)
+    before = await work.conversations.settled(thread, turn) if turn else None
+    return 0 if before is None or routing.carries_request(said.answer, before.answer) else turn
+
+
+async def _asked_again(work: Work, thread: Thread, turn: int) -> Route:
+    """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
+    before = await work.conversations.settled(thread, turn)
+    reply = before.answer if before else ""
+    return Route(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
+
+
+def _told(reply: str) -> Route:
+    """A turn that was about the thread alone."""
+    return Route(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)

@@ -1,0 +1,249 @@
+"""The workflow of a thread in which the bot was spoken to: what is due in it, in the run that `thread_run` leads."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.conversations.contract import (
+        ConversationActivities,
+        Marker,
+        Refusal,
+        SpeakingActivities,
+        Stored,
+        StoreRequest,
+        TalkTurn,
+        Word,
+        WordKind,
+    )
+    from threadline.conversations.model.conversation import ConversationState, Talk
+    from threadline.handovers.contract import HandoverActivities
+    from threadline.threads import addressing, messages
+
+from threadline.cases import display
+from threadline.conversations.conversation_run import Conversation
+from threadline.conversations.turn import Turn
+from threadline.threads import signals
+from threadline.threads.calls import attempt, call
+from threadline.threads.inbox import Inbox
+from threadline.threads.run_loop import Step, ThreadRun
+
+TAKEN_IN = "eyes"
+NOTHING_TO_STOP = "ok_hand"
+REFUSED = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
+"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:.
+
+A word to stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends.
+"""
+
+
+@workflow.defn(name=addressing.CONVERSATION_WORKFLOW)
+class ConversationWorkflow:
+    """One run of a conversation; it ends after a long silence, and the next message starts another, which goes on."""
+
+    @workflow.init
+    def __init__(self, state: Talk) -> None:
+        self._inbox = Inbox(state.pending, state.seen)
+        self._conversation = Conversation(state, self._enter)
+        self._run = ThreadRun(self)
+        self._seen: dict[str, list[tuple[str, str]]] = {}
+        self._dismissed = False
+
+    @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in the thread, or said to stop.")
+    def take(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well."""
+        self._inbox.accept(signals.read(name, args))
+
+    @workflow.query(description="State, what it does, what is pending, the last turn, an open question, cost.")
+    def state(self) -> dict[str, Any]:
+        marks = self._conversation.marks
+        return {
+            "thread": self._conversation.state.thread.key,
+            "state": self._state.value,
+            "doing": self._conversation.doing,
+            "pending": len(self._inbox),
+            "turn": marks.turn,
+            "question": marks.question,
+            "cost_usd": marks.cost_usd,
+            "ends": display.clock(self._silence_ends),
+        }
+
+    @workflow.run
+    async def run(self, state: Talk) -> str:
+        """Store messages, let one step at a time act on them, and end: "quiet", "ignored" or "cancelled"."""
+        return await self._run.to_its_end()
+
+    # -- what the run of a conversation is about: see `thread_run.Duties` --------------------------------------------
+
+    @property
+    def inbox(self) -> Inbox:
+        return self._inbox
+
+    @property
+    def history_events(self) -> int:
+        return self._conversation.state.limits.history_events
+
+    @property
+    def gathers(self) -> bool:
+        return True
+
+    @property
+    def ended(self) -> bool:
+        if self._unsaid or self._turn_due:
+            return False
+        silent = self._silence_ends <= workflow.now().timestamp()
+        return self._conversation.state.stopped or not self._conversation.marks.opened or silent
+
+    @property
+    def idle(self) -> bool:
+        return self._conversation.asides.idle and self._conversation.line.idle
+
+    @property
+    def must_wait(self) -> bool:
+        """Never: the next run says what is still to be said, and Slack may be away for longer than a history lasts."""
+        return False
+
+    def outcome(self) -> str:
+        if not self._conversation.state.stopped:
+            return "quiet" if self._conversation.marks.opened else "ignored"
+        if self._conversation.marks.turn_due:
+            self.continue_as_new()
+        return "cancelled"
+
+    def cancelled(self) -> None:
+        self._conversation.state.stopped = True
+
+    def continue_as_new(self) -> None:
+        if self._dismissed and self._conversation.marks.turn_due:
+            self._conversation.state.stopped = False  # it was said after the last word of the run that was cancelled
+        workflow.continue_as_new(self._conversation.state)
+
+    async def open(self) -> None:
+        state = self._conversation.state
+        opened = await call(ConversationActivities.open_conversation, state.thread, summary="what is known of this?")
+        state.limits = opened.limits
+        self._conversation.merge(opened.marks)
+        for ts in state.untold:
+            self._tell_throttled(ts)
+        for turn in state.reworded:
+            self._show_again(turn)
+        self._acknowledge((), Stored(opened.marks, opened.refused))
+
+    async def flush(self) -> None:
+        batch = self._inbox.batch()
+        request = StoreRequest(self._conversation.state.thread, batch)
+        stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
+        self._inbox.stored(len(batch))
+        self._conversation.merge(stored.marks)
+        self._acknowledge(batch, stored)
+        for turn in stored.reworded:
+            self._conversation.state.reworded.append(turn)
+            self._show_again(turn)
+
+    def due(self) -> Step | None:
+        """What is to be done now; decided from the marks alone, so that a new run decides the same."""
+        if turn := self._unsaid:
+            return self._conversation.say(turn)
+        if self._turn_due:
+            self._dismissed = self._conversation.state.stopped
+            return Turn(self._conversation).take()
+        self._count_silence()
+        return None
+
+    @property
+    def _unsaid(self) -> int:
+        """The first turn whose answer is still to be posted and may be; 0 for none."""
+        marks, unsayable = self._conversation.marks, self._conversation.unsayable
+        return next((turn for turn in (marks.unsaid, *marks.unsaid_then) if turn not in unsayable), 0)
+
+    @property
+    def _turn_due(self) -> bool:
+        """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
+        return self._conversation.marks.turn_due and not self._dismissed
+
+    def _acknowledge(self, batch: Sequence[messages.IncomingMessage], stored: Stored) -> None:
+        """Show each writer what became of the message; a burst is marked at once.
+
+        What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
+        """
+        marks = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
+        for message in batch:
+            if name := _sign(message, stored):
+                marks.setdefault((message.channel, message.ts), name)
+        for place, name in marks.items():
+            self._seen.setdefault(name, []).append(place)
+        if not self._inbox:
+            seen, self._seen = self._seen, {}
+            for name, items in seen.items():
+                marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
+                self._conversation.asides.start(SpeakingActivities.mark_messages, marker, summary)
+        for each in stored.refused:
+            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self._conversation.state.untold:
+                self._conversation.state.untold.append(each.ts)
+                self._tell_throttled(each.ts)
+
+    def _tell_throttled(self, ts: str) -> None:
+        word = Word(self._conversation.state.thread, WordKind.THROTTLED, about=ts)
+
+        async def tell() -> None:
+            await attempt(SpeakingActivities.post_word, word, summary="say that it is too much at once")
+            self._conversation.state.untold.remove(ts)
+
+        self._conversation.asides.add(asyncio.create_task(tell()))
+
+    def _show_again(self, turn: int) -> None:
+        """Have a person see what was said in a turn as it reads now."""
+        asked = TalkTurn(self._conversation.state.thread, turn)
+
+        async def show() -> None:
+            await attempt(HandoverActivities.relay_to_person, asked, summary=f"show turn {turn} as it reads now")
+            self._conversation.state.reworded.remove(turn)
+
+        self._conversation.asides.add(asyncio.create_task(show()))
+
+    # -- the end by silence ------------------------------------------------------------------------------------------
+
+    @property
+    def _silence_ends(self) -> float:
+        return self._conversation.heard + self._conversation.state.limits.quiet
+
+    def _count_silence(self) -> None:
+        """Keep the alarm set. What is heard and wants no turn does not move it: once it rang, it is set anew."""
+        alarm = self._run.alarm
+        if alarm.rang:
+            alarm.clear()
+        if not (alarm.is_set or self._inbox or self.ended):
+            alarm.set(self._silence_ends, f"quiet until {display.clock(self._silence_ends)}")
+
+    # -- what Temporal's UI shows ------------------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> ConversationState:
+        if self._conversation.doing:
+            return ConversationState.WORKING
+        return ConversationState.AWAITING_PERSON if self._conversation.marks.question else ConversationState.IDLE
+
+    def _enter(self) -> None:
+        """The one place that says where the workflow is: the sentence in the UI."""
+        conversation = self._conversation
+        since, until = display.clock(conversation.heard), display.clock(self._silence_ends)
+        workflow.set_current_details(
+            {
+                ConversationState.WORKING: f"Working: {conversation.doing}",
+                ConversationState.AWAITING_PERSON: f"Waiting for a person: {conversation.marks.question}",
+                ConversationState.IDLE: f"Idle since {since}; ends at {until}",
+            }[self._state]
+            + (f"\n\nLast: {conversation.marks.last}" if conversation.marks.last else "")
+        )
+
+
+def _sign(message: messages.IncomingMessage, stored: Stored) -> str:
+    passed_on = message.id in stored.passed_on
+    if message.kind == messages.STOP and not passed_on:
+        return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
+    if not (message.kind == messages.MESSAGE or passed_on) or message.id in stored.overheard:
+        return ""
+    return TAKEN_IN if stored.marks.opened else ""

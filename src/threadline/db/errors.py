@@ -1,0 +1,73 @@
+"""Picks a side for what a database can answer: trying again may help, or it cannot."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+import psycopg
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from threadline.errors import ClaimLost, IllegalTransition, OnRecord, Permanent, ProgramFault, Transient
+
+_RETRYABLE = ("08", "40", "53", "57P", "55P03", "57014")
+"""Connection trouble, rollbacks and deadlocks, exhaustion, shutdown, locks not got and statements out of time."""
+_OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition, "TL004": OnRecord}
+"""What our own functions and triggers raise."""
+_REFUSED_VALUES = ("22", "23", "54")
+
+
+def sqlstate(error: BaseException) -> str:
+    """The five characters by which Postgres names a fault, from whichever library reported it; "" when it has none."""
+    orig = getattr(error, "orig", None) or error
+    return str(getattr(orig, "sqlstate", None) or "")
+
+
+def refuses_a_value(error: DBAPIError) -> bool:
+    """Whether it is the row that is at fault, and neither the connection nor the moment."""
+    cause = getattr(error.orig, "__cause__", None)
+    return sqlstate(error).startswith(_REFUSED_VALUES) or isinstance(cause, ValueError)
+
+
+def words(error: BaseException) -> str:
+    """The first line of what the database said: further lines may quote values."""
+    orig = getattr(error, "orig", None) or error
+    first = str(getattr(orig, "__cause__", None) or orig).strip().splitlines()
+    return first[0].removeprefix("ERROR: ").strip() if first else type(orig).__name__
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Turn the faults of SQLAlchemy, asyncpg and psycopg into `Permanent` and `Transient`."""
+    try:
+        yield
+    except (
+        SQLAlchemyError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        psycopg.Error,
+        OSError,
+        TimeoutError,
+    ) as exc:
+        raise translated(exc) from exc
+
+
+def translated(error: BaseException) -> Exception:
+    state = sqlstate(error)
+    if kind := _OWN.get(state):
+        return kind(words(error))
+    if state.startswith(_RETRYABLE) or _lost(error):
+        return Transient(f"the database cannot be used just now: {words(error)}")
+    return ProgramFault(f"the database refused: {words(error)}; this is a fault of the program or of its schema")
+
+
+def _lost(error: BaseException) -> bool:
+    """Whether the connection, and not the server, reported the fault."""
+    if isinstance(error, PoolTimeout | OSError | TimeoutError):
+        return True
+    if isinstance(error, DBAPIError):
+        nameless = isinstance(error, InterfaceError | OperationalError) and not sqlstate(error)
+        return error.connection_invalidated or (nameless and not refuses_a_value(error))
+    if isinstance(error, asyncpg.InterfaceError):
+        return not isinstance(error, ValueError)
+    return isinstance(error, psycopg.OperationalError) and not sqlstate(error)

@@ -1,0 +1,222 @@
+"""The unit of work: every repository over one connection, and so over one transaction."""
+
+from functools import cached_property
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.appointments.store import Appointments
+from threadline.approvals.store import ProposedActions
+from threadline.cases.attachments import Attachments
+from threadline.cases.case_queries import Overview
+from threadline.cases.message_reads import Conversation
+from threadline.cases.pull_request_rows import PullRequests
+from threadline.cases.service_rows import Services
+from threadline.cases.sla_rows import SlaEvents
+from threadline.cases.store import Cases
+from threadline.cases.turn_rows import Turns
+from threadline.conversations.catch_up_store import Talked
+from threadline.conversations.conversation_store import Conversations
+from threadline.conversations.trace_store import TurnTraces
+from threadline.conversations.transcript_store import BYTES, Transcripts
+from threadline.conversations.turn_plans import TurnPlans
+from threadline.db.rate_limits import Limits
+from threadline.decisions.report_store import DecisionReports
+from threadline.decisions.store import Decisions
+from threadline.estimates.store import Estimates
+from threadline.handovers.answer_store import HandoverAnswers
+from threadline.handovers.store import Handovers
+from threadline.jobs.store import AgentJobs
+from threadline.knowledge.search_sql import PassageSearch
+from threadline.knowledge.store import Knowledge
+from threadline.operator.store import Memories
+from threadline.rfps.event_store import Events
+from threadline.rfps.journal_store import Journal
+from threadline.rfps.opportunity_store import Opportunities
+from threadline.rfps.store import Rfps
+from threadline.rfps.team_store import Team
+from threadline.sales.email_store import Letters
+from threadline.sales.store import Crm
+from threadline.slack.actor_store import Actors
+from threadline.threads.catch_up_store import Followed
+from threadline.threads.post_store import Posts
+from threadline.threads.quarantine_store import Quarantine
+from threadline.threads.sweep_store import Sweep
+from threadline.threads.thread_bindings import Bindings
+from threadline.threads.thread_store import Threads
+from threadline.tools.operation_store import Operations
+from threadline.tools.result_cache import ToolResults
+from threadline.tools.store import ToolExecutions
+
+
+class Work:
+    def __init__(self, connection: AsyncConnection, context_bytes: int = BYTES) -> None:
+        self.connection = connection
+        self._context_bytes = context_bytes
+
+    @cached_property
+    def cases(self) -> Cases:
+        return Cases(self.connection)
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        return Conversation(self.connection)
+
+    @cached_property
+    def turns(self) -> Turns:
+        return Turns(self.connection)
+
+    @cached_property
+    def posts(self) -> Posts:
+        return Posts(self.connection)
+
+    @cached_property
+    def threads(self) -> Threads:
+        return Threads(self.connection)
+
+    @cached_property
+    def attachments(self) -> Attachments:
+        return Attachments(self.connection)
+
+    @cached_property
+    def sla(self) -> SlaEvents:
+        return SlaEvents(self.connection)
+
+    @cached_property
+    def pull_requests(self) -> PullRequests:
+        return PullRequests(self.connection)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        return Quarantine(self.connection)
+
+    @cached_property
+    def services(self) -> Services:
+        return Services(self.connection)
+
+    @cached_property
+    def overview(self) -> Overview:
+        return Overview(self.connection)
+
+    @cached_property
+    def followed(self) -> Followed:
+        return Followed(self.connection)
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        return Sweep(self.connection)
+
+    @cached_property
+    def appointments(self) -> Appointments:
+        return Appointments(self.connection)
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        return Bindings(self.connection)
+
+    @cached_property
+    def crm(self) -> Crm:
+        return Crm(self.connection)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return Decisions(self.connection)
+
+    @cached_property
+    def decision_reports(self) -> DecisionReports:
+        return DecisionReports(self.connection)
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        return Estimates(self.connection)
+
+    @cached_property
+    def handover_answers(self) -> HandoverAnswers:
+        return HandoverAnswers(self.connection)
+
+    @cached_property
+    def handovers(self) -> Handovers:
+        return Handovers(self.connection)
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        return Knowledge(self.connection)
+
+    @cached_property
+    def passages(self) -> PassageSearch:
+        return PassageSearch(self.connection)
+
+    @cached_property
+    def letters(self) -> Letters:
+        return Letters(self.connection)
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits(self.connection)
+
+    @cached_property
+    def operations(self) -> Operations:
+        return Operations(self.connection)
+
+    @cached_property
+    def talked(self) -> Talked:
+        return Talked(self.connection)
+
+    @cached_property
+    def tool_executions(self) -> ToolExecutions:
+        return ToolExecutions(self.connection)
+
+    @cached_property
+    def tool_results(self) -> ToolResults:
+        return ToolResults(self.connection)
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        return Conversations(self.connection, self._context_bytes)
+
+    @cached_property
+    def transcripts(self) -> Transcripts:
+        return Transcripts(self.connection)
+
+    @cached_property
+    def actors(self) -> Actors:
+        return Actors(self.connection)
+
+    @cached_property
+    def agent_jobs(self) -> AgentJobs:
+        return AgentJobs(self.connection)
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self.connection)
+
+    @cached_property
+    def journal(self) -> Journal:
+        return Journal(self.connection)
+
+    @cached_property
+    def memories(self) -> Memories:
+        return Memories(self.connection)
+
+    @cached_property
+    def opportunities(self) -> Opportunities:
+        return Opportunities(self.connection)
+
+    @cached_property
+    def proposed_actions(self) -> ProposedActions:
+        return ProposedActions(self.connection)
+
+    @cached_property
+    def rfps(self) -> Rfps:
+        return Rfps(self.connection)
+
+    @cached_property
+    def team(self) -> Team:
+        return Team(self.connection)
+
+    @cached_property
+    def turn_plans(self) -> TurnPlans:
+        return TurnPlans(self.connection)
+
+    @cached_property
+    def turn_traces(self) -> TurnTraces:
+        return TurnTraces(self.connection)

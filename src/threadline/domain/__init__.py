@@ -1,1 +1,0 @@
-"""Values, names and rules: no I/O, no Temporal, safe inside the workflow sandbox."""

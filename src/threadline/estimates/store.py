@@ -1,0 +1,272 @@
+"""Projects, roles, work items and quotes. Every change holds the project's row, and is refused while that is locked."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db.values import storable
+from threadline.estimates.model import (
+    EstimateRefused,
+    ItemChange,
+    NewItem,
+    Project,
+    ProjectDetails,
+    ProjectLocked,
+    ProjectNotFound,
+    Quote,
+    Role,
+    Totals,
+    WbsItem,
+    number_within,
+    totals,
+)
+from threadline.tools.operation_store import Operations
+from threadline.tools.operations import Change
+from threadline.tools.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
+
+Answer = TypeVar("Answer")
+_ITEMS = TypeAdapter(list[WbsItem])
+_QUOTE = TypeAdapter(Quote)
+_MOST_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
+_LATEST_QUOTE = 0
+_ID = re.compile(r"prj-\d+", re.IGNORECASE)
+_CURRENCY = re.compile("[A-Z]{3}")
+
+
+class Estimates:
+    """A project belongs to its team: the others' is not found."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self._operations = Operations(connection)
+
+    async def open_project(self, team: str, name: str, currency: str) -> Project:
+        """The team's project of this name, made with its first quote where there is none.
+
+        Args:
+            currency: three capital letters, as `EUR`; a project that is there keeps its own.
+
+        Raises:
+            EstimateRefused: the name is empty or looks like a project's id, or the currency is none.
+        """
+        named = storable(name).strip()
+        if not named or _ID.fullmatch(named):
+            raise EstimateRefused(f"a project cannot be called {named!r}")
+        if not _CURRENCY.fullmatch(currency):
+            raise EstimateRefused(f"{currency!r} is no currency; name one by its three capital letters, such as EUR")
+        new = postgresql.insert(estimate_projects).values(team=team, name=named, currency=currency)
+        kept = new.on_conflict_do_nothing().returning(estimate_projects.c.project_id)
+        project_id = (await self._connection.execute(kept)).scalar_one_or_none()
+        if project_id:
+            await self._connection.execute(insert(estimate_quotes).values(project_id=project_id, number=1))
+        return await self.project(team, project_id or named)
+
+    async def set_locked(self, team: str, project_id: str, *, locked: bool) -> None:
+        """Waits for a change that is under way. Raises `ProjectNotFound`."""
+        project = estimate_projects.c
+        named = update(estimate_projects).where(project.team == team, project.project_id == project_id)
+        if (await self._connection.execute(named.values(locked=locked))).rowcount == 0:
+            raise ProjectNotFound(f"there is no project {project_id}")
+
+    async def save_role(self, team: str, project_id: str, role: Role) -> None:
+        """Keep a role, or its new rate. Raises `ProjectNotFound`, `ProjectLocked`, `EstimateRefused`."""
+        await self._lock(team, project_id)
+        rate, name = number_within("a day rate", role.day_rate, _MOST_RATE), storable(role.name).strip()
+        if not name:
+            raise EstimateRefused("a role needs a name")
+        new = postgresql.insert(estimate_roles).values(project_id=project_id, name=name, day_rate=rate)
+        known = new.on_conflict_do_update(index_elements=["project_id", "name"], set_={"day_rate": rate})
+        await self._connection.execute(known)
+
+    async def projects(self, team: str, limit: int | None = None) -> list[Project]:
+        """By name; all of them where no `limit` is given."""
+        project = estimate_projects.c
+        query = select(estimate_projects).where(project.team == team).order_by(func.lower(project.name)).limit(limit)
+        return [_project(row) for row in await self._connection.execute(query)]
+
+    async def project(self, team: str, words: str) -> Project:
+        """The project of this id or name, whatever its letters' case. Raises `ProjectNotFound`."""
+        project, sought = estimate_projects.c, storable(words).strip()
+        named = or_(project.project_id == sought.upper(), func.lower(project.name) == func.lower(sought))
+        row = (
+            await self._connection.execute(select(estimate_projects).where(project.team == team, named))
+        ).one_or_none()
+        if row is None:
+            raise ProjectNotFound(f"there is no project {sought!r}; name one by its name or its id, such as PRJ-1")
+        return _project(row)
+
+    async def details(self, team: str, project_id: str) -> ProjectDetails:
+        """All of a project. Raises `ProjectNotFound`."""
+        project = await self.project(team, project_id)
+        roles, items = await self._roles(project.project_id), await self._items(project.project_id)
+        return ProjectDetails(project, roles, items, await self._quotes(project.project_id))
+
+    async def roles(self, team: str, project_id: str) -> list[Role]:
+        """By name. Raises `ProjectNotFound`."""
+        return await self._roles((await self.project(team, project_id)).project_id)
+
+    async def items(self, team: str, project_id: str) -> list[WbsItem]:
+        """By number. Raises `ProjectNotFound`."""
+        return await self._items((await self.project(team, project_id)).project_id)
+
+    async def create_items(self, change: Change, project_id: str, new: Sequence[NewItem]) -> list[WbsItem]:
+        """Add work items, all or none, once for each operation; they are numbered on from the last one.
+
+        Raises:
+            ProjectNotFound, ProjectLocked, EstimateRefused, RateExceeded: nothing was added; the message says why.
+        """
+
+        async def act() -> list[WbsItem]:
+            rows = [await self._checked(project_id, vars(item)) for item in new]
+            last = max((item.number for item in await self._items(project_id)), default=0)
+            items = [WbsItem(number=last + place, **row) for place, row in enumerate(rows, start=1)]
+            for item in items:
+                await self._connection.execute(insert(estimate_items).values(project_id=project_id, **vars(item)))
+            return items
+
+        return await self._change(change, "create_items", project_id, _ITEMS, act)
+
+    async def update_items(self, change: Change, project_id: str, changes: Sequence[ItemChange]) -> list[WbsItem]:
+        """Change work items, all or none, once for each operation; returns them as they are then, by number.
+
+        Raises:
+            ProjectNotFound, ProjectLocked, EstimateRefused, RateExceeded: nothing was changed; the message says why.
+        """
+
+        async def act() -> list[WbsItem]:
+            known = {item.number: item for item in await self._items(project_id)}
+            for each in changes:
+                if each.number not in known:
+                    raise EstimateRefused(f"{project_id} has no item {each.number}; list its items")
+                given = {name: value for name, value in vars(each).items() if value is not None}
+                known[each.number] = replace(known[each.number], **await self._checked(project_id, given))
+            changed = [known[number] for number in sorted({each.number for each in changes})]
+            for item in changed:
+                row = estimate_items.c
+                here = update(estimate_items).where(row.project_id == project_id, row.number == item.number)
+                await self._connection.execute(here.values(vars(item)))
+            return changed
+
+        return await self._change(change, "update_items", project_id, _ITEMS, act)
+
+    async def update_quote_totals(
+        self,
+        change: Change,
+        project_id: str,
+        number: int = _LATEST_QUOTE,
+        *,
+        discount_percent: Decimal | None = None,
+        tax_percent: Decimal | None = None,
+    ) -> Quote:
+        """Reckon a quote anew from the items and the rates of now, once for each operation.
+
+        Args:
+            number: of the quote; 0 for the newest.
+            discount_percent, tax_percent: None leaves them as they are.
+
+        Raises:
+            ProjectNotFound, ProjectLocked, EstimateRefused, RateExceeded: it stays as it was; the message says why.
+        """
+
+        async def act() -> Quote:
+            quote = await self._quote(project_id, number)
+            discount = quote.discount_percent if discount_percent is None else discount_percent
+            tax = quote.tax_percent if tax_percent is None else tax_percent
+            return await self._reckon(project_id, quote.number, discount, tax)
+
+        return await self._change(change, "update_quote_totals", project_id, _QUOTE, act)
+
+    async def _change(
+        self,
+        change: Change,
+        kind: str,
+        project_id: str,
+        answers: TypeAdapter[Answer],
+        act: Callable[[], Awaitable[Answer]],
+    ) -> Answer:
+        async def checked() -> Answer:
+            await self._lock(change.team, project_id)
+            await self._operations.spend(change, f"project:{project_id}")
+            return await act()
+
+        return await self._operations.once(change, kind, project_id, answers, checked)
+
+    async def _lock(self, team: str, project_id: str) -> None:
+        """Hold the project's row until the transaction ends: it cannot be locked, or changed, meanwhile."""
+        project = estimate_projects.c
+        named = (project.team == team, project.project_id == storable(project_id))
+        query = select(project.locked, project.name).where(*named)
+        row = (await self._connection.execute(query.with_for_update(key_share=True))).one_or_none()
+        if row is None:
+            raise ProjectNotFound(f"there is no project {project_id}")
+        if row.locked:
+            raise ProjectLocked(
+                f"{project_id} ({row.name}) is locked: it can be read, but nothing in it can be changed"
+            )
+
+    async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of an item as they may be stored."""
+        row = {**given}
+        if "title" in row and not (title := storable(row["title"]).strip()):
+            raise EstimateRefused("an item needs a title")
+        if "title" in row:
+            row["title"] = title
+        if "role" in row:
+            known = [role.name for role in await self._roles(project_id)]
+            if row["role"] not in known:
+                roles = ", ".join(known) or "none"
+                raise EstimateRefused(f"{project_id} has no role {row['role']!r}; its roles: {roles}")
+        if "days" in row:
+            number_within("the days of an item", row["days"], _MOST_DAYS)
+        return row
+
+    async def _roles(self, project_id: str) -> list[Role]:
+        role = estimate_roles.c
+        query = select(role.name, role.day_rate).where(role.project_id == project_id).order_by(role.name)
+        return [Role(*row) for row in await self._connection.execute(query)]
+
+    async def _items(self, project_id: str) -> list[WbsItem]:
+        item = estimate_items.c
+        query = select(item.number, item.title, item.role, item.days).where(item.project_id == project_id)
+        return [WbsItem(*row) for row in await self._connection.execute(query.order_by(item.number))]
+
+    async def _quotes(self, project_id: str) -> list[Quote]:
+        quote = estimate_quotes.c
+        query = select(estimate_quotes).where(quote.project_id == project_id).order_by(quote.number)
+        return [_quote(row) for row in await self._connection.execute(query)]
+
+    async def _quote(self, project_id: str, number: int) -> Quote:
+        quotes = await self._quotes(project_id)
+        found = [quote for quote in quotes if number in (quote.number, _LATEST_QUOTE)]
+        if not found:
+            raise EstimateRefused(f"{project_id} has no quote {number}; its newest is {quotes[-1].number}")
+        return found[-1]
+
+    async def _reckon(self, project_id: str, number: int, discount: Decimal, tax: Decimal) -> Quote:
+        number_within("a discount in percent", discount, _MOST_PERCENT)
+        number_within("a tax in percent", tax, _MOST_PERCENT)
+        rates = {role.name: role.day_rate for role in await self._roles(project_id)}
+        lines = [(item.days, rates[item.role]) for item in await self._items(project_id)]
+        quote = Quote(number, discount, tax, totals(lines, discount, tax))
+        row = {"discount_percent": discount, "tax_percent": tax, **vars(quote.totals)}
+        here = update(estimate_quotes).where(
+            estimate_quotes.c.project_id == project_id, estimate_quotes.c.number == number
+        )
+        await self._connection.execute(here.values(row))
+        return quote
+
+
+def _project(row: Row[Any]) -> Project:
+    return Project(row.project_id, row.name, row.currency, row.locked)
+
+
+def _quote(row: Row[Any]) -> Quote:
+    figures = Totals(row.subtotal, row.discount, row.tax, row.total)
+    return Quote(row.number, row.discount_percent, row.tax_percent, figures)

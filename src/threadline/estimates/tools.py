@@ -1,0 +1,299 @@
+"""Projects, their roles, work items and quotes: read and changed from a thread that is about one of them."""
+
+from collections.abc import Awaitable, Sequence
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from threadline.estimates.model import (
+    ItemChange,
+    NewItem,
+    Project,
+    ProjectDetails,
+    ProjectLocked,
+    Quote,
+    Role,
+    WbsItem,
+    outdated,
+)
+from threadline.estimates.tool_port import ESTIMATES
+from threadline.tools.context import ToolContext
+from threadline.tools.effects import by_effect
+from threadline.tools.model import Code, Structured, ToolResult, failure
+from threadline.tools.registry import Success, tool
+
+PAGE = 100
+"""Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
+
+ProjectId = Annotated[
+    str | None, Field(description="The project's id, such as PRJ-1, or its name. Null: the thread's own project.")
+]
+Days = Annotated[Decimal, Field(ge=0, le=100_000, description="Days of work, with at most four decimals.")]
+Title = Annotated[str, Field(min_length=1, max_length=300, description="What is to be done.")]
+RoleName = Annotated[str, Field(min_length=1, max_length=100, description="Who does it: a role of the project.")]
+Percent = Annotated[Decimal | None, Field(ge=0, le=100)]
+
+
+class NewWbsItem(BaseModel):
+    title: Title
+    role: RoleName
+    days: Days
+
+
+class CreateWbsItems(BaseModel):
+    project_id: ProjectId = None
+    items: Annotated[list[NewWbsItem], Field(min_length=1, max_length=50)]
+
+
+class WbsItemChange(BaseModel):
+    number: Annotated[int, Field(ge=1, description="The item's number in its project.")]
+    title: Title | None = None
+    role: RoleName | None = None
+    days: Days | None = None
+
+
+class UpdateWbsItems(BaseModel):
+    project_id: ProjectId = None
+    items: Annotated[list[WbsItemChange], Field(min_length=1, max_length=50, description="Null keeps a field.")]
+
+
+class UpdateQuoteTotals(BaseModel):
+    project_id: ProjectId = None
+    quote: Annotated[int | None, Field(ge=1, description="The quote's number. Null: the newest.")] = None
+    discount_percent: Annotated[Percent, Field(description="Null keeps it.")] = None
+    tax_percent: Annotated[Percent, Field(description="Null keeps it.")] = None
+
+
+@tool("estimates.listProjects", "The team's projects, with their ids.", needs=(ESTIMATES,))
+async def list_projects(context: ToolContext) -> ToolResult:
+    known = await context.ports[ESTIMATES].projects(context.team, PAGE + 1)
+    found = [_project(each) for each in known[:PAGE]]
+    return ToolResult(
+        data={"projects": found, "more": len(known) > PAGE},
+        display_text=f"{_count(found, 'project')}." if found else "There is no project yet.",
+        structured=_shown(projects=found),
+    )
+
+
+@tool(
+    "estimates.useProject",
+    "Make a project the one that this thread is about. Changes nothing in it.",
+    needs=(ESTIMATES,),
+    binds=True,
+)
+async def use_project(
+    context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
+) -> ToolResult:
+    project = await context.ports[ESTIMATES].use(context.thread, context.user_id, project_id)
+    return ToolResult(
+        data=_project(project),
+        display_text=f"This thread is about {_named(project)} now.{_locked(project)}",
+        structured=_shown(projects=[_project(project)]),
+    )
+
+
+@tool(
+    "estimates.getProjectDetails",
+    "A project with its roles, work items (WBS) and quotes, and whether it is locked.",
+    needs=(ESTIMATES,),
+    binds=True,
+)
+async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
+    details = await _details(context, project_id)
+    project, late = details.project, outdated(details)
+    roles, items = [_role(each) for each in details.roles], [_item(each) for each in details.items]
+    quotes = [_quote(project, each, current=each not in late) for each in details.quotes]
+    newest = f", quote {quotes[-1]['quote']} comes to {quotes[-1]['total']} {project.currency}" if quotes else ""
+    return ToolResult(
+        data={**_project(project), "roles": roles, **_page(items), "quotes": quotes},
+        display_text=f"{_named(project)}: {_count(roles, 'role')}, {_count(items, 'item')}{newest}.{_locked(project)}",
+        structured=_shown(project, projects=[_project(project)], roles=roles, wbs_items=items, quotes=quotes),
+    )
+
+
+@tool("estimates.listRoles", "The roles of a project, with their day rates.", needs=(ESTIMATES,), binds=True)
+async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
+    details = await _details(context, project_id)
+    roles = [_role(each) for each in details.roles]
+    return ToolResult(
+        data={**_project(details.project), "roles": roles},
+        display_text=f"{_named(details.project)} has {_count(roles, 'role')}.",
+        structured=_shown(details.project, roles=roles),
+    )
+
+
+@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", needs=(ESTIMATES,), binds=True)
+async def list_wbs_items(
+    context: ToolContext,
+    *,
+    project_id: ProjectId = None,
+    role: Annotated[str | None, Field(description="Only those of this role.")] = None,
+    after: Annotated[int, Field(ge=0, description="Only those with a higher number.")] = 0,
+) -> ToolResult:
+    details = await _details(context, project_id)
+    items = [_item(each) for each in details.items if each.number > after and role in (None, each.role)]
+    return ToolResult(
+        data={**_project(details.project), **_page(items)},
+        display_text=f"{_count(items, 'item')} of {_named(details.project)}.",
+        structured=_shown(details.project, wbs_items=items),
+    )
+
+
+async def _quotes_are_late(success: Success) -> str | None:
+    """New or changed work makes the totals of a quote wrong until they are reckoned anew."""
+    context, project_id = success.context, success.result.data["project_id"]
+    late = outdated(await _details(context, project_id))
+    if not late:
+        return None
+    numbers = ", ".join(str(each.number) for each in late)
+    return f"The totals of quote {numbers} of {project_id} are out of date now: estimates.updateQuoteTotals mends that."
+
+
+def _record(given: CreateWbsItems | UpdateWbsItems | UpdateQuoteTotals) -> str:
+    """As the project itself names it for its rate; nothing where the thread has to say which project is meant."""
+    return f"project:{given.project_id.strip().upper()}" if given.project_id else ""
+
+
+async def _create(context: ToolContext, given: CreateWbsItems) -> ToolResult:
+    new = [NewItem(each.title, each.role, each.days) for each in given.items]
+    book, project_id = context.ports[ESTIMATES], given.project_id or ""
+    project, items = await book.create_items(context.change, context.user_id, project_id, new)
+    return _changed(project, [_item(each) for each in items], "added to")
+
+
+@tool(
+    "estimates.createWbsItems",
+    "Add work items (WBS) to a project, all or none. Quotes keep their totals until these are updated.",
+    mutating=True,
+    needs=(ESTIMATES,),
+    record=_record,
+    look_up=by_effect(ESTIMATES, _create),
+    side_effects=(_quotes_are_late,),
+)
+async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolResult:
+    return await _unless_locked(_create(context, given))
+
+
+async def _update(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
+    changes = [ItemChange(**vars(each)) for each in given.items]
+    book, project_id = context.ports[ESTIMATES], given.project_id or ""
+    project, items = await book.update_items(context.change, context.user_id, project_id, changes)
+    return _changed(project, [_item(each) for each in items], "changed in")
+
+
+@tool(
+    "estimates.updateWbsItems",
+    "Change work items (WBS) of a project, all or none. Quotes keep their totals until these are updated.",
+    mutating=True,
+    needs=(ESTIMATES,),
+    record=_record,
+    look_up=by_effect(ESTIMATES, _update),
+    side_effects=(_quotes_are_late,),
+)
+async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
+    return await _unless_locked(_update(context, given))
+
+
+async def _reckon(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
+    project, quote = await context.ports[ESTIMATES].update_quote_totals(
+        context.change,
+        context.user_id,
+        given.project_id or "",
+        number=given.quote or 0,
+        discount_percent=given.discount_percent,
+        tax_percent=given.tax_percent,
+    )
+    shown = _quote(project, quote, current=True)
+    return ToolResult(
+        data={**_project(project), "quotes": [shown]},
+        display_text=f"Quote {quote.number} of {_named(project)} comes to {shown['total']} {project.currency}.",
+        structured=_shown(project, quotes=[shown]),
+    )
+
+
+@tool(
+    "estimates.updateQuoteTotals",
+    "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
+    mutating=True,
+    needs=(ESTIMATES,),
+    record=_record,
+    look_up=by_effect(ESTIMATES, _reckon),
+)
+async def update_quote_totals(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
+    return await _unless_locked(_reckon(context, given))
+
+
+TOOLS = [list_projects, use_project, get_project_details, list_roles, list_wbs_items]
+TOOLS += [create_wbs_items, update_wbs_items, update_quote_totals]
+
+
+async def _details(context: ToolContext, project_id: str | None) -> ProjectDetails:
+    return await context.ports[ESTIMATES].details(context.thread, context.user_id, project_id or "")
+
+
+async def _unless_locked(change: Awaitable[ToolResult]) -> ToolResult:
+    """A locked project blocks a change, whichever project the thread is about and whenever it was locked."""
+    try:
+        return await change
+    except ProjectLocked as locked:
+        return failure(Code.NOT_ALLOWED, f"{locked}.")
+
+
+def _changed(project: Project, items: list[dict[str, Any]], what: str) -> ToolResult:
+    return ToolResult(
+        data={**_project(project), "items": items},
+        display_text=f"{_count(items, 'item')} {what} {_named(project)}.",
+        structured=_shown(project, wbs_items=items),
+    )
+
+
+def _page(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """`after` names where the next page begins, where there is one."""
+    more = {"item_count": len(items), "after": items[PAGE - 1]["number"]} if len(items) > PAGE else {}
+    return {"items": items[:PAGE], **more}
+
+
+def _project(project: Project) -> dict[str, Any]:
+    return vars(project).copy()
+
+
+def _role(role: Role) -> dict[str, Any]:
+    return {"role": role.name, "day_rate": _exact(role.day_rate)}
+
+
+def _item(item: WbsItem) -> dict[str, Any]:
+    return {**vars(item), "days": _exact(item.days)}
+
+
+def _quote(project: Project, quote: Quote, *, current: bool) -> dict[str, Any]:
+    return {
+        "quote": quote.number,
+        "currency": project.currency,
+        "discount_percent": _exact(quote.discount_percent),
+        "tax_percent": _exact(quote.tax_percent),
+        **{name: f"{amount:.2f}" for name, amount in vars(quote.totals).items()},  # whole cents: nothing is rounded
+        "up_to_date": current,
+    }
+
+
+def _exact(number: Decimal) -> str:
+    return f"{number:f}"  # all its digits, and no exponent
+
+
+def _named(project: Project) -> str:
+    return f"{project.project_id} ({project.name})"
+
+
+def _locked(project: Project) -> str:
+    return " It is locked: it can be read, but not changed." if project.locked else ""
+
+
+def _count(records: Sequence[object], what: str) -> str:
+    return f"{len(records)} {what}{'' if len(records) == 1 else 's'}"
+
+
+def _shown(of: Project | None = None, **kinds: list[dict[str, Any]]) -> tuple[Structured, ...]:
+    """With what tells a record from those of other projects, so that of one that changed the last state is shown."""
+    about = {"project_id": of.project_id} if of else {}
+    return tuple(Structured(kind, tuple(about | each for each in rows)) for kind, rows in kinds.items() if rows)

@@ -1,0 +1,147 @@
+"""What people see of a hand-over: its card with two buttons, and what is said of it in both threads. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadline.decisions.model import Reason
+from threadline.handovers.model import CLOSE, TAKE, HandoverRef, button_value
+from threadline.privacy.redaction import redact
+from threadline.slack.formatting import Block, Rendered, context, fallback, link, mention, notice, plain, section
+from threadline.threads.messages import FileRef
+
+_LONGEST_QUESTION, _LONGEST_LINE, _LONGEST_DETAIL = 1_500, 200, 400
+"""Characters as Slack counts them; together within the 3,000 of a section."""
+DELETED = "(deleted by its author)"
+_WHY = {
+    Reason.LOW_CONFIDENCE: "the agent is not sure enough",
+    Reason.SENSITIVE_TOPIC: "a sensitive topic",
+    Reason.RETRIEVAL_FAILURE: "the documents cannot be asked",
+    Reason.TOOL_FAILURE: "a tool that matters has failed",
+    Reason.RESPONSE_ERROR: "no answer could be made",
+    Reason.DECIDED: "the agent decided so",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a person is to know before they take it. `where`: the address of the asker's thread, empty without one.
+
+    `recent` are the last messages before the question; `detail` is the model's own sentence.
+    """
+
+    ref: HandoverRef
+    user_id: str
+    question: str
+    recent: Sequence[str] = ()
+    reason: Reason | None = None
+    detail: str = ""
+    sources: Sequence[str] = ()
+    confidence: float = 0.0
+    where: str = ""
+    taken_by: str = ""
+    closed_by: str = ""
+    conflict: bool = False
+    """What was found contradicts itself."""
+
+
+def card(told: Told) -> Rendered:
+    """The message with which people are asked to take a thread over, as it is now."""
+    reason = _WHY[told.reason or Reason.DECIDED]
+    asked = _quoted(told.question, _LONGEST_QUESTION) or "> (nothing that is still there)"
+    place = link(told.where, "this thread") if told.where else f"<#{told.ref.thread.channel}>"
+    why = f"*Why:* {reason} (confidence {told.confidence:.2f})"
+    detail = f": {_cut(told.detail, _LONGEST_DETAIL)}" if told.detail else ""
+    facts = [why + detail]
+    if told.recent:
+        facts.append("*Before that:*\n" + "\n".join(f"• {_cut(each, _LONGEST_LINE)}" for each in told.recent))
+    if told.sources:
+        found = "*Looked at, and it contradicts itself:* " if told.conflict else "*Looked at:* "
+        facts.append(found + _cut("; ".join(told.sources), _LONGEST_DETAIL))
+    blocks = [
+        section(f"*A person is needed.* {mention(told.user_id)} asks in {place}:\n{asked}"),
+        section("\n".join(facts)),
+        context(_state(told)),
+    ]
+    if not told.closed_by:
+        blocks.append(_buttons(told))
+    return Rendered(fallback("A person is needed", f"{told.question}\n{reason}"), tuple(blocks))
+
+
+def taken(user_id: str) -> tuple[Rendered, ...]:
+    return notice("", mentions=(user_id,), headline="has taken this over, and answers here.")
+
+
+def closed(user_id: str) -> tuple[Rendered, ...]:
+    return notice("", mentions=(user_id,), headline="has closed this. I answer here again.")
+
+
+def reminder(user_id: str) -> tuple[Rendered, ...]:
+    return notice("Nobody has taken this yet, and somebody waits for an answer.", mentions=(user_id,))
+
+
+def said(user_id: str, text: str) -> tuple[Rendered, ...]:
+    """What somebody wrote in the other thread."""
+    return notice(text, mentions=(user_id,), headline="wrote")
+
+
+def emptied() -> Rendered:
+    """What a message shows of which nothing is left."""
+    return notice(DELETED)[0]
+
+
+def answered(user_id: str, text: str) -> tuple[Rendered, ...]:
+    """What the person who has it wrote."""
+    return notice(text, mentions=(user_id,), headline="answers")
+
+
+def left_out() -> Rendered:
+    """Stands where a part of an answer stood that has fewer of them now."""
+    return notice("(taken back by its author)")[0]
+
+
+def unsaid(user_id: str, reason: str, *, again: bool) -> tuple[Rendered, ...]:
+    """Under the card: what somebody did there cannot be shown in the other thread. `again`: it was no correction."""
+    written = "What you wrote here did not reach the other thread: write it again once that is mended."
+    changed = "What you changed here reads in the other thread as it did before."
+    return notice(f"{reason} {written if again else changed}", mentions=(user_id,))
+
+
+def over() -> tuple[Rendered, ...]:
+    return notice("This is closed, so what is written here reaches nobody there. Write in the other thread itself.")
+
+
+def with_files(text: str, files: Sequence[FileRef]) -> str:
+    """What somebody wrote, with the names of what they attached: the files themselves stay where they are."""
+    names = ", ".join(file.name or file.id for file in files)
+    attached = f"(Attached where this was written, and not shown here: {names})" if names else ""
+    return "\n\n".join(filter(None, (text.strip(), attached)))
+
+
+def _state(told: Told) -> str:
+    if told.closed_by:
+        return f"Closed by {mention(told.closed_by)}. The agent answers there again."
+    if told.taken_by:
+        return f"{mention(told.taken_by)} has it. What is written in this thread is posted there, until it is closed."
+    return "Take it, and answer in this thread: what is written here is posted there, until it is closed."
+
+
+def _buttons(told: Told) -> Block:
+    value = button_value(told.ref)
+    take = {"type": "button", "text": {"type": "plain_text", "text": "Take it"}, "action_id": TAKE, "style": "primary"}
+    close = {"type": "button", "text": {"type": "plain_text", "text": "Close"}, "action_id": CLOSE}
+    shown = [close] if told.taken_by else [take, close]
+    return {"type": "actions", "block_id": f"handover:{value}", "elements": [each | {"value": value} for each in shown]}
+
+
+def _cut(text: str, longest: int) -> str:
+    return _shortened(plain(redact(text.strip())), longest)
+
+
+def _quoted(text: str, longest: int) -> str:
+    """Cut behind the quoting, which makes a column of short lines three times as long."""
+    whole = plain(redact(text.strip()))
+    return _shortened("\n".join(f"> {line}" for line in whole.splitlines()), longest)
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,83 @@
+"""What the workflow of a hand-over may ask for, and a conversation for one. Every method is safe to repeat."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from threadline.conversations.contract import TalkTurn
+from threadline.handovers.model import HandoverClick, HandoverRef
+
+
+@dataclass(frozen=True)
+class HandoverState:
+    """`open`: there is such a hand-over, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
+
+    `remind_every`: seconds. `words`: what whoever clicked is told, and nobody else. `reminded`: how often people were.
+    """
+
+    open: bool
+    taken_by: str = ""
+    remind_every: float = 0.0
+    words: str = ""
+    reminded: int = 0
+
+
+@dataclass(frozen=True)
+class PressRequest:
+    ref: HandoverRef
+    click: HandoverClick
+
+
+@dataclass(frozen=True)
+class Reminder:
+    """`number` counts from 1."""
+
+    ref: HandoverRef
+    number: int
+
+
+@dataclass(frozen=True)
+class HandoverWhisper:
+    click: HandoverClick
+    words: str
+
+
+class HandoverActivities(ABC):
+    """A hand-over in the database, and what is said of it in both threads. Run in the core worker."""
+
+    @activity.defn
+    @abstractmethod
+    async def open_handover(self, ref: HandoverRef) -> HandoverState:
+        """Show it to people, once: with the question, the context, the reason, the sources and the confidence."""
+
+    @activity.defn
+    @abstractmethod
+    async def press_handover(self, request: PressRequest) -> HandoverState:
+        """Let a click take it or close it; of two who take it the first one has it."""
+
+    @activity.defn
+    @abstractmethod
+    async def show_handover(self, ref: HandoverRef) -> None:
+        """Say in both threads who has taken it, or closed it, each once."""
+
+    @activity.defn
+    @abstractmethod
+    async def whisper_handover(self, whisper: HandoverWhisper) -> None:
+        """Tell one person what became of a click."""
+
+    @activity.defn
+    @abstractmethod
+    async def remind_handover(self, reminder: Reminder) -> HandoverState:
+        """Say once more that nobody has taken it, unless somebody has."""
+
+    @activity.defn
+    @abstractmethod
+    async def relay_to_person(self, turn: TalkTurn) -> bool:
+        """Show what was said in a turn to whoever has taken the thread over, or may.
+
+        What was shown before reads as it does now, also under the card of what is over.
+
+        Returns:
+            whether something is shown to nobody, since the newest hand-over was closed before it could be.
+        """

@@ -1,0 +1,148 @@
+"""A thread waits for a person, who takes it by a button, and for them to close it; both are done once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
+
+with workflow.unsafe.imports_passed_through():
+    from threadline.conversations.contract import SpeakingActivities, TalkTurn, Word, WordKind
+    from threadline.conversations.operator_contract import Begun
+    from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
+    from threadline.handovers.model import MOST_REMINDERS, Handing, HandoverClick, HandoverRef
+    from threadline.threads import addressing
+    from threadline.threads.addressing import Thread
+
+from threadline.cases import display
+from threadline.threads import buttons as clicks
+from threadline.threads.calls import Asides, attempt, regardless, surely
+from threadline.threads.run_loop import Alarm
+
+
+async def hand_over(thread: Thread, turn: int) -> None:
+    """Have a person take a turn over; nothing happens where that is waited for already."""
+    ref = HandoverRef(thread, turn)
+    try:
+        await workflow.start_child_workflow(
+            addressing.HANDOVER_WORKFLOW,
+            Handing(ref),
+            id=addressing.handover_workflow_id(thread, turn),
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+            static_summary=f"a person takes turn {turn} over",
+        )
+    except WorkflowAlreadyStartedError:
+        return
+
+
+async def relay(turn: TalkTurn, begun: Begun | None, *, left: bool) -> None:
+    """Show what was said in a turn to the person who has the thread, or may take it over.
+
+    Args:
+        left: nobody else answers it. Then whoever wrote it is told when nobody is shown it: where that fails for good,
+            and where the person had closed it before.
+    """
+    if begun is None or not begun.relays:
+        return
+    unshown: list[bool] = []
+    showing = attempt(
+        HandoverActivities.relay_to_person, turn, summary="show it to who takes over", taken=unshown.append
+    )
+    if (await showing or any(unshown)) and left:
+        word = Word(turn.thread, WordKind.NOT_SHOWN, about=str(turn.turn))
+        await attempt(SpeakingActivities.post_word, word, summary="say that no person was shown it")
+
+
+@workflow.defn(name=addressing.HANDOVER_WORKFLOW)
+class HandoverWorkflow:
+    """One for each turn that a person is to take over. It ends when they have closed it; a later click starts another
+    run, which answers it from the record."""
+
+    @workflow.init
+    def __init__(self, handing: Handing) -> None:
+        self._handing = handing
+        self._state = HandoverState(open=True)
+        self._alarm = Alarm()
+        self._whispers = Asides()
+        self._buttons = clicks.Buttons(HandoverClick, handing.take, {"handover": handing.ref.key})
+
+    @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this hand-over.")
+    def take(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
+        self._buttons.press(name, args)
+
+    @workflow.query(description="Which turn, who has taken it, how often somebody was reminded, and what is pending.")
+    def state(self) -> dict[str, Any]:
+        return {
+            "turn": self._handing.ref.key,
+            "open": self._state.open,
+            "taken_by": self._state.taken_by,
+            "reminded": self._handing.reminded,
+            "pending": len(self._handing.clicks),
+            "unreadable": self._buttons.unreadable,
+        }
+
+    @workflow.run
+    async def run(self, handing: Handing) -> str:
+        """Answer clicks in order until somebody has closed it; returns who had taken it."""
+        workflow.upsert_memo({"correlation_id": handing.ref.key})
+        self._enter(await surely(HandoverActivities.open_handover, handing.ref, "show it to people"))
+        while True:
+            while handing.clicks:
+                await self._answer(handing.clicks[0])
+                del handing.clicks[0]
+            if self._alarm.rang:
+                await self._remind()
+                continue
+            if self._over:
+                return self._state.taken_by
+            if self._full:
+                workflow.continue_as_new(handing)
+            await self._buttons.until(self._awake)
+
+    # Nothing between the last look at the clicks and the end awaits: a click that comes in between would be lost.
+
+    @property
+    def _over(self) -> bool:
+        return not self._state.open and not self._handing.clicks and self._whispers.idle
+
+    @property
+    def _full(self) -> bool:
+        return clicks.long() and self._whispers.idle
+
+    def _awake(self) -> bool:
+        return bool(self._handing.clicks) or self._alarm.rang or self._over or self._full
+
+    async def _answer(self, click: HandoverClick) -> None:
+        word = "close" if click.close else "take"
+        request = PressRequest(self._handing.ref, click)
+        state: HandoverState = await surely(HandoverActivities.press_handover, request, f"{click.user_id}: {word}")
+        self._enter(state)
+        await regardless(HandoverActivities.show_handover, self._handing.ref, "tell both threads")
+        if state.words:
+            whisper = HandoverWhisper(click, state.words)
+            self._whispers.start(HandoverActivities.whisper_handover, whisper, f"tell {click.user_id}")
+
+    async def _remind(self) -> None:
+        self._alarm.clear()
+        self._handing.reminded += 1
+        reminder = Reminder(self._handing.ref, self._handing.reminded)
+        words = f"remind ({reminder.number})"
+        failed = await regardless(HandoverActivities.remind_handover, reminder, words, self._enter)
+        if failed:
+            self._enter(self._state)
+
+    def _enter(self, state: HandoverState) -> None:
+        self._state = state
+        self._handing.reminded = max(self._handing.reminded, state.reminded)
+        waits = state.open and not state.taken_by and self._handing.reminded < MOST_REMINDERS
+        if not waits:
+            self._alarm.clear()
+        elif not self._alarm.is_set:
+            until = workflow.now().timestamp() + state.remind_every
+            self._alarm.set(until, f"until {display.clock(until)}, to remind")
+        details = "Waits for a person." if not state.taken_by else f"{state.taken_by} has taken it."
+        workflow.set_current_details(details if state.open else "Closed.")

@@ -1,0 +1,152 @@
+"""Runs one CLI process for one turn and ends it in every case: done, late, silent, cancelled once or many times."""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, MirrorErrorMessage, ResultMessage
+
+from threadline.investigator.cli_home import CliHome
+from threadline.investigator.errors import TurnBroken, TurnRefused, failure_of
+from threadline.investigator.stream import Watch
+
+INTERRUPT_GRACE = 0.4
+"""Seconds that an interrupted CLI has to report its costs, and then to leave, before it is killed."""
+FLUSH_GRACE = 20.0
+"""Seconds that a CLI which has answered has to hand over the rest of its transcript."""
+
+T = TypeVar("T")
+
+
+class Driver:
+    """One client, its process and its end. Nothing outside ever cancels the task that talks to the client: a
+    cancellation inside the SDK costs five seconds, and a second one leaves the process behind."""
+
+    def __init__(self, options: ClaudeAgentOptions, home: CliHome, watch: Watch) -> None:
+        self._client = ClaudeSDKClient(options)
+        self._home = home
+        self._watch = watch
+        self._connected = False
+
+    async def connect(self) -> None:
+        """Start the process.
+
+        Raises:
+            TurnRefused, TurnBroken, SessionUnknown
+        """
+        with self._judged():
+            await self._client.connect()
+        self._connected = True
+
+    async def ask(self, prompt: str) -> ResultMessage:
+        """Send one prompt and follow the stream to its result, which may tell of a failure.
+
+        Raises:
+            TurnRefused, TurnBroken, SessionUnknown: when there is no result.
+        """
+        with self._judged():
+            last = await self._follow(prompt)
+        if isinstance(last, ResultMessage):
+            return last
+        what = "transcript could not be stored" if isinstance(last, MirrorErrorMessage) else "process gave no result"
+        raise TurnBroken(f"The agent's {what}: the turn is tried again.", self._watch.spend)
+
+    async def _follow(self, prompt: str) -> Message | None:
+        await self._client.query(prompt)
+        async for message in self._client.receive_response():
+            self._watch.see(message)
+            if isinstance(message, ResultMessage | MirrorErrorMessage):
+                return message
+        return None
+
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            failure = failure_of(error, self._watch)
+            if failure is None:
+                raise
+            raise failure from error
+
+    async def run(self, talk: Coroutine[Any, Any, T], *, timeout: float, stale_after: float) -> T:
+        """Await `talk`, which uses `connect` and `ask`, and end the process whatever happens.
+
+        Args:
+            talk: the turn's conversation.
+            timeout: seconds for all of it.
+            stale_after: seconds without any message after which the process counts as stuck.
+
+        Raises:
+            TurnRefused: it took longer than `timeout`.
+            TurnBroken: it was silent for `stale_after`.
+            asyncio.CancelledError: when cancelled, in less than a second, and with the process gone.
+        """
+        talking = asyncio.create_task(talk)
+        try:
+            try:
+                await self._until_done(talking, timeout, stale_after)
+            finally:
+                await _to_the_end(self._end(talking))
+        except (TurnRefused, TurnBroken) as late:
+            late.spend = self._watch.spend  # what it cost is told by the answer to the interruption
+            raise
+        return talking.result()
+
+    async def _until_done(self, talking: asyncio.Task[T], timeout: float, stale_after: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not talking.done():
+            stale = self._watch.last_sign + stale_after
+            now = time.monotonic()
+            if now >= deadline:
+                raise TurnRefused(
+                    f"The turn took longer than {timeout:.0f} s: look at the case yourself.", self._watch.spend
+                )
+            if now >= stale:
+                raise TurnBroken(
+                    f"The agent was silent for {stale_after:.0f} s: the turn is tried again.", self._watch.spend
+                )
+            await asyncio.wait({talking}, timeout=min(deadline, stale) - now)
+
+    async def _end(self, talking: asyncio.Task[Any]) -> None:
+        if not talking.done():
+            await self._interrupt(talking)
+        answered = not talking.cancelled() and talking.exception() is None
+        closing = asyncio.create_task(self._client.disconnect())
+        await asyncio.wait({closing}, timeout=FLUSH_GRACE if answered else INTERRUPT_GRACE)
+        await self._kill_until_done(closing)
+        self._home.remove()
+
+    async def _interrupt(self, talking: asyncio.Task[Any]) -> None:
+        if self._connected:
+            with suppress(Exception):  # a process that cannot be told to stop is killed
+                async with asyncio.timeout(INTERRUPT_GRACE):
+                    await self._client.interrupt()
+                    await asyncio.wait({talking})
+        talking.cancel()
+        await self._kill_until_done(talking)
+
+    async def _kill_until_done(self, task: asyncio.Task[Any]) -> None:
+        """What waits for the process goes on when it is dead. A task that still hangs hangs on something else."""
+        patience = time.monotonic() + FLUSH_GRACE
+        while not task.done() and time.monotonic() < patience:
+            self._home.kill()
+            await asyncio.wait({task}, timeout=0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await `work` whatever cancels the caller meanwhile; a cancellation is raised when it is done."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as again:
+            cancelled = again
+    task.result()
+    if cancelled:
+        raise cancelled

@@ -1,0 +1,79 @@
+"""How a person's words reach the model: fenced, numbered, and unable to forge a fence of their own."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
+from html import escape
+
+from threadline.cases.records import Entry
+
+PART_BYTES = 12_000
+"""A longer message is given in parts of this size, so that one tool result always holds at least one part."""
+
+_FENCE = re.compile(r"<(?=\s*/?\s*message)", re.IGNORECASE)
+_HEAD = re.compile(r'^<message number="(\d+)" [^\n]*?(?: part="(\d+)/(\d+)")?>$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part `index` of `count` of the message `seq`, both counted from 1."""
+
+    seq: int
+    index: int
+    count: int
+
+
+def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
+    """One message as the model sees it.
+
+    Args:
+        entry: the message.
+        text: the part of its neutralised text to show; the whole when left out.
+        mark: a further attribute, such as `part="1/3"`.
+    """
+    attributes = {
+        "number": str(entry.seq),
+        "from": entry.sender_type,
+        "sender": entry.sender_id,
+        "kind": entry.kind,
+        "at": entry.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    } | ({"read": "yes"} if entry.read else {})
+    head = " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes.items())
+    return f"<message {head}{mark and ' ' + mark}>\n{neutral(entry.text) if text is None else text}\n</message>"
+
+
+def parts(entry: Entry) -> list[str]:
+    """The message in fences of at most `PART_BYTES` of text each; the same message always gives the same parts."""
+    pieces = list(_pieces(neutral(entry.text)))
+    if len(pieces) == 1:
+        return [fence(entry)]
+    return [fence(entry, piece, mark=f'part="{n}/{len(pieces)}"') for n, piece in enumerate(pieces, start=1)]
+
+
+def parts_in(text: str) -> Iterator[Part]:
+    """Which messages, or parts of them, a text that was made of fences shows."""
+    for found in _HEAD.finditer(text):
+        seq, index, count = found.groups(default="1")
+        yield Part(int(seq), int(index), int(count))
+
+
+def neutral(text: str) -> str:
+    """A person's text in which nothing opens or closes a fence."""
+    return _FENCE.sub("&lt;", text)
+
+
+def _attribute(value: str) -> str:
+    return escape(" ".join(value.split()), quote=True)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    data = text.encode()
+    start = 0
+    while len(data) - start > PART_BYTES:
+        end = start + PART_BYTES
+        while data[end] & 0xC0 == 0x80:  # never in the middle of a character
+            end -= 1
+        yield data[start:end].decode()
+        start = end
+    yield data[start:].decode()

@@ -1,0 +1,207 @@
+"""Other databases that an agent may query: as a login that can read named views and do nothing else."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
+
+from threadline.cases.records import Table
+from threadline.errors import Permanent, Transient
+
+_TIMEOUT_S = 10
+_CELL_SHOWN = 2000
+"""Characters of one value that are shown; the rest would fill the model's window, or this process's memory."""
+
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*([a-z]+)", re.DOTALL | re.IGNORECASE)
+_ROWS = frozenset({"select", "with", "values", "table"})
+_FACTS = frozenset({"show"})
+"""What answers with a short line of the server's own, and cannot stand inside a SELECT.
+
+Not EXPLAIN: a plan repeats the query's constants, computed, at any length, and nothing can be put around it.
+"""
+_PASSED = frozenset({16, 20, 21, 23, 700, 701})
+"""The types (oids) whose values are small: bool, and whole and floating numbers."""
+
+_POWERS: LiteralString = """
+SELECT r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
+    OR EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid)
+    OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
+               JOIN pg_language l ON l.oid = f.prolang
+               WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND (f.prosecdef OR NOT l.lanpltrusted)
+               AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(f.oid, 'EXECUTE')) AS powerful,
+    to_regclass('public.agent_turns') IS NOT NULL AND to_regclass('public.case_transitions') IS NOT NULL AS own,
+    EXISTS (SELECT FROM pg_namespace n WHERE has_schema_privilege(n.oid, 'CREATE'))
+    OR has_database_privilege(current_database(), 'CREATE') AS creates
+FROM pg_roles r WHERE r.rolname = current_user
+"""
+"""A role that one belongs to can be assumed by `set_config('role', …)`, inside a single SELECT."""
+_REACH: LiteralString = """
+SELECT c.relname, n.nspname || '.' || c.relname AS full_name, c.relkind,
+       has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE, TRUNCATE') AS writes
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+  AND has_schema_privilege(n.oid, 'USAGE')
+  AND (has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE, TRUNCATE'))
+"""
+
+
+class ReadOnlyQueries:
+    """Queries of a model, which may be anything that somebody made it write.
+
+    The wall is the login: `check` refuses one that could do more. The read-only transaction, the one statement and
+    the time limit stand before it.
+
+    Args:
+        dsns: addresses by the name under which the agent knows them.
+        views: what may be read, as `view` or `schema.view`.
+        own: the addresses of this program's own database, which is none of the agent's sources.
+    """
+
+    def __init__(self, dsns: Mapping[str, str], *, views: Collection[str], own: Sequence[str]) -> None:
+        self._dsns = dict(dsns)
+        self._views = frozenset(views)
+        self._own = [_place(dsn) for dsn in own]
+
+    @property
+    def names(self) -> Sequence[str]:
+        return sorted(self._dsns)
+
+    async def check(self) -> None:
+        """Call once at the start, and do not start when it raises.
+
+        Raises:
+            Permanent: a source could be written to, shows more than the named views, or is this program's own.
+            Transient: a source cannot be reached.
+        """
+        for name, dsn in self._dsns.items():
+            if _place(dsn) in self._own:
+                raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
+            async with await self._connect(name) as connection:
+                await self._check(name, connection)
+
+    async def query(self, source: str, statement: str, limit: int) -> Table:
+        """Run one statement, and return its first `limit` rows as text.
+
+        Raises:
+            Permanent: there is no such source, or the statement was refused, in words that hold no secret.
+            Transient: the source cannot be reached now.
+        """
+        if source not in self._dsns:
+            raise Permanent(f"there is no query source {source!r}; there are: {', '.join(self.names) or 'none'}")
+        async with await self._connect(source) as connection:
+            try:
+                return await _first(connection, statement, limit)
+            except psycopg.errors.QueryCanceled as exc:
+                raise Permanent(f"the query took longer than {_TIMEOUT_S} seconds: narrow it") from exc
+            except psycopg.Error as exc:
+                raise Permanent(f"{source} refused the query: {_reason(exc)}") from exc
+
+    async def _connect(self, name: str) -> AsyncConnection[tuple[Any, ...]]:
+        try:
+            connection = await AsyncConnection.connect(
+                self._dsns[name],
+                connect_timeout=5,
+                application_name="threadline-query",
+                options=f"-c statement_timeout={_TIMEOUT_S * 1000} -c default_transaction_read_only=on",
+            )
+        except psycopg.Error:
+            # Not chained: what libpq says may repeat the address.
+            raise Transient(f"the query source {name} cannot be reached now") from None
+        await connection.set_read_only(True)
+        return connection
+
+    async def _check(self, name: str, connection: AsyncConnection[tuple[Any, ...]]) -> None:
+        row = await (await connection.execute(_POWERS)).fetchone()
+        powerful, own, creates = row or (True, True, True)
+        if own:
+            raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
+        if powerful or creates:
+            raise Permanent(
+                f"the login of the query source {name} is too powerful: give it one that may only read, belongs to no"
+                " other role, and may execute no function that runs with other rights than its own"
+            )
+        for short, full, kind, writes in await (await connection.execute(_REACH)).fetchall():
+            named = kind in ("v", "m") and (full in self._views or short in self._views)
+            if writes or not named:
+                raise Permanent(
+                    f"the login of the query source {name} may {'write to' if writes else 'read'} {full}:"
+                    " grant it SELECT on the views named in THREADLINE_QUERY_VIEWS and nothing else"
+                )
+
+
+async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, limit: int) -> Table:
+    """Rows as they come, so that a large table is never held; the extended protocol refuses a second statement."""
+    word = _FIRST_WORD.match(statement)
+    kind = word[1].lower() if word else ""
+    if kind not in _ROWS | _FACTS:
+        raise Permanent("only a SELECT is run here (or WITH, VALUES, TABLE, SHOW): write it as one")
+    asked = statement.encode("utf-8", "replace")
+    names: list[str] = []
+    if kind in _ROWS:
+        asked, names = await _bounded(connection, asked, limit)
+    rows: list[Sequence[object]] = []
+    async with connection.cursor() as cursor:
+        async for row in cursor.stream(asked):
+            if len(rows) == limit:
+                break
+            rows.append([_shown(value) for value in row])
+        else:
+            return Table(names or _columns(cursor), rows, truncated=False)
+        return Table(names or _columns(cursor), rows, truncated=True)
+
+
+async def _bounded(
+    connection: AsyncConnection[tuple[Any, ...]], statement: bytes, limit: int
+) -> tuple[bytes, list[str]]:
+    """The statement with each long value cut by the server, and the names of its columns.
+
+    A row is held here as a whole before its first value can be read, and Postgres' values may have a gigabyte.
+    """
+    alone = statement.rstrip(b"; \t\r\n")
+    # What is no statement by itself could close our bracket, and go on outside of what bounds it.
+    await connection.execute(b"PREPARE asked AS " + alone, prepare=True)
+    await connection.execute(b"DEALLOCATE asked")
+    inner = b"(" + alone + b"\n)"  # the line break ends a comment
+    described = await connection.execute(b"SELECT * FROM " + inner + b" q LIMIT 0", prepare=True)
+    columns = described.description or ()
+    if not columns:
+        raise Permanent("the query has no columns: name what it is to show")
+    aliases = ", ".join(f"c{at}" for at, _ in enumerate(columns))
+    shown = ", ".join(
+        f"c{at}" if column.type_code in _PASSED else f"left(c{at}::text, {_CELL_SHOWN})"
+        for at, column in enumerate(columns)
+    )
+    around = f"SELECT {shown} FROM %s q({aliases}) LIMIT {int(limit) + 1}"  # noqa: S608 # names of ours, and numbers
+    before, _, after = around.encode().partition(b"%s")
+    query = before + inner + after
+    return query, [column.name for column in columns]
+
+
+def _columns(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[str]:
+    return [column.name for column in cursor.description or ()]
+
+
+def _reason(error: psycopg.Error) -> str:
+    """The server quotes a value that it refuses in full."""
+    return (error.diag.message_primary or "no reason given")[:_CELL_SHOWN]
+
+
+def _shown(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value)[:_CELL_SHOWN]
+
+
+def _place(dsn: str) -> tuple[str, str, str]:
+    """Where a database is, whoever logs in."""
+    parts = conninfo_to_dict(dsn)
+    host = str(parts.get("hostaddr") or parts.get("host") or "localhost")
+    user = str(parts.get("user") or "")
+    return (
+        "localhost" if host in ("127.0.0.1", "::1") else host.lower(),
+        str(parts.get("port") or "5432"),
+        str(parts.get("dbname") or user),
+    )

@@ -1,0 +1,264 @@
+"""The tools of one case, served to the agent in process: each bound to the case, bounded in time and in size."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import structlog
+from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
+
+from threadline.cases.model import Severity
+from threadline.cases.records import Entry, Finding
+from threadline.errors import Permanent, Transient
+from threadline.investigator.fences import parts
+from threadline.investigator.ports import CaseRecords, LogSearch, QuerySource
+from threadline.privacy.redaction import redact, redact_value
+
+SERVER = "bug"
+LARGEST_RESULT = 19_000
+"""Bytes of one result. What is larger the CLI would write to a file, which is gone when the session is resumed."""
+_LOOKED_AT = 10
+"""Times its cut length that a text is searched for secrets, which marks may shorten."""
+PAGE = 20
+"""Messages that are fetched at a time."""
+
+Arguments = Mapping[str, Any]
+Answer = Callable[[Arguments], Awaitable[str]]
+
+
+class Unusable(Exception):
+    """The call itself is wrong; the message tells the model how to mend it."""
+
+
+@dataclass(frozen=True)
+class ToolLimits:
+    """Seconds for each call of a tool, by what it waits for."""
+
+    records: float = 20.0
+    queries: float = 45.0
+
+
+def bug_server(
+    bug_id: str,
+    records: CaseRecords,
+    queries: QuerySource | None,
+    logs: LogSearch | None,
+    limits: ToolLimits,
+) -> McpSdkServerConfig:
+    """The MCP server of one turn. It is made anew for each: its tools hold the case."""
+    return create_sdk_mcp_server(SERVER, tools=case_tools(bug_id, records, queries, logs, limits))
+
+
+def case_tools(
+    bug_id: str,
+    records: CaseRecords,
+    queries: QuerySource | None,
+    logs: LogSearch | None,
+    limits: ToolLimits,
+) -> list[SdkMcpTool[Any]]:
+    """The tools of one case; one whose port is missing does not exist."""
+    case = _CaseTools(bug_id, records)
+    tools = [
+        _tool(
+            "get_bug_conversations", _CONVERSATIONS, _BUG_ID | _CURSOR, case.conversations, limits.records, ["bug_id"]
+        ),
+        _tool("get_bug", "The record of the case.", _BUG_ID, case.case, limits.records, ["bug_id"]),
+        _tool("find_similar_bugs", _SIMILAR, {"text": _string("What to look for.")}, case.similar, limits.records),
+        _tool("list_services", "All services of the catalogue.", {}, case.services, limits.records),
+        _tool("lookup_service_owner", _OWNER, {"name": _string("Its name.")}, case.owner, limits.records),
+        _tool("record_finding", _RECORD, _FINDING, case.record, limits.records, writes=True),
+    ]
+    if queries:
+        tools.append(_tool("query_database", _query_help(queries), _QUERY, _querying(queries), limits.queries))
+    if logs:
+        tools.append(_tool("search_logs", _LOGS, _SEARCH, _searching(logs), limits.queries))
+    return tools
+
+
+def _tool(
+    name: str,
+    help_text: str,
+    properties: dict[str, Any],
+    answer: Answer,
+    timeout: float,
+    required: list[str] | None = None,
+    *,
+    writes: bool = False,
+) -> SdkMcpTool[Any]:
+    """A tool that never raises: the SDK would show the model the exception's text, whatever is in it."""
+
+    async def handle(given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(timeout):
+                return _result(await answer(given))
+        except (Permanent, Transient, Unusable) as told:
+            return _result(redact(str(told)), is_error=True)
+        except TimeoutError:
+            return _result(
+                f"{name} gave no answer within {timeout:g} s. Go on without it, or ask for less.", is_error=True
+            )
+        except Exception:  # noqa: BLE001 - logged; its text could hold what the model must not see
+            structlog.get_logger().exception("tool_failed", tool=name)
+            return _result(f"{name} is out of order. Go on without it.", is_error=True)
+
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+    return SdkMcpTool(name, help_text, schema, handle, ToolAnnotations(readOnlyHint=not writes))
+
+
+def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
+    """What the model is shown. The text is without secrets: they are taken out of each value before it becomes part of
+    a text, since a rule must not reach from one person's words into another's, and JSON hides where a token begins."""
+    return {"content": [{"type": "text", "text": _fitting(text)}], "is_error": is_error}
+
+
+def _fitting(text: str) -> str:
+    data = text.encode()
+    if len(data) <= LARGEST_RESULT:
+        return text
+    return data[: LARGEST_RESULT - 100].decode(errors="ignore") + "\n(Cut here: the result is longer. Ask for less.)"
+
+
+class _CaseTools:
+    def __init__(self, bug_id: str, records: CaseRecords) -> None:
+        self._bug_id = bug_id
+        self._records = records
+
+    async def conversations(self, given: Arguments) -> str:
+        """One page of fenced messages. Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may
+        not fit into one result, and neither may a single message."""
+        self._check_case(given)
+        skip, at = _cursor(given.get("cursor") or "")
+        page = await self._records.conversation(at, PAGE)
+        fenced = [part for entry in page.entries for part in parts(_without_secrets(entry))][skip:]
+        shown = _fill(fenced)
+        if len(shown) < len(fenced):
+            follow: str | None = f"{skip + len(shown)}:{at or ''}"
+        else:
+            follow = None if page.next_cursor is None else f"0:{page.next_cursor}"
+        end = f'There is more: call again with cursor "{follow}".' if follow else "This is the end of the conversation."
+        return "\n".join([*shown, end])
+
+    async def case(self, given: Arguments) -> str:
+        self._check_case(given)
+        return _json(asdict(await self._records.case()))
+
+    async def similar(self, given: Arguments) -> str:
+        found = await self._records.similar(given["text"], 5)
+        return _json([asdict(case) for case in found]) if found else "No similar case is on record."
+
+    async def services(self, _given: Arguments) -> str:
+        return _json([asdict(service) for service in await self._records.services()])
+
+    async def owner(self, given: Arguments) -> str:
+        service = await self._records.service(given["name"])
+        if service is None:
+            raise Unusable(f"No service is called {given['name']!r}: list_services names them all.")
+        return _json(asdict(service))
+
+    async def record(self, given: Arguments) -> str:
+        await self._records.record_finding(Finding(**redact_value(given)))
+        return "Recorded."
+
+    def _check_case(self, given: Arguments) -> None:
+        if given["bug_id"].strip() != self._bug_id:
+            raise Unusable(f"This session works on {self._bug_id} alone: use its id.")
+
+
+def _cursor(text: str) -> tuple[int, str | None]:
+    skip, _, at = text.partition(":")
+    if text and not (skip.isdecimal() and ":" in text):
+        raise Unusable("This cursor is unknown: use one that an earlier call gave, or leave it out.")
+    return int(skip or 0), at or None
+
+
+def _fill(fenced: list[str]) -> list[str]:
+    shown, room = 0, LARGEST_RESULT - 500  # the last line, and what surrounds the text on its way
+    while shown < len(fenced) and (room := room - len(fenced[shown].encode()) - 1) >= 0:
+        shown += 1
+    return fenced[:shown]
+
+
+def _querying(queries: QuerySource) -> Answer:
+    async def query(given: Arguments) -> str:
+        if given["source"] not in queries.names:
+            raise Unusable(f"There is no source {given['source']!r}: choose one of {', '.join(queries.names)}.")
+        table = await queries.query(given["source"], given["sql"], given["limit"])
+        names = list(table.columns)
+        rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows]
+        return _json({"columns": names, "rows": rows, "truncated": table.truncated})
+
+    return query
+
+
+def _searching(logs: LogSearch) -> Answer:
+    async def search(given: Arguments) -> str:
+        lines = await logs.search(given["query"], given["minutes"], given["limit"])
+        return "\n".join(_cut(line, 1000) for line in lines) or "No line matches."
+
+    return search
+
+
+def _cell(column: str, value: object) -> str | int | float | bool | None:
+    if isinstance(value, int | float | bool | None):
+        return value
+    return str(redact_value(_cut(str(value), 500), field=column))
+
+
+def _cut(text: str, length: int) -> str:
+    """The beginning of a text, cut only after its secrets are gone: the half of a token is recognised by no rule.
+
+    A row may hold megabytes, of which no more is looked at than the cut can come to show.
+    """
+    return redact(text[: _LOOKED_AT * length])[:length]
+
+
+def _without_secrets(entry: Entry) -> Entry:
+    return replace(entry, text=redact(entry.text))
+
+
+def _json(value: object) -> str:
+    return json.dumps(redact_value(value), ensure_ascii=False, default=str)
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _count(description: str, most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
+
+
+def _query_help(queries: QuerySource) -> str:
+    return f"Run one SELECT on a read-only database. Sources: {', '.join(queries.names)}."
+
+
+_CONVERSATIONS = (
+    "The case's whole conversation so far, oldest message first, page by page, including what arrived after this turn"
+    " began. Call it at the start of each turn."
+)
+_SIMILAR = "Earlier cases that read like a text: a symptom, an error message."
+_OWNER = "Who answers for a service, and in which channel."
+_RECORD = "Keep a discovery on the case's record at once, whatever becomes of this turn."
+_LOGS = "Search the services' logs, newest line first."
+_BUG_ID = {"bug_id": _string("The id of the case you work on, such as BUG-12.")}
+_CURSOR = {"cursor": _string("From the end of the page before; leave it out for the first page.")}
+_FINDING = {
+    "title": _string("One line."),
+    "detail": _string("What was found and how it is known."),
+    "file": _string("Relative to the working folder; may be empty."),
+    "line": {"type": "integer", "minimum": 0, "description": "0 for the whole file."},
+    "severity": {"type": "string", "enum": [severity.value for severity in Severity]},
+}
+_QUERY = {"source": _string("Its name."), "sql": _string("One statement."), "limit": _count("Rows.", 100)}
+_SEARCH = {
+    "query": _string("Words that must occur."),
+    "minutes": _count("How far back.", 7 * 24 * 60),
+    "limit": _count("Lines.", 200),
+}

@@ -1,0 +1,200 @@
+"""The files an agent sees during one turn: an export of each repository, the kept changes, and what people attached."""
+
+import asyncio
+import re
+import shutil
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from threadline.errors import Permanent, Transient
+from threadline.forge import locks, remotes
+from threadline.forge.exports import Export
+from threadline.forge.git import Git
+from threadline.forge.mirrors import Mirrors
+
+ATTACHMENTS = "attachments"
+OPEN_WAIT = 30.0
+REMOVE_WAIT = 5.0
+_BUG_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+_NAME_BYTES = 120
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file that somebody attached in Slack; `name` is theirs, and may be anything."""
+
+    name: str
+    content: bytes
+
+
+class Workspace:
+    """What a turn works in, as long as it is open.
+
+    `path` has one folder for each repository, and `attachments`; `base` is the commit of each repository by name.
+    """
+
+    def __init__(self, path: Path, base: Mapping[str, str], exports: Mapping[str, Export]) -> None:
+        self.path, self.base, self._exports = path, base, exports
+
+    async def diff(self) -> dict[str, str]:
+        """The changes since `base` by repository; one without changes is left out. See `Export.diff` for their form."""
+        diffs = {name: await export.diff() for name, export in self._exports.items()}
+        return {name: diff for name, diff in diffs.items() if diff}
+
+
+class Workspaces:
+    """All workspaces of a machine.
+
+    Args:
+        root: a directory of ours; it gets `mirrors`, `cases` and `scratch`.
+        repositories: URLs or paths; the last part of each is its name in a workspace.
+        git: runs the commands.
+        open_wait: seconds to wait for an earlier attempt that still holds a case's workspace.
+        remove_wait: the same, for its removal.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        repositories: Sequence[str],
+        *,
+        git: Git | None = None,
+        open_wait: float = OPEN_WAIT,
+        remove_wait: float = REMOVE_WAIT,
+    ) -> None:
+        self._root, self._git = root.resolve(), git or Git()
+        self._repositories = remotes.by_name(repositories)
+        self._mirrors = Mirrors(self._root / "mirrors", self._repositories, self._git)
+        self._open_wait, self._remove_wait = open_wait, remove_wait
+
+    @asynccontextmanager
+    async def open(
+        self,
+        bug_id: str,
+        base: Mapping[str, str],
+        diffs: Mapping[str, str],
+        attachments: Sequence[Attachment] = (),
+    ) -> AsyncIterator[Workspace]:
+        """Set a case's workspace up from nothing, and hold it.
+
+        Args:
+            bug_id: the case; its workspace is always at the same path, which the agent's session remembers.
+            base: the commit of each repository that the case started from; the default branch's head where missing.
+            diffs: the changes that were kept, by repository, as `Workspace.diff` returned them.
+            attachments: written under safe and unique names.
+
+        Raises:
+            Permanent: a repository cannot be cloned, or the changes do not fit it.
+            Transient: another attempt holds the workspace, or the network is in the way.
+        """
+        if lost := [name for name, diff in diffs.items() if diff and name not in self._repositories]:
+            raise Permanent(f"{bug_id} holds changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
+        async with self._held(bug_id, self._open_wait):
+            await _in_thread(lambda: self._reset(bug_id))
+            exports, commits = {}, {}
+            for name in self._repositories:
+                commits[name] = await self._mirrors.commit(name, base.get(name))
+                export = Export(
+                    self._git,
+                    self._mirrors.path(name),
+                    self._case(bug_id) / name,
+                    self._scratch(bug_id) / name,
+                    commits[name],
+                )
+                await export.write()
+                if diff := diffs.get(name):
+                    await export.apply(diff)
+                exports[name] = export
+            await _in_thread(lambda: _write(self._case(bug_id) / ATTACHMENTS, attachments))
+            yield Workspace(self._case(bug_id), commits, exports)
+
+    async def remove(self, bug_id: str) -> None:
+        """Delete a case's workspace; nothing happens when there is none.
+
+        Raises:
+            Transient: an attempt still holds it.
+        """
+        await self._remove(bug_id, self._remove_wait)
+
+    async def sweep(self, keep: Collection[str]) -> list[str]:
+        """Delete every workspace whose case is not in `keep` and that nobody holds; returns the cases concerned."""
+        cases = self._root / "cases"
+        found = {path.name.removesuffix(".lock") for path in cases.iterdir()} if cases.exists() else set()
+        swept = []
+        for bug_id in sorted(found - set(keep)):
+            try:
+                await self._remove(bug_id, 0)
+            except Transient:
+                continue
+            swept.append(bug_id)
+        return swept
+
+    async def _remove(self, bug_id: str, wait: float) -> None:
+        async with self._held(bug_id, wait):
+            await _in_thread(lambda: self._delete(bug_id))
+            self._lock(bug_id).unlink(missing_ok=True)
+
+    def _held(self, bug_id: str, wait: float) -> AbstractAsyncContextManager[None]:
+        busy = f"another attempt still works in the workspace of {bug_id}: it has to end first"
+        return locks.held(self._lock(bug_id), wait=wait, busy=busy)
+
+    def _reset(self, bug_id: str) -> None:
+        self._delete(bug_id)
+        self._case(bug_id).mkdir(mode=0o700)
+        self._scratch(bug_id).mkdir(mode=0o700, parents=True)
+
+    def _delete(self, bug_id: str) -> None:
+        for path in (self._case(bug_id), self._scratch(bug_id)):
+            if path.exists():
+                shutil.rmtree(path)
+
+    def _case(self, bug_id: str) -> Path:
+        if not _BUG_ID.fullmatch(bug_id):
+            raise Permanent(f"{bug_id!r} is no id of a case: it is written BUG-12")
+        return self._root / "cases" / bug_id
+
+    def _scratch(self, bug_id: str) -> Path:
+        return self._root / "scratch" / bug_id
+
+    def _lock(self, bug_id: str) -> Path:
+        return self._case(bug_id).with_name(f"{bug_id}.lock")
+
+
+def _write(folder: Path, attachments: Sequence[Attachment]) -> None:
+    folder.mkdir()
+    taken: set[str] = set()
+    for attachment in attachments:
+        name = _unique(_safe(attachment.name), taken)
+        with (folder / name).open("xb") as file:
+            file.write(attachment.content)
+
+
+def _safe(name: str) -> str:
+    """A plain file name: no directories, no leading dot, nothing invisible, at most `_NAME_BYTES` bytes."""
+    last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
+    plain = re.sub(r"[^\w.()+ -]", "_", last).strip(". ")
+    stem, suffix = Path(plain).stem, Path(plain).suffix[:16]
+    return stem.encode()[: _NAME_BYTES - 32].decode("utf-8", "ignore") + suffix if plain else "file"
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    path, number, candidate = Path(name), 1, name
+    # Compared without case, for file systems that do so too.
+    while candidate.casefold() in taken:
+        number += 1
+        candidate = f"{path.stem}-{number}{path.suffix}"
+    taken.add(candidate.casefold())
+    return candidate
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Run blocking work and wait for its end even when cancelled: the lock must not be given up while it runs."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,73 @@
+"""What jobs say: short Markdown, one function for each occasion. Pure."""
+
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from threadline.jobs.model import AgentJob
+
+_MARKUP = re.compile(r"[*_`~\[\]\\|]")
+
+
+def digest(lines: Sequence[str], *, more: bool) -> str:
+    """The open RFPs, one a line."""
+    if not lines:
+        return "No RFP is open."
+    listed = "\n".join(f"- {each}" for each in lines)
+    return f"{listed}\n\nThere are more: ask me for the list." if more else listed
+
+
+def asked_for(job_id: str, name: str) -> str:
+    """The last line of what somebody has asked for once and others read; without a `name` it says none."""
+    by = f", asked for by {inline(name)}" if inline(name) else ""
+    return f"_{job_id}{by}. To end it, ask me to cancel {job_id}._"
+
+
+def deadline(line: str, job_id: str) -> str:
+    return f"{line}\n\n_A reminder that you asked for ({job_id})._"
+
+
+def follow_up(question: str, job_id: str) -> str:
+    quoted = "\n".join(f"> {each}" for each in question.strip().splitlines())
+    return f"you asked me to look into this now ({job_id}):\n\n{quoted}"
+
+
+def trouble(job: AgentJob, error: str, following: str) -> str:
+    """Why a run failed. `following`: when it is tried again; empty when it is not."""
+    then = f"The next run is on {following}." if following else "It is not tried again: ask me to schedule it anew."
+    return f"**{job.job_id}** ({spaced(job.job_type)}) could not be done: {error.rstrip('.')}. {then}"
+
+
+def cancelled_by(job: AgentJob, name: str) -> str:
+    """For who has asked for a job that somebody else has ended elsewhere."""
+    at_work = " The run that is under way is finished." if job.at_work else ""
+    who = inline(name) or "Somebody"
+    return (
+        f"{who} has cancelled **{job.job_id}** ({spaced(job.job_type)}), which you asked for: it does not run any more."
+        f"{at_work} Ask me to schedule it anew if you still need it."
+    )
+
+
+def due(day: date | None, today: date) -> str:
+    """When something is due, seen from today."""
+    if day is None:
+        return "no due date"
+    left = (day - today).days
+    if left < 0:
+        return f"**was due on {day.isoformat()}, {_days(-left)} ago**"
+    distance = {0: "today", 1: "tomorrow"}.get(left, f"in {_days(left)}")
+    return f"due on {day.isoformat()}, {distance}"
+
+
+def spaced(word: str) -> str:
+    """`proposal_submitted` as people write it."""
+    return word.replace("_", " ")
+
+
+def inline(text: str) -> str:
+    """Words by a person within a line of Markdown, in which they are to change nothing."""
+    return " ".join(_MARKUP.sub(" ", text).split())
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"

@@ -1,0 +1,217 @@
+"""Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleCalendarSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleRange,
+    ScheduleSpec,
+    WorkflowExecutionStatus,
+)
+from temporalio.common import (
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
+from threadline.gateway.dispatcher import CASE_CHANNEL
+from threadline.jobs import cron as crons
+from threadline.jobs.activities import LiveAgentJobActivities
+from threadline.jobs.contract import JobRef
+from threadline.jobs.cron import Calendar, Cron
+from threadline.jobs.job_port import JOBS
+from threadline.jobs.job_runs import Asking
+from threadline.jobs.model import AgentJob, JobStanding
+from threadline.jobs.scheduling import JobRunner, PostgresJobs
+from threadline.slack.channels import Channels
+from threadline.slack.client import Slack
+from threadline.threads.addressing import AGENT_JOB_WORKFLOW, CORE_QUEUE
+from threadline.threads.outbox_posts import Posts
+from threadline.tools.context import Ports
+
+MENDS = 600.0
+"""Seconds between two looks for jobs that nothing runs."""
+MADE_UP = timedelta(hours=6)
+"""The longest time after which a run that Temporal has missed is made up for; less than the time to the next one."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """What tools ask for, and what workflows do."""
+
+    desk: PostgresJobs
+    activities: LiveAgentJobActivities
+
+    @property
+    def ports(self) -> Ports:
+        return Ports().having(JOBS, self.desk)
+
+
+def live_jobs(
+    client: Client, database: Database, slack: Slack, posts: Posts, asking: Asking, approvers: Collection[str] = ()
+) -> Jobs:
+    """`approvers` may cancel what anybody has asked for."""
+    channels = Channels(slack)
+    runner = TemporalJobs(client)
+    return Jobs(
+        PostgresJobs(database, runner, channels, approvers, posts),
+        LiveAgentJobActivities(database, posts, channels, asking, runner),
+    )
+
+
+class TemporalJobs(JobRunner):
+    """The id of a job's workflow, or of its schedule, is the one that its row has."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def start(self, team: str, job: AgentJob) -> None:
+        try:
+            if job.schedule.cron:
+                await self._client.create_schedule(job.workflow_id, schedule_of(team, job), memo=_memo(job))
+            else:
+                await self._start(team, job)
+        except ScheduleAlreadyRunningError:
+            return
+        except RPCError as error:
+            raise _fault(error, f"start {job.job_id}") from error
+
+    async def _start(self, team: str, job: AgentJob) -> None:
+        await self._client.start_workflow(
+            AGENT_JOB_WORKFLOW,
+            JobRef(team, job.job_id, job.job_type),
+            id=job.workflow_id,
+            task_queue=CORE_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            memo=_memo(job),
+            search_attributes=_in_channel(job),
+            static_summary=_title(job),
+        )
+
+    async def stop(self, job: AgentJob) -> None:
+        if job.schedule.cron:
+            return await self.end_schedule(job.workflow_id)
+        try:
+            await self._client.get_workflow_handle(job.workflow_id).cancel()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise _fault(error, f"stop {job.job_id}") from error
+
+    async def end_schedule(self, schedule_id: str) -> None:
+        try:
+            await self._client.get_schedule_handle(schedule_id).delete()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise _fault(error, f"end the schedule {schedule_id}") from error
+
+    async def standing(self, job: AgentJob) -> JobStanding:
+        try:
+            return await (self._of_schedule(job) if job.schedule.cron else self._of_workflow(job))
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return JobStanding(there=False)
+            raise _fault(error, f"say how {job.job_id} is") from error
+
+    async def _of_workflow(self, job: AgentJob) -> JobStanding:
+        status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
+        there = status is WorkflowExecutionStatus.RUNNING
+        return JobStanding(there, status.name.lower() if status else "unknown", running=(job.workflow_id,) * there)
+
+    async def _of_schedule(self, job: AgentJob) -> JobStanding:
+        found = await self._client.get_schedule_handle(job.workflow_id).describe()
+        running = tuple(str(getattr(each, "workflow_id", "")) for each in found.info.running_actions)
+        state = "paused" if found.schedule.state.paused else "scheduled"
+        return JobStanding(True, state, tuple(found.info.next_action_times), running)
+
+
+def schedule_of(team: str, job: AgentJob) -> Schedule:
+    """The schedule of a cron. A run that is still under way when the next one comes is left alone, and that one out."""
+    cron = crons.read(job.schedule.cron)
+    action = ScheduleActionStartWorkflow(
+        AGENT_JOB_WORKFLOW,
+        JobRef(team, job.job_id, job.job_type),
+        id=job.workflow_id,
+        task_queue=CORE_QUEUE,
+        memo=_memo(job),
+        typed_search_attributes=_in_channel(job),
+        static_summary=_title(job),
+    )
+    policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(MADE_UP, cron.gap))
+    return Schedule(action=action, spec=spec_of(cron, job.schedule.time_zone), policy=policy)
+
+
+def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
+    """The times that a cron was read as: Temporal reads a text differently that names two kinds of days."""
+    return ScheduleSpec(calendars=[_calendar(each, cron.text) for each in cron.calendars], time_zone_name=time_zone)
+
+
+def _calendar(times: Calendar, text: str) -> ScheduleCalendarSpec:
+    return ScheduleCalendarSpec(
+        minute=_ranges(times.minutes),
+        hour=_ranges(times.hours),
+        day_of_month=_ranges(times.days),
+        month=_ranges(times.months),
+        day_of_week=_ranges(times.weekdays),
+        comment=text,
+    )
+
+
+def _ranges(numbers: tuple[int, ...]) -> list[ScheduleRange]:
+    return [ScheduleRange(first, last) for first, last in crons.ranges(numbers)]
+
+
+def _memo(job: AgentJob) -> dict[str, Any]:
+    return {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
+
+
+def _title(job: AgentJob) -> str:
+    return f"{job.job_id}: {job.job_type}"
+
+
+def _in_channel(job: AgentJob) -> TypedSearchAttributes:
+    return TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, job.channel)])
+
+
+def _fault(error: RPCError, what: str) -> Permanent | Transient:
+    if error.status is RPCStatusCode.INVALID_ARGUMENT:
+        return Permanent(f"Temporal refuses to {what}: {error.message}")
+    return Transient(f"Temporal did not {what}: {error.message}")
+
+
+@asynccontextmanager
+async def mending(jobs: PostgresJobs) -> AsyncIterator[None]:
+    """See to it, at the start and then now and then, that every job has what runs it; every worker may do it."""
+
+    async def mend() -> None:
+        while True:
+            try:
+                await jobs.mend()
+            except Exception:  # noqa: BLE001 - whatever went wrong now, the next look is to come
+                _log.exception("jobs_not_mended")
+            await asyncio.sleep(MENDS)
+
+    task = asyncio.create_task(mend())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,63 @@
+"""Questions that the team's own documents answer: the tool finds the passages, the model words the answer."""
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from threadline.knowledge.model import Passage, citations
+from threadline.tools.context import Port, ToolContext
+from threadline.tools.model import ToolResult
+from threadline.tools.registry import Cache, tool
+
+_NOTHING = "The documents hold nothing on this."
+
+
+class KnowledgeBase(Protocol):
+    async def passages(self, team: str, question: str) -> Sequence[Passage]:
+        """What has to do with the question, the likest first; a handful at most."""
+        ...
+
+
+KNOWLEDGE = Port[KnowledgeBase](
+    "The knowledge base",
+    "It is in the database: set DATABASE_URL, and fill it with `threadline knowledge ingest PATH…`.",
+)
+
+
+@tool(
+    "qa.answer",
+    "Passages of the team's documents about a question. Answer from them alone and name each that you used as its "
+    "`cite` says; where they do not hold the answer, say so.",
+    needs=(KNOWLEDGE,),
+    critical=True,
+    cache=Cache(60, shared=True),
+)
+async def answer(
+    context: ToolContext,
+    *,
+    question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
+) -> ToolResult:
+    found = await context.ports[KNOWLEDGE].passages(context.team, question)
+    named = tuple(citations(found))
+    return ToolResult(
+        data={"passages": [_record(each) for each in found]},
+        display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
+        sources=named,
+    )
+
+
+def _record(passage: Passage) -> dict[str, object]:
+    """As the model is told it; `cite` is how an answer names it."""
+    return {
+        "cite": citations([passage])[0],
+        "title": passage.title,
+        "section": passage.section,
+        "source": passage.source,
+        "type": passage.type.value,
+        "valid_until": passage.expires.isoformat() if passage.expires else None,
+        "text": passage.text,
+    }
+
+
+TOOLS = [answer]

@@ -1,1 +1,0 @@
-"""Mail: what leaves by SMTP."""

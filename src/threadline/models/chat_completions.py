@@ -1,0 +1,83 @@
+"""Prompts and replies in the form of Chat Completions, which other providers' endpoints speak, too.
+
+See https://developers.openai.com/api/reference/resources/chat.
+"""
+
+import json
+from typing import Any
+
+from threadline.models.chat_model import Answer, Prompt, shown
+from threadline.models.model import Message, ModelReply, Role, ToolCall, Usage
+
+
+def body(prompt: Prompt, model: str) -> dict[str, Any]:
+    """The arguments of `chat.completions.create`: nothing that only OpenAI's own endpoint knows."""
+    asked: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "system", "content": prompt.instructions}, *(_message(each) for each in prompt.messages)],
+    }
+    if prompt.tools:
+        asked["tools"] = [
+            {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
+            for tool in prompt.tools
+        ]
+        asked["tool_choice"] = prompt.tool_choice.value
+    if form := prompt.form:
+        schema = {"name": form.name, "schema": form.schema, "strict": True}
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return asked
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role is Role.TOOL:
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if not message.calls:
+        return {"role": message.role.value, "content": shown(message)}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _readable(call.arguments)}}
+        for call in message.calls
+    ]
+    return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+
+
+def _readable(arguments: str) -> str:
+    """Arguments as they are when they are a JSON object: some endpoints refuse a dialogue that holds others."""
+    try:
+        if isinstance(json.loads(arguments), dict):
+            return arguments
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"unreadable": arguments})
+
+
+def read(completion: Any, model: str) -> Answer:
+    """The answer in a finished completion of `model`."""
+    choice = completion.choices[0]
+    said, calls = choice.message, choice.message.tool_calls or ()
+    return _answer(
+        said.content or said.refusal or "",
+        tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in calls),
+        choice.finish_reason,
+        completion.usage,
+        model,
+    )
+
+
+def _answer(text: str, calls: tuple[ToolCall, ...], finished: str, used: Any, model: str) -> Answer:
+    cut = finished == "length"
+    # Only the last call can have been cut off; the tools that came whole were asked for all the same.
+    whole = calls[:-1] if cut and calls and _readable(calls[-1].arguments) != calls[-1].arguments else calls
+    return Answer(ModelReply(text if text.strip() else "", whole), _usage(used, model), cut)
+
+
+def _usage(used: Any, model: str) -> Usage:
+    if used is None:
+        return Usage(model)
+    inward, outward = used.prompt_tokens_details, used.completion_tokens_details
+    return Usage(
+        model,
+        input_tokens=used.prompt_tokens or 0,
+        cached_tokens=(inward.cached_tokens or 0) if inward else 0,
+        output_tokens=used.completion_tokens or 0,
+        reasoning_tokens=(outward.reasoning_tokens or 0) if outward else 0,
+    )

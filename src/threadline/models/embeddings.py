@@ -1,0 +1,117 @@
+"""Models that turn texts into vectors: OpenAI's endpoint, and a small one whose weights come with its package."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from openai import AsyncOpenAI, Timeout
+
+from threadline.errors import Permanent, Transient
+from threadline.knowledge.search import Embedder
+from threadline.models.client import OPENAI
+from threadline.models.errors import EXPECTED, reading, translate
+
+OPENAI_MODEL = "text-embedding-3-small"
+LOCAL_MODEL = "l2_supercat"
+
+_PACKAGE = "wordllama"
+_DIMENSIONS = 256
+"""Of the local model, as it comes with its package; larger ones would have to be downloaded."""
+_BATCH = 64
+"""Texts of one call: with the longest passages well below the tokens that the endpoint takes at once."""
+_REFUSED = (
+    "The endpoint of embeddings refused the request: check OPENAI_API_KEY, OPENAI_BASE_URL and "
+    "THREADLINE_EMBEDDINGS_MODEL."
+)
+
+
+@dataclass(frozen=True)
+class OpenAIEmbedding:
+    """`timeout` bounds a call, in seconds."""
+
+    api_key: str = field(repr=False)
+    base_url: str = OPENAI
+    model: str = OPENAI_MODEL
+    timeout: float = 20.0
+
+
+class OpenAIEmbedder(Embedder):
+    """Holds connections: whoever makes it closes it."""
+
+    def __init__(self, config: OpenAIEmbedding) -> None:
+        self._config = config
+        self._client = AsyncOpenAI(
+            api_key=config.api_key,
+            base_url=config.base_url,
+            max_retries=0,  # a question goes on by its words, and an ingestion is mended by the next one
+            timeout=Timeout(config.timeout, connect=min(5.0, config.timeout)),
+        )
+
+    @property
+    def model(self) -> str:
+        return self._config.model
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """See `Embedder.embed`."""
+        return [vector for batch in _batches(texts) for vector in await self._ask(batch)]
+
+    async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
+        try:
+            async with asyncio.timeout(self._config.timeout):
+                with reading():
+                    answer = await self._client.embeddings.create(
+                        model=self.model, input=list(texts), encoding_format="float"
+                    )
+                    vectors = [[float(each) for each in one.embedding] for one in answer.data]
+        except EXPECTED as error:
+            fault = translate(error, 1)
+            raise fault if isinstance(fault, Transient) else Permanent(_REFUSED) from error
+        if len(vectors) != len(texts) or not all(vectors):
+            raise Transient("The endpoint of embeddings did not answer for each text: check OPENAI_BASE_URL.")
+        return vectors
+
+
+class LocalEmbedder(Embedder):
+    """Runs in this process, and asks nobody.
+
+    Raises:
+        Permanent: the package is not installed.
+    """
+
+    def __init__(self) -> None:
+        if find_spec(_PACKAGE) is None:
+            raise Permanent(
+                "THREADLINE_EMBEDDINGS is local, and the model is not installed: pip install 'threadline[embeddings]'."
+            )
+
+    @property
+    def model(self) -> str:
+        return f"{LOCAL_MODEL}_{_DIMENSIONS}"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """See `Embedder.embed`; a text of no known word is all zeros, and like nothing."""
+        return await asyncio.to_thread(self._embed, list(texts))
+
+    def _embed(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = self._loaded.embed(texts).tolist() if texts else []
+        return vectors
+
+    @cached_property
+    def _loaded(self) -> Any:
+        """Its own search would miss the tokenizer in the package, and download it: it is told to look there."""
+        package = import_module(_PACKAGE)  # a second, and 40 MiB: where it is wanted alone
+        folder = Path(str(package.__file__)).parent
+        return package.WordLlama.load(LOCAL_MODEL, cache_dir=folder, dim=_DIMENSIONS, disable_download=True)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for begin in range(0, len(texts), _BATCH):
+        yield texts[begin : begin + _BATCH]

@@ -1,0 +1,179 @@
+"""What went wrong at the model's API, as one of the two sides an error can be on.
+
+The words name the setting to mend, and repeat nothing that the other side wrote: its answers may quote the key, the
+address or the conversation. Codes: https://developers.openai.com/api/docs/guides/error-codes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, OpenAIError
+
+from threadline.errors import Permanent, Transient
+from threadline.retry_after import retry_after
+
+MOST_DOUBLINGS = 10
+"""Attempts whose wait still doubles: nobody makes more, and the power of a huge number would not be one."""
+
+_LONG_WORDS = re.compile(
+    r"context (length|window)|maximum context|too many tokens|(prompt|input) is too long", re.IGNORECASE
+)
+_NO_MODEL_WORDS = re.compile(r"model.*(not found|not exist|unknown)|(unknown|no such) model", re.IGNORECASE | re.DOTALL)
+
+_KEY = "The model's API refused the key: check OPENAI_API_KEY."
+_POWERS = (
+    "The model's API does not let the key use the model: check what OPENAI_API_KEY may do, and what is named in "
+    "THREADLINE_OPENAI_MODEL."
+)
+_QUOTA = "The account at the model's API has no money left: check its billing, or put another key into OPENAI_API_KEY."
+_MODEL = "The model's API does not know the model: check THREADLINE_OPENAI_MODEL."
+_ADDRESS = (
+    "There is no model's API at the address: check OPENAI_BASE_URL (OpenAI's own ends in /v1), and what "
+    "THREADLINE_OPENAI_API says of it."
+)
+_INVALID = (
+    "The model's API refused the request as invalid: check that the model in THREADLINE_OPENAI_MODEL can call tools, "
+    "and with another provider's endpoint set THREADLINE_OPENAI_API to chat."
+)
+_LONG = (
+    "The conversation is longer than the model can read: shorten it, or name a model with a larger window in "
+    "THREADLINE_OPENAI_MODEL."
+)
+
+
+class RateLimited(Transient):
+    """Too many calls or tokens in a short time."""
+
+
+class ModelUnavailable(Transient):
+    """Overloaded, broken, too slow or out of reach."""
+
+
+class ModelRefused(Permanent):
+    """A person must mend a setting or the account."""
+
+
+class ContextTooLong(Permanent):
+    """The prompt does not fit the model's window: asking again with less may help."""
+
+
+class AnswerBroken(Exception):
+    """An answer that came, and told of a failure by its `code`; some tell none."""
+
+    def __init__(self, code: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+
+
+EXPECTED = (OpenAIError, AnswerBroken, TimeoutError)
+"""What `translate` knows."""
+
+UNREADABLE = "unreadable"
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here.
+
+    Raises:
+        AnswerBroken: the answer is none of the API's.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError) as exc:
+        raise AnswerBroken(UNREADABLE) from exc
+
+
+def least_wait(attempt: int) -> float:
+    """Seconds to wait at least after a rate limit met attempt `attempt`, counted from 1: two, four, eight."""
+    return 2.0 ** min(max(attempt, 0), MOST_DOUBLINGS)
+
+
+def translate(error: Exception, attempt: int) -> Permanent | Transient:
+    """Pick a side for what a call to the model's API raised.
+
+    Args:
+        error: one of `EXPECTED`.
+        attempt: see `least_wait`.
+    """
+    match error:
+        case APIStatusError():
+            return _answered(error, attempt)
+        case APITimeoutError() | TimeoutError():
+            return ModelUnavailable("The model did not answer in time.")
+        case APIConnectionError():
+            return ModelUnavailable("The model's API could not be reached: check the network and OPENAI_BASE_URL.")
+        case APIError():
+            return _told(error.code or str(error.type or ""), attempt)
+        case AnswerBroken():
+            return _told(error.code, attempt)
+        case _:
+            return ModelRefused(_KEY)
+
+
+def is_endpoint_missing(error: APIStatusError) -> bool:
+    """Whether the address knows no such API at all, rather than no such model."""
+    return error.status_code in (404, 405) and not _is_model_unknown(error)
+
+
+def is_reasoning_missing(error: APIStatusError) -> bool:
+    """Whether the model does not reason, so that it has no thoughts to encrypt and refuses to be asked for them."""
+    return error.param == "include" or "encrypted content is not supported" in error.message.lower()
+
+
+def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:
+    status, pause = error.status_code, retry_after(error.response.headers, datetime.now(UTC))
+    if status == 402 or error.code == "insufficient_quota":
+        return ModelRefused(_QUOTA)
+    if status == 429:
+        return _limited(attempt, pause)
+    if status in (408, 409, 425) or status >= 500:
+        return ModelUnavailable(f"The model's API failed or is overloaded (HTTP {status}).", retry_after=pause)
+    return _refused(error)
+
+
+def _refused(error: APIStatusError) -> Permanent:
+    if _is_too_long(error):
+        return ContextTooLong(_LONG)
+    if error.status_code in (401, 403):
+        return ModelRefused(_KEY if error.status_code == 401 else _POWERS)
+    if _is_model_unknown(error):
+        return ModelRefused(_MODEL)
+    return ModelRefused(_ADDRESS if error.status_code in (404, 405) else _INVALID)
+
+
+def _told(code: str, attempt: int) -> Permanent | Transient:
+    """For a code that came in an answer, where no status says more."""
+    if code == UNREADABLE:
+        return ModelUnavailable("The answer of the model's API could not be read: check OPENAI_BASE_URL.")
+    if code in ("rate_limit_exceeded", "rate_limit_error"):
+        return _limited(attempt, None)
+    if code == "insufficient_quota":
+        return ModelRefused(_QUOTA)
+    if code == "context_length_exceeded":
+        return ContextTooLong(_LONG)
+    if code.startswith("invalid_"):
+        return ModelRefused(_INVALID)
+    if code.endswith(("_policy", "_policy_violation")):
+        return ModelRefused("The model's provider refused to answer this conversation: ask in other words.")
+    return ModelUnavailable("The model's answer broke off.")
+
+
+def _limited(attempt: int, pause: float | None) -> RateLimited:
+    wait = max(least_wait(attempt), pause or 0.0)
+    return RateLimited("The model's API limits the rate of calls.", retry_after=wait)
+
+
+def _is_too_long(error: APIStatusError) -> bool:
+    if error.code == "context_length_exceeded" or error.status_code == 413:
+        return True
+    return error.status_code in (400, 422) and bool(_LONG_WORDS.search(error.message))
+
+
+def _is_model_unknown(error: APIStatusError) -> bool:
+    if error.code == "model_not_found":
+        return True
+    said = isinstance(error.body, Mapping) and _NO_MODEL_WORDS.search(error.message)
+    return error.status_code in (400, 404) and bool(said)

@@ -1,0 +1,137 @@
+"""Prompts and replies in the form of OpenAI's Responses API: https://developers.openai.com/api/docs/guides/text.
+
+Nothing is kept at the provider (`store` is false), so a reasoning model's own thoughts come back encrypted and are
+sent again with the next prompt: https://developers.openai.com/api/docs/guides/reasoning. They are what is `opaque` in
+a message, as JSON: `model` wrote them, and no other can read them; `items` are, in the order of the reply, each
+`reasoning` item as it came, and for each `message` and `function_call` a stub that holds its place.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from threadline.models.chat_model import Answer, Prompt, shown
+from threadline.models.errors import AnswerBroken
+from threadline.models.model import Message, ModelReply, Role, ToolCall, Usage
+
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+
+_REASONING = ("type", "id", "summary", "content", "encrypted_content")
+"""What the API takes back of a reasoning item; it refuses a `status`."""
+
+
+def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any]:
+    """The arguments of `responses.create`; without `reasoning` for models that refuse to encrypt theirs."""
+    asked: dict[str, Any] = {
+        "model": model,
+        "instructions": prompt.instructions,
+        "input": [item for message in prompt.messages for item in _items(message, model if reasoning else "")],
+        "store": False,
+    }
+    if reasoning:
+        asked["include"] = [ENCRYPTED_REASONING]
+    if prompt.tools:
+        asked["tools"] = [dict(tool) for tool in prompt.tools]
+        asked["tool_choice"] = prompt.tool_choice.value
+    if prompt.cache_key:
+        asked["prompt_cache_key"] = prompt.cache_key
+    if prompt.longest:
+        asked["max_output_tokens"] = prompt.longest
+    if form := prompt.form:
+        asked["text"] = {"format": {"type": "json_schema", "name": form.name, "schema": form.schema, "strict": True}}
+    return asked
+
+
+def _items(message: Message, model: str) -> list[dict[str, Any]]:
+    match message.role:
+        case Role.ASSISTANT:
+            return list(_own(message, model))
+        case Role.TOOL:
+            return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
+        case Role.SYSTEM:
+            return [{"role": "developer", "content": message.content}]
+        case Role.USER:
+            return [{"role": "user", "content": shown(message)}]
+
+
+def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
+    """An assistant's message as items: where the same model can go on from its thoughts, with these in their places."""
+    text, calls = message.content, {call.id: call for call in message.calls}
+    thoughts: list[dict[str, Any]] = []
+    for item in _kept(message.opaque, model):
+        if item["type"] == "reasoning":
+            thoughts.append(dict(item))
+            continue
+        call = calls.pop(str(item.get("call_id", "")), None)
+        own = _call(call) if call else _said(text, item.get("phase")) if item["type"] == "message" and text else None
+        if item["type"] == "message":
+            text = ""
+        if own:  # the API refuses thoughts without the item that they led to
+            yield from [*thoughts, own]
+        thoughts = []
+    if text:
+        yield _said(text, None)
+    yield from (_call(call) for call in calls.values())
+
+
+def _kept(opaque: str, model: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        kept = json.loads(opaque or "{}")
+    except ValueError:
+        return ()
+    return kept.get("items", ()) if isinstance(kept, dict) and kept.get("model") == model else ()
+
+
+def _said(text: str, phase: str | None) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **({"phase": phase} if phase else {})}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def read(response: Any, model: str) -> Answer:
+    """The answer in a finished response of `model`.
+
+    Raises:
+        AnswerBroken: the response tells of a failure.
+    """
+    if response.status in ("failed", "cancelled") or response.error:
+        raise AnswerBroken(str(response.error.code) if response.error else "")
+    calls, texts, items = [], [], []
+    for item in response.output:
+        match item.type:
+            case "function_call" if item.status != "incomplete":  # a call that was cut off has no arguments to trust
+                calls.append(ToolCall(item.call_id, item.name, item.arguments))
+                items.append({"type": "function_call", "call_id": item.call_id})
+            case "message":
+                texts.append("".join(_text(part) for part in item.content))
+                items.append({"type": "message", **({"phase": item.phase} if item.phase else {})})
+            case "reasoning":
+                items.append(_thought(item.model_dump(mode="json", warnings=False)))
+    goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
+    text = "\n\n".join(text for text in texts if text.strip())
+    opaque = json.dumps({"model": model, "items": items}) if goes_on else ""
+    cut = response.status == "incomplete"
+    return Answer(ModelReply(text, tuple(calls), opaque=opaque), _usage(response.usage, model), cut)
+
+
+def _thought(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: item[name] for name in _REASONING if item.get(name) is not None}
+
+
+def _text(part: Any) -> str:
+    return str(part.text if part.type == "output_text" else part.refusal)
+
+
+def _usage(used: Any, model: str) -> Usage:
+    if used is None:
+        return Usage(model)
+    inward, outward = used.input_tokens_details, used.output_tokens_details
+    return Usage(
+        model,
+        input_tokens=used.input_tokens or 0,
+        cached_tokens=(inward.cached_tokens or 0) if inward else 0,
+        output_tokens=used.output_tokens or 0,
+        reasoning_tokens=(outward.reasoning_tokens or 0) if outward else 0,
+    )

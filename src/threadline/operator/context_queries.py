@@ -1,0 +1,89 @@
+"""What the operator's context is made of, from Postgres and Slack: each question is a unit of work of its own."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from threadline.db.engine import Database
+from threadline.operator import memory
+from threadline.operator.context_sources import OtherThread, Person, Request, RfpState, Said, Sources, TeamFound
+from threadline.operator.model.memory import Memory, MemoryKind
+from threadline.rfps import model as rfps
+from threadline.rfps.journal_entries import Event, JournalEntry
+from threadline.rfps.model import Rfp
+from threadline.rfps.team_members import TeamMember
+from threadline.threads.actor_lookup import Actors
+from threadline.threads.thread_history import SaidBefore
+
+RECENT = 20
+"""Journal entries and events that are read."""
+_RELATED, _MEMORIES, _TEAM, _THREADS = 5, 5, 50, 20
+
+
+class LiveSources(Sources):
+    def __init__(self, database: Database, actors: Actors, said: SaidBefore) -> None:
+        self._database = database
+        self._actors = actors
+        self._said = said
+
+    async def person(self, request: Request) -> Person:
+        actor = self._actors.of(request.thread.team, request.user_id)
+        return Person(*await asyncio.gather(actor, self._member(request)))
+
+    async def _member(self, request: Request) -> TeamMember | None:
+        async with self._database.begin() as work:
+            return (await work.team.of(request.thread.team, [request.user_id])).get(request.user_id)
+
+    async def said_before(self, request: Request) -> Sequence[Said]:
+        async with self._database.begin() as work:
+            begun = await work.talked.begun_at(request.thread)
+        if begun is None or float(begun) <= float(request.thread.ts):
+            return []  # the bot was called by the root: nothing was said before
+        return await self._said.until(request.thread, float(begun))
+
+    async def rfp(self, request: Request) -> RfpState:
+        async with self._database.begin() as work:
+            state = await work.opportunities.ensure_state_exists(request.thread.team, request.rfp_id)
+            return RfpState(await work.rfps.get(request.thread.team, state.rfp_id), state)
+
+    async def journal(self, request: Request) -> Sequence[JournalEntry]:
+        async with self._database.begin() as work:
+            await work.rfps.get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
+            return await work.journal.of(request.thread.team, request.rfp_id, RECENT)
+
+    async def events(self, request: Request) -> Sequence[Event]:
+        async with self._database.begin() as work:
+            await work.rfps.get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
+            return await work.events.of(request.thread.team, request.rfp_id, RECENT)
+
+    async def related(self, request: Request) -> Sequence[Rfp]:
+        async with self._database.begin() as work:
+            if request.rfp_id:
+                return await work.rfps.related(request.thread.team, request.rfp_id, _RELATED)
+            return await work.rfps.search(request.thread.team, request.question, _RELATED)
+
+    async def other_threads(self, request: Request) -> Sequence[OtherThread]:
+        """Words are told in the channel in which they were said. A direct message is nobody else's business."""
+        here = request.thread
+        async with self._database.begin() as work:
+            about = await work.bindings.threads_of(here.team, rfps.BINDING, request.rfp_id, _THREADS)
+            others = [each for each in about if each != here]
+            same = [each.ts for each in others if each.channel == here.channel]
+            answered = await work.talked.last_answers(here.team, here.channel, same)
+        told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
+        elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
+        return [
+            *(OtherThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+            *(OtherThread(channel) for channel in elsewhere if not channel.startswith("D")),
+        ]
+
+    async def memories(self, request: Request) -> Mapping[MemoryKind, Sequence[Memory]]:
+        team, channel = request.thread.team, request.thread.channel
+        async with self._database.begin() as work:
+            asked = memory.asked(request.question)
+            # The ways that succeeded are told elsewhere: the room is for the lessons.
+            return await work.memories.recall(team, asked, channel=channel, with_successes=False, limit=_MEMORIES)
+
+    async def team(self, request: Request) -> TeamFound:
+        async with self._database.begin() as work:
+            found = await work.team.listed(request.thread.team, limit=_TEAM + 1)
+        return TeamFound(found[:_TEAM], more=len(found) > _TEAM)

@@ -1,0 +1,213 @@
+"""The operator's protocol where tools are executed: the rules are the domain's, and here calls are held to them.
+
+The state comes with the call and is not changed here: `after` gives the next one, which goes back to the turn with the
+result. A call that is tried again meets the state that it met at first, and so the same verdict. See
+docs/adr/0005-the-protocol-where-tools-run.md.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from threadline.errors import Permanent, Transient, Undone
+from threadline.models.model import ToolCall
+from threadline.operator.model import protocol
+from threadline.operator.model.protocol import Asked, Kind, Permit, ProtocolState
+from threadline.operator.model.protocol_refusals import Refusal
+from threadline.tools import arguments
+from threadline.tools.calls import Run, is_soon
+from threadline.tools.context import ToolContext
+from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.operations import Operation
+from threadline.tools.registry import CORRELATION_ID, BadTool, Registry, Tool
+
+RFP_ID = "rfp_id"
+"""The parameter by which a tool names the RFP that it is about."""
+SPEECH = ("text", "question")
+"""The parameters that hold what a speaking tool is to say; each has one of them."""
+_JOURNAL_TIMEOUT = 10.0
+"""Seconds for the entry that goes before words; without it they are not said."""
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Words of a turn in which nothing was changed, on their way into the thread. `at`: seconds since 1970."""
+
+    rfp_id: str
+    words: str
+    operation: Operation
+    correlation_id: str
+    user_id: str
+    at: float
+
+
+Journal = Callable[[Speech], Awaitable[None]]
+"""Append one entry that tells what is said; for the same operation once, however often it is asked.
+
+Raises `Permanent` when there is no such journal, and `Transient` when it cannot be reached.
+"""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The protocol as one call meets it: the turn's state before the call, and the journal for what is said."""
+
+    state: ProtocolState
+    journal: Journal
+
+
+def demand(registry: Registry) -> None:
+    """The tools that the protocol knows are made so that it can hold them; asked at the start.
+
+    Raises:
+        BadTool: one does not say what it is about, or would run side by side with others.
+    """
+    for tool in registry.all():
+        kind, fields = _kind(tool), tool.parameters.model_fields
+        if (kind.writes or kind is Kind.LOAD) and RFP_ID not in fields:
+            raise BadTool(f"{tool.name} has to name its RFP by a parameter {RFP_ID}")
+        if kind is Kind.SPEAK and not fields.keys() & set(SPEECH):
+            raise BadTool(f"{tool.name} has to take its words by a parameter {' or '.join(SPEECH)}")
+        if (kind.writes or kind in (Kind.SPEAK, Kind.PROPOSE)) and not tool.mutating:
+            raise BadTool(f"{tool.name} is to be mutating: what only reads runs beside other calls, which it must not")
+
+
+def asked(registry: Registry, call: ToolCall) -> Asked | None:
+    """The call as the protocol sees it; None for a tool that does not exist, and so can neither do nor say anything."""
+    tool = registry.get(call.name)
+    if tool is None:
+        return None
+    try:
+        given = arguments.read(tool.parameters, tool.schema, call.arguments)
+    except arguments.InvalidArguments:
+        return Asked(_kind(tool))
+    named = getattr(given, RFP_ID, "")
+    return Asked(_kind(tool), named if isinstance(named, str) else "")
+
+
+def after(registry: Registry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
+    """The turn's state once the call has come to its result, also one that was found on record."""
+    seen = asked(registry, call)
+    if seen is None:
+        return state
+    unknown = result.error is not None and result.error.code in _UNKNOWN
+    return protocol.after(state, seen, None if unknown else result.success)
+
+
+def enforced(run: Run, registry: Registry, state: ProtocolState) -> Run:
+    """What is not in order does not run; the error says which call is to come first. Stands behind `validated`."""
+
+    async def in_order(call: ToolCall, context: ToolContext) -> ToolResult:
+        verdict = _verdict(registry, state, call)
+        if isinstance(verdict, Refusal):
+            return failure(Code.PROTOCOL, verdict.message, verdict.suggestion)
+        return await run(call, context)
+
+    return in_order
+
+
+def written_down(run: Run, registry: Registry, rules: Rules) -> Run:
+    """The words of a turn that has only read go into the journal first, and are not said without that.
+
+    Stands within `intended`, so that words which are not to be said, or were said before, leave no entry.
+    """
+
+    async def behind_the_journal(call: ToolCall, context: ToolContext) -> ToolResult:
+        verdict = _verdict(registry, rules.state, call)
+        if isinstance(verdict, Permit) and verdict.journal_in:
+            speech = _speech(registry, call, context, verdict.journal_in)
+            if trouble := await _journalled(rules.journal, speech, context):
+                return trouble
+        return await run(call, context)
+
+    return behind_the_journal
+
+
+def traced(run: Run, registry: Registry) -> Run:
+    """A tool that takes the correlation id is given the turn's, whatever the model has written there.
+
+    Stands around everything else, so that the record, the fingerprint and a look-up are of the call as it is made.
+    """
+
+    async def with_correlation(call: ToolCall, context: ToolContext) -> ToolResult:
+        tool = registry.get(call.name)
+        if tool and CORRELATION_ID in tool.parameters.model_fields:
+            call = replace(call, arguments=_given(call.arguments, context.correlation_id))
+        return await run(call, context)
+
+    return with_correlation
+
+
+def _verdict(registry: Registry, state: ProtocolState, call: ToolCall) -> Permit | Refusal:
+    seen = asked(registry, call)
+    if seen is None:
+        raise LookupError("the protocol met a call whose name was not checked")
+    return protocol.check(state, seen)
+
+
+async def _journalled(journal: Journal, speech: Speech, context: ToolContext) -> ToolResult | None:
+    """Have the words written down; what came of the call when they cannot be.
+
+    Raises:
+        Undone: they may be soon, and the call is tried again.
+    """
+    try:
+        async with asyncio.timeout(_JOURNAL_TIMEOUT):
+            await journal(speech)
+    except Permanent as refusal:
+        return failure(Code.REFUSED, f"{_UNSAID} {refusal}")
+    except Transient as fault:
+        soon, wait = is_soon(fault), fault.retry_after
+    except Exception:  # noqa: BLE001 - logged; nothing was said, which is all that has to be known here
+        structlog.get_logger().exception("speech_not_journalled", rfp=speech.rfp_id)
+        soon, wait = True, None
+    else:
+        return None
+    if soon and context.retries_left > 0:
+        raise Undone(_UNSAID, retry_after=wait)
+    return failure(Code.SERVICE_UNAVAILABLE, _UNSAID)
+
+
+def words_of(arguments_: str) -> str:
+    """What a speaking call was to say, by its arguments as the model wrote them; empty where there is nothing."""
+    try:
+        given = json.loads(arguments_ or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    said = (given.get(name) for name in SPEECH) if isinstance(given, dict) else ()
+    return next((each.strip() for each in said if isinstance(each, str) and each.strip()), "")
+
+
+def _speech(registry: Registry, call: ToolCall, context: ToolContext, rfp_id: str) -> Speech:
+    tool = registry.get(call.name)
+    if tool is None:
+        raise LookupError("the protocol met a call whose name was not checked")
+    given = arguments.read(tool.parameters, tool.schema, call.arguments)
+    said = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
+    at = context.clock().timestamp()
+    return Speech(rfp_id, said, context.operation, context.correlation_id, context.user_id, at)
+
+
+def _given(text: str, correlation_id: str) -> str:
+    """The arguments with the turn's correlation id; what is no JSON object stays, and is refused as that."""
+    if len(text) > arguments.LONGEST:
+        return text
+    try:
+        given = json.loads(text or "{}")
+        if not isinstance(given, dict):
+            return text
+        return json.dumps(given | {CORRELATION_ID: correlation_id}, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _kind(tool: Tool) -> Kind:
+    return protocol.kind_of(tool.name, read_only=not tool.mutating)
+
+
+_UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)
+"""A fault of ours may come before a change or behind it."""
+_UNSAID = "The journal could not be written, so nothing was said."

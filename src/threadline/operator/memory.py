@@ -1,0 +1,260 @@
+"""What a turn leaves behind: which tools did it, how others failed, and what was asked and answered.
+
+What the whole team may recall holds no word of anybody: of a request only its kind, in words of a fixed list, and of a
+failure its class. What was said is recalled in its own channel alone.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadline.models.model import ExecutionStatus, OutcomeKind
+from threadline.operator import prompt_fences as fences
+from threadline.operator import query_triggers as asking
+from threadline.operator.model.memory import MemoryKind, NewMemory, keys_of_facts
+from threadline.operator.model.protocol import kind_of
+from threadline.operator.tool_patterns import ARROW
+from threadline.threads.addressing import Thread, turn_id
+from threadline.tools.model import Category, Code
+from threadline.tools.registry import wire_name
+
+MOST_FAILURES = 5
+MOST_TOOLS = 12
+"""Of a pattern; a longer one is told by its beginning."""
+_REQUEST, _ANSWER, _FACT = 500, 400, 1_000
+"""Characters of what was said that are kept."""
+_SPOKEN, _LEAST = 10, 50
+"""How many are told by their names, and characters of each where there are many."""
+
+_WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.SPEECHLESS, OutcomeKind.STOPPED, OutcomeKind.FAILED)
+
+_WORDS = {
+    "append": "append",
+    "approve": "approv",
+    "assign": "assign",
+    "book": "book",
+    "build": "build",
+    "cancel": "cancel",
+    "case": "case",
+    "change": "chang",
+    "client": "client",
+    "close": "close",
+    "compare": "compar",
+    "create": "creat",
+    "deadline": "dead due",
+    "decision": "deci",
+    "delete": "delet",
+    "digest": "digest",
+    "estimate": "estimat",
+    "event": "event",
+    "file": "attach document file",
+    "find": "find search",
+    "follow": "follow",
+    "history": "histor",
+    "hours": "hour",
+    "job": "job",
+    "journal": "journal",
+    "link": "bind link",
+    "list": "list",
+    "log": "log",
+    "lost": "lost",
+    "new": "new",
+    "note": "note",
+    "open": "open",
+    "owner": "owner",
+    "plan": "plan",
+    "project": "project",
+    "proposal": "propos",
+    "remember": "remember",
+    "reminder": "remind",
+    "report": "report",
+    "rfp": "bid brief opportunit rfp",
+    "run": "run",
+    "schedule": "cron schedul",
+    "show": "show",
+    "skill": "skill",
+    "status": "stat",
+    "submit": "submit",
+    "summary": "summar",
+    "task": "task",
+    "team": "member team who",
+    "ticket": "issue ticket",
+    "title": "titl",
+    "update": "patch set updat",
+    "upload": "upload",
+    "won": "win won",
+}
+"""The words that say the kind of a request, each with the beginnings of the words that it stands for."""
+_KINDS = {beginning: word for word, beginnings in _WORDS.items() for beginning in beginnings.split()}
+_LONGEST_BEGINNING = max(map(len, _KINDS))
+_LOOKED_AT = 2_000
+_MOST_WORDS = 8
+
+
+@dataclass(frozen=True)
+class Used:
+    """A call of a tool in a turn. `code` names its error, if it had one. `tool` is its own name, empty for none."""
+
+    tool: str
+    status: ExecutionStatus
+    read_only: bool = False
+    code: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in (ExecutionStatus.OK, ExecutionStatus.CACHED)
+
+
+@dataclass(frozen=True)
+class TurnEnd:
+    """A turn, once it is over. `said`: who wrote what in it, in order, without what was deleted since.
+
+    `user_id` is who it was for, `rfp_id` what it was about; empty: nobody, nothing. `whole`: nothing that it has read
+    was deleted; else its answer may quote that.
+    """
+
+    thread: Thread
+    turn: int
+    user_id: str
+    said: Sequence[tuple[str, str]]
+    kind: OutcomeKind
+    answer: str
+    used: Sequence[Used] = ()
+    rfp_id: str = ""
+    whole: bool = True
+
+    @property
+    def request(self) -> str:
+        return "\n".join(text for _, text in self.said)
+
+
+def memories(end: TurnEnd) -> list[tuple[str, NewMemory]]:
+    """What is to be remembered of a turn, each under its key; the same turn gives the same keys."""
+    if end.kind is OutcomeKind.SILENT or not end.request.strip():
+        return []
+    key = turn_id(end.thread, end.turn)
+    told = (_pattern(end), _episode(end) if end.whole else None)
+    made = [*((key, each) for each in told if each), *zip(keys_of_facts(key), _facts(end), strict=False)]
+    return [*made, *((f"{key}:failed:{number}", each) for number, each in enumerate(_failures(end), start=1))]
+
+
+def kind_of_request(request: str) -> str:
+    """The words of the list that a request has, in its order, such as "update status rfp"; never any other word."""
+    found = dict[str, None]()
+    for word in re.findall(r"[a-z]+", request[:_LOOKED_AT].lower()):
+        for length in range(min(len(word), _LONGEST_BEGINNING), 1, -1):
+            if kind := _KINDS.get(word[:length]):
+                if len(word) - length <= 5:  # an ending, and not another word that begins alike
+                    found[kind] = None
+                break
+    return " ".join(list(found)[:_MOST_WORDS]) or "request"
+
+
+def asked(question: str) -> str:
+    """The words by which memories are sought for a question: the kind that it is of, and its own."""
+    return f"{kind_of_request(question)} {question}"
+
+
+def error_class(code: str) -> str:
+    """The class of an error by its code; what nobody knows is our own fault."""
+    try:
+        return Code(code).category
+    except ValueError:
+        return Category.INTERNAL
+
+
+def _pattern(end: TurnEnd) -> NewMemory | None:
+    """The tools that led to an answer, in order; none where a change failed for good."""
+    done = [each for each in end.used if each.succeeded]
+    changed = {each.tool for each in done if not each.read_only}
+    for each in end.used:
+        if not (each.succeeded or each.read_only or each.tool in changed):
+            return None
+    if not done or end.kind in _WITHOUT_ANSWER:
+        return None
+    names: list[str] = []
+    for each in done:
+        if names[-1:] != [wire_name(each.tool)]:
+            names.append(wire_name(each.tool))
+    return _procedural(end, ARROW.join(names[:MOST_TOOLS]), " ".join(dict.fromkeys(names)))
+
+
+def _failures(end: TurnEnd) -> list[NewMemory]:
+    """Each way in which a tool failed, once."""
+    failed = dict.fromkeys((each.tool, each.status, each.code) for each in end.used if not each.succeeded)
+    made = []
+    for tool, status, code in list(failed)[:MOST_FAILURES]:
+        name = wire_name(tool) if tool else "a tool that does not exist"
+        fault = code or (Code.OUTCOME_UNKNOWN if status is ExecutionStatus.UNKNOWN else Code.TOOL_EXECUTION_FAILED)
+        kind = error_class(fault)
+        recovered = any(each.tool == tool and each.succeeded for each in end.used)
+        then = "Another call of it succeeded later in the turn." if recovered else _ADVICE[Category(kind)]
+        text = f"{name} failed with {fault} ({kind}). {then}"
+        made.append(_procedural(end, text, name, kind))
+    return made
+
+
+_ADVICE = {
+    Category.VALIDATION: "The same call will fail again: change it.",
+    Category.RATE_LIMIT: "It may succeed after a pause.",
+    Category.EXTERNAL: "Look whether it took effect before it is tried again.",
+    Category.INTERNAL: "Do without it, or try again later.",
+}
+
+
+def _procedural(end: TurnEnd, text: str, tools: str, failure: str = "") -> NewMemory:
+    cue = f"{kind_of_request(end.request)} | {tools}"
+    return NewMemory(MemoryKind.PROCEDURAL, cue, text, user_id=end.user_id, error_class=failure)
+
+
+def _episode(end: TurnEnd) -> NewMemory:
+    """What was asked, what was done for it, and how the answer began: for its own channel alone."""
+    asked, answered = _said(end.request, _REQUEST), _said(end.answer, _ANSWER)
+    changes = list(
+        dict.fromkeys(
+            wire_name(each.tool)
+            for each in end.used
+            if each.succeeded and not each.read_only and not _speaks(each.tool)
+        )
+    )
+    done = f"Changed by {', '.join(changes[:MOST_TOOLS])}." if changes else "Nothing was changed."
+    text = f"{_asked_by(end)} {done} {_ENDED.get(end.kind, 'Answered')}: {answered}"
+    return NewMemory(MemoryKind.EPISODIC, asked, text, end.user_id, end.thread.channel, end.rfp_id)
+
+
+_ENDED = {OutcomeKind.STOPPED: "Stopped by a person", OutcomeKind.FAILED: "It failed"}
+
+
+def _asked_by(end: TurnEnd) -> str:
+    """Each with their own words; whoever wrote several messages in a row is named once."""
+    spoken: list[tuple[str, str]] = []
+    for user, words in end.said:
+        if spoken and spoken[-1][0] == user:
+            spoken[-1] = (user, f"{spoken[-1][1]}\n{words}")
+        else:
+            spoken.append((user, words))
+    longest = max(_REQUEST // max(len(spoken), 1), _LEAST)
+    told = [f"{f'<@{user}>' if user else 'Somebody'} asked: {_said(words, longest)}" for user, words in spoken]
+    return " ".join(told[:_SPOKEN])
+
+
+def _facts(end: TurnEnd) -> list[NewMemory]:
+    """What each wanted to have remembered, in the channel in which they said so."""
+    if end.kind in _WITHOUT_ANSWER:
+        return []
+    wanted = [(user, _said(asking.to_remember(words), _FACT)) for user, words in end.said]
+    return [
+        NewMemory(MemoryKind.SEMANTIC, what, f"<@{user}> said: {what}", user, end.thread.channel, end.rfp_id)
+        for user, what in wanted
+        if what
+    ]
+
+
+def _speaks(tool: str) -> bool:
+    return kind_of(tool, read_only=False).value == "speak"
+
+
+def _said(text: str, longest: int) -> str:
+    """One line without secrets: redacted before it is cut."""
+    line = fences.plain(text)
+    return line if len(line) <= longest else line[: longest - 1] + "…"

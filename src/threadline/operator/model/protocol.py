@@ -1,0 +1,261 @@
+"""The operator's protocol: load before you change, write down before you speak, and say one thing.
+
+`check` is asked before a call runs, `after` makes the next state of what came of it, `before_final_text` is asked when
+words end the turn. All are pure. A state only ever learns: a result that comes twice, late, or beside another one leads
+to the same state, and `joined` puts together what calls have learnt side by side.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from threadline.operator.model import protocol_refusals as words
+from threadline.operator.model.protocol_refusals import Refusal
+
+MAX_STEPS = 8
+"""Replies of the model in one turn that may ask for tools; then it is asked once more, and only for words."""
+MOST_LOADED = 20
+"""RFPs that a turn without a scope can load; the state travels with every call, so it is to stay small."""
+
+
+class Kind(StrEnum):
+    """What a tool is to the protocol."""
+
+    READ = "read"
+    LOAD = "load"
+    PATCH = "patch"
+    JOURNAL = "journal"
+    EVENT = "event"
+    GLOBAL = "global"
+    """It changes something that belongs to no RFP: a job, a file."""
+    SPEAK = "speak"
+    PROPOSE = "propose"
+
+    @property
+    def writes(self) -> bool:
+        """Whether the tool is a scoped one: it changes the RFP that it names."""
+        return self in (Kind.PATCH, Kind.JOURNAL, Kind.EVENT)
+
+
+KINDS = {
+    "opportunity_load": Kind.LOAD,
+    "opportunity_patch": Kind.PATCH,
+    "journal_append": Kind.JOURNAL,
+    "event_append": Kind.EVENT,
+    "slack_post_summary": Kind.SPEAK,
+    "slack_ask_clarifying_question": Kind.SPEAK,
+    "propose_action": Kind.PROPOSE,
+}
+
+
+def kind_of(tool: str, *, read_only: bool) -> Kind:
+    """The kind of a tool by its own name, in which parts may be joined by dots as well."""
+    return KINDS.get(tool.replace(".", "_"), Kind.READ if read_only else Kind.GLOBAL)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call as the protocol sees it: `rfp_id` is the one it names, exactly; empty when it names none."""
+
+    kind: Kind
+    rfp_id: str = ""
+
+
+@dataclass(frozen=True)
+class Permit:
+    """The call may run. `journal_in`: the RFP into whose journal its words go first, in the same step; empty: none."""
+
+    journal_in: str = ""
+
+
+@dataclass(frozen=True)
+class ProtocolState:
+    """What a turn has done so far; it travels with every call and comes back with every result.
+
+    Without a `scope` (empty) a turn is about what it has loaded. With one, what else it loads is read and not kept.
+
+    `attempted`: the RFPs of which a change was tried, whatever came of it. With a scope that is the scope, also after
+    a change that was refused: who wanted to change something and has not may not report as if nobody had.
+
+    `write_succeeded`: one of these changes was made. Only a patch or a journal entry allows to speak; an event is none.
+    """
+
+    scope: str = ""
+    loaded: tuple[str, ...] = ()
+    did_load: bool = False
+    did_patch: bool = False
+    did_journal: bool = False
+    did_post: bool = False
+    """The turn's message was posted, or may have been."""
+    attempted: tuple[str, ...] = ()
+    write_succeeded: bool = False
+    only_reads: bool = True
+    """Nothing else than read tools was called, apart from speaking."""
+    proposed: bool = False
+    """An action was proposed, or may have been: that ends the turn."""
+
+    @property
+    def write_attempted(self) -> bool:
+        return bool(self.attempted)
+
+    @property
+    def written(self) -> bool:
+        """Something of this turn is written down, so that it may speak."""
+        return self.did_patch or self.did_journal
+
+    @property
+    def over(self) -> bool:
+        """Nothing is run any more, and nothing more is said."""
+        return self.did_post or self.proposed
+
+    def joined(self, other: "ProtocolState") -> "ProtocolState":
+        """What both know; the order does not matter, nor how often.
+
+        Raises:
+            ValueError: the other is of a turn about another RFP.
+        """
+        if other.scope != self.scope:
+            raise ValueError("states of turns about different RFPs have nothing in common")
+        return ProtocolState(
+            scope=self.scope,
+            loaded=_union(self.loaded, other.loaded),
+            did_load=self.did_load or other.did_load,
+            did_patch=self.did_patch or other.did_patch,
+            did_journal=self.did_journal or other.did_journal,
+            did_post=self.did_post or other.did_post,
+            attempted=_union(self.attempted, other.attempted),
+            write_succeeded=self.write_succeeded or other.write_succeeded,
+            only_reads=self.only_reads and other.only_reads,
+            proposed=self.proposed or other.proposed,
+        )
+
+
+def check(state: ProtocolState, call: Asked) -> Permit | Refusal:
+    """Whether a call may run now. The words of a refusal are for the model, and name no RFP that it has made up."""
+    if state.over:
+        return words.PROPOSED if state.proposed else words.POSTED
+    if call.kind.writes or (call.kind is Kind.PROPOSE and call.rfp_id):
+        return _scoped(state, call.rfp_id)
+    if call.kind is Kind.SPEAK:
+        return _speech(state)
+    if call.kind is Kind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MOST_LOADED:
+        return words.too_many_loaded(MOST_LOADED)
+    return Permit()
+
+
+def after(state: ProtocolState, call: Asked, succeeded: bool | None) -> ProtocolState:
+    """The state once a call has ended, or was refused, by this protocol or by whatever else.
+
+    Args:
+        succeeded: None when nobody knows. Then it counts as neither loaded nor written, but as said and as proposed: a
+            change can be looked at again, a second message cannot be taken back.
+    """
+    if call.kind is Kind.READ:
+        return state
+    if call.kind is Kind.LOAD:
+        return _loaded(state, call.rfp_id) if succeeded else state
+    if call.kind is Kind.SPEAK:
+        return replace(state, did_post=state.did_post or succeeded is not False)
+    state = replace(state, only_reads=False)
+    if call.kind is Kind.PROPOSE:
+        return replace(state, proposed=state.proposed or succeeded is not False)
+    return _changed(state, call, bool(succeeded)) if call.kind.writes else state
+
+
+class FinalText(StrEnum):
+    """What is to become of the words that end a turn."""
+
+    AS_IT_IS = "as_it_is"
+    JOURNALLED = "journalled"
+    """Written into the journal in the same step, and posted behind that."""
+    WITH_FAILURES = "with_failures"
+    """No change has succeeded: what failed is said before the words, and the journal gets both."""
+
+
+@dataclass(frozen=True)
+class Final:
+    """`journal_in`: the RFPs into whose journals the words go, before they are posted."""
+
+    text: FinalText
+    journal_in: tuple[str, ...] = ()
+
+
+def before_final_text(state: ProtocolState) -> Final:
+    """What is to be done with a turn's last words: the model's, a speaking tool's, those about a proposal, a forced
+    summary. A speaking call that was lost may have met no rule, so its words are held to them here."""
+    about = (state.scope,) if state.scope else state.attempted
+    if state.written or not about:
+        return Final(FinalText.AS_IT_IS)
+    failed = state.write_attempted and not state.write_succeeded
+    return Final(FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, about)
+
+
+class Ending(StrEnum):
+    """Why a turn is over."""
+
+    SPOKEN = "spoken"
+    PROPOSED = "proposed"
+    TEXT = "text"
+    STEP_LIMIT = "step_limit"
+    """The model is asked once more, and only for words: the forced summary."""
+
+
+def ending(state: ProtocolState, step: int, *, calls: bool) -> Ending | None:
+    """Whether the turn ends behind a reply, whose calls have been run; None: the model is asked again.
+
+    Args:
+        step: the reply's number in its turn, from 1.
+        calls: whether the reply has asked for tools; one that has not is the answer.
+    """
+    if state.did_post:
+        return Ending.SPOKEN
+    if state.proposed:
+        return Ending.PROPOSED
+    if not calls:
+        return Ending.TEXT
+    return Ending.STEP_LIMIT if step >= MAX_STEPS else None
+
+
+def _scoped(state: ProtocolState, rfp_id: str) -> Permit | Refusal:
+    if rfp_id and rfp_id in state.loaded and rfp_id == (state.scope or rfp_id):
+        return Permit()
+    if state.scope:
+        return words.load_first(state.scope) if rfp_id == state.scope else words.another(state.scope, state.did_load)
+    return words.not_among(state.loaded) if state.loaded else words.LOAD_ANY
+
+
+def _speech(state: ProtocolState) -> Permit | Refusal:
+    if state.written:
+        return Permit()
+    if state.scope and state.only_reads:
+        return Permit(journal_in=state.scope)
+    if state.attempted:
+        return words.nothing_succeeded(state.attempted, state.loaded)
+    return words.write_first(state.scope, state.did_load) if state.scope else Permit()
+
+
+def _loaded(state: ProtocolState, rfp_id: str) -> ProtocolState:
+    if not rfp_id or (state.scope and rfp_id != state.scope):
+        return state
+    return replace(state, loaded=_union(state.loaded, (rfp_id,)), did_load=True)
+
+
+def _changed(state: ProtocolState, call: Asked, succeeded: bool) -> ProtocolState:
+    return replace(
+        state,
+        attempted=_union(state.attempted, _tried(state, call.rfp_id)),
+        did_patch=state.did_patch or (succeeded and call.kind is Kind.PATCH),
+        did_journal=state.did_journal or (succeeded and call.kind is Kind.JOURNAL),
+        write_succeeded=state.write_succeeded or succeeded,
+    )
+
+
+def _tried(state: ProtocolState, rfp_id: str) -> tuple[str, ...]:
+    """The RFPs that a change may have been for. Without a scope one that is not loaded counts for nothing: whoever was
+    refused for want of an id is to be able to ask for it. A call that names none may have been for any."""
+    if state.scope:
+        return (state.scope,)
+    return tuple(each for each in state.loaded if rfp_id in (each, ""))
+
+
+def _union(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({*one, *other}))

@@ -1,0 +1,145 @@
+"""The way of a turn: which agent answers, about which RFP, and what is said by rule before any model is asked.
+
+The rules may change and run in an activity; what they said is kept with the turn.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from threadline.models.model import OutcomeKind
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model import scope
+from threadline.operator.model.scope import Branch, Requirement, Step
+from threadline.rfps.rfp_ids import Origin, Scope, is_only_ids, rfp_ids, scope_of
+from threadline.slack import wording
+
+_SHORT = 6
+"""Words of an answer that may have a request's phrase in it; a longer one tells of something else."""
+_WORD = re.compile(r"[\w'-]+")
+_LITTLE = re.compile(
+    r"a|an|the|it|it's|its|is|that|that's|this|these|for|of|about|on|in|to|with|and|or|no|not|yes|yeah|yep|ok|okay"
+    r"|i|we|our|my|mean|meant|please|thanks|ones?"
+)
+_ASKING = re.compile(
+    r"create|make|add|upload|open|start|register|schedule|cancel|find|search|show|list|tell|give|post|send|do|run"
+    r"|set|update|change|delete|remove|write"
+)
+
+
+class Agent(StrEnum):
+    COPILOT = "copilot"
+    """The conversational agent: everything but changes of an RFP."""
+    OPERATOR = "operator"
+    """Holds every tool, and is held to the protocol."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a turn goes.
+
+    `requirement` is None where nobody spoke to the bot, or nothing was asked. `ends`: the turn is over before the loop,
+    with `reply`. `notes` stand before the answer. `resumes`: the turn whose request goes on here; 0 for none.
+    `missing`: what the question lacked.
+    """
+
+    agent: Agent
+    branch: Branch
+    scope: Scope = field(default_factory=Scope)
+    requirement: Requirement | None = None
+    ends: OutcomeKind | None = None
+    reply: str = ""
+    notes: tuple[str, ...] = ()
+    resumes: int = 0
+    missing: str = ""
+    behind: int = 0
+    """Steps that the conversational agent took before the operator went on."""
+    remembers: bool = False
+    """Somebody asks to have something remembered."""
+    relays: bool = False
+    """A person takes the thread over, or may: they are shown what was said."""
+    overhears: bool = False
+    """Nothing that it was begun with was addressed to the bot."""
+
+    @property
+    def about(self) -> str:
+        """In a few words, for Temporal's UI."""
+        where = f"{self.scope.rfp_id} (from the {self.scope.origin})" if self.scope.rfp_id else "no RFP"
+        return f"branch {self.branch}, {self.agent}, {where}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a turn begins with: the words of people without what they said about the thread itself.
+
+    `pending` is an earlier request of the same person, of the turn `resumes`, to which this is the answer. `bound`: the
+    RFP of the thread, if there is one. `addressed`: the bot was spoken to.
+    """
+
+    text: str
+    channel: str
+    thread_ts: str
+    pending: str = ""
+    resumes: int = 0
+    bound: str = ""
+    addressed: bool = True
+
+
+def routed(request: Request) -> Route:
+    """The way of a request.
+
+    Words that were only overheard are the conversational agent's, which may be silent about them. An answer to what the
+    bot has asked goes on with the request that it is for, also where it names no RFP: who was asked once is not asked
+    the same again.
+    """
+    if not request.addressed:
+        return Route(Agent.COPILOT, Branch.A)
+    asked = questions.validated(f"{request.pending}\n{request.text}", request.channel, request.thread_ts)
+    if isinstance(asked, questions.Missing):
+        return Route(Agent.COPILOT, Branch.A, missing=asked.value)
+    found = scope_of(request.text)
+    if not found.rfp_id:
+        found = scope_of(request.pending, request.bound)
+    requirement = scope.decide(asked.text)
+    branch = Branch.D if request.resumes else scope.branch(found.rfp_id, requirement.required)
+    agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
+    return Route(agent, branch, found, requirement, resumes=request.resumes)
+
+
+def carries_request(text: str, asked: str = "") -> bool:
+    """Whether a message asks for something by itself, and so is no answer to what the bot has asked.
+
+    An id is an answer, with a question mark too. What wants to change an RFP and names none is one ("a journal entry"):
+    who was asked about a request says more of it. So are a few words that only say that something is new, and a few of
+    those that the question offers.
+
+    Args:
+        asked: the bot's question; empty where it is not known.
+    """
+    if is_only_ids(text):
+        return False
+    if text.rstrip().endswith("?"):
+        return True
+    if _answers(_WORD.findall(wording.plain(text)), _WORD.findall(wording.plain(asked))):
+        return False
+    found = scope.decide(text)
+    if found.step is Step.WRITE:
+        return bool(rfp_ids(text))
+    return found.step in (Step.FREE, Step.JOB) or (found.step is Step.RELATED and bool(found.exception))
+
+
+def _answers(words: list[str], asked: list[str]) -> bool:
+    """Whether a few words are what a question wants to hear, by themselves and whatever phrase is in them."""
+    telling = [each for each in words if not _LITTLE.fullmatch(each)]
+    if not telling or len(words) > _SHORT:
+        return False
+    says_new = telling[0] in ("new", "brand", "brand-new") and not any(map(_ASKING.fullmatch, telling))
+    return says_new or set(telling) <= set(asked)
+
+
+def first_counts(found: Scope) -> str:
+    """Told to who has named several RFPs; empty for anybody else."""
+    if found.origin is not Origin.MESSAGE or not found.others:
+        return ""
+    others = " and ".join(found.others[:3]) + (" and others" if len(found.others) > 3 else "")
+    return f"You named several RFPs: this is about {found.rfp_id}. For {others}, please write again."

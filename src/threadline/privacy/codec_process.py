@@ -1,0 +1,63 @@
+"""The codec server's process: it has the keys and a port, and no way to Temporal, Slack or the database."""
+
+import asyncio
+import ipaddress
+
+import structlog
+from aiohttp import web
+
+from threadline import telemetry
+from threadline.errors import Permanent
+from threadline.privacy.codec_server import Access, CodecServer
+from threadline.privacy.encryption import EncryptionCodec
+from threadline.settings import CodecSettings, LogSettings, PayloadSettings
+
+_log = structlog.get_logger(__name__)
+
+
+async def run_codec(http: str, stop: asyncio.Event) -> None:
+    """Serve at `http` (`HOST:PORT`) until `stop`.
+
+    Raises:
+        Permanent: there is no key, the address cannot be taken, or others could reach it and it asks for no token.
+    """
+    telemetry.set_up(LogSettings.read().level)
+    ring, codec = PayloadSettings.read().keys, CodecSettings.read()
+    if ring is None:
+        raise Permanent("THREADLINE_PAYLOAD_KEYS is not set: without a key there is nothing to decrypt")
+    host, port = _address(http)
+    token = codec.token.get_secret_value() if codec.token else ""
+    if not token and not _is_loopback(host):
+        raise Permanent(
+            f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
+            "-hex 24` makes one), or listen at 127.0.0.1"
+        )
+    server = CodecServer(EncryptionCodec(ring), Access(token, codec.origins))
+    runner = web.AppRunner(server.application(), access_log=None)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except (OSError, OverflowError) as error:
+            raise Permanent(
+                f"The codec server cannot listen at {host}:{port}: {error}. Choose another --http."
+            ) from error
+        _log.info("codec_ready", port=runner.addresses[0][1], asks_for_token=bool(token))
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _address(http: str) -> tuple[str, int]:
+    host, _, port = http.rpartition(":")
+    if not host or not port.isdigit():
+        raise Permanent(f"--http is {http!r}: write it as HOST:PORT, such as 127.0.0.1:8234")
+    return host.strip("[]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    """A name other than `localhost` may mean any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

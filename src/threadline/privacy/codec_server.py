@@ -1,0 +1,184 @@
+"""The codec server: shows Temporal's UI and command line in clear what is encrypted, to who may see it.
+
+Protocol: https://docs.temporal.io/production-deployment/data-encryption
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+from google.protobuf import json_format
+from temporalio.api.common.v1 import Payload, Payloads
+
+from threadline.privacy.encryption import EncryptionCodec, Undecipherable, is_encrypted, key_id_of
+
+MAX_BODY = 32 * 1024 * 1024
+"""Bytes of a request: the UI sends a page of a history at once, of payloads that may have 2 MiB each."""
+SESSION = 12 * 3600
+"""Seconds for which a browser that has shown the token need not show it again."""
+
+_COOKIE = "threadline_codec"
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Threadline's codec server</title>
+<body style="font:16px sans-serif;max-width:32em;margin:4em auto"><h1>Codec server</h1><p>%s</p>
+<form method="post" action="login"><label>Token <input name="token" type="password" autofocus></label>
+<button>Let this browser in</button></form></body></html>"""
+_FIRST = "Give the token (THREADLINE_CODEC_TOKEN), then reload Temporal's UI: for 12 hours it shows payloads in clear."
+_WRONG = "That is not the token."
+_DONE = "This browser is let in. Reload Temporal's UI."
+
+_log = structlog.stdlib.get_logger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Access:
+    """Knows who may have payloads decrypted.
+
+    Args:
+        token: what a request must show, as `Authorization: Bearer …` or by the cookie that its login page gives; empty
+            lets everybody in who reaches the port.
+        origins: the pages whose scripts may ask, such as `http://localhost:8233`.
+    """
+
+    def __init__(self, token: str, origins: Collection[str]) -> None:
+        self._token = token.encode()
+        self._origins = frozenset(origin.rstrip("/") for origin in origins)
+
+    def knows_origin(self, request: web.Request) -> bool:
+        """Whether a page's script may ask; what is no browser names no origin, and has the token to show."""
+        origin = request.headers.get("Origin")
+        return origin is None or origin in self._origins
+
+    def lets_in(self, request: web.Request) -> bool:
+        if not self._token:
+            return True
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.is_token(shown.strip()):
+            return True
+        return self._is_session(request.cookies.get(_COOKIE, ""))
+
+    def is_token(self, shown: str) -> bool:
+        return bool(self._token) and hmac.compare_digest(_bytes(shown), self._token)
+
+    def session(self) -> str:
+        """A cookie's value: when it ends, signed with the token, so that another token ends every session."""
+        until = str(int(time.time()) + SESSION)
+        return f"{until}.{self._signature(until)}"
+
+    def _is_session(self, value: str) -> bool:
+        until, _, signature = value.partition(".")
+        signed = hmac.compare_digest(_bytes(signature), self._signature(until).encode())
+        return signed and int(until) > time.time()
+
+    def _signature(self, until: str) -> str:
+        return hmac.new(self._token, _bytes(f"codec session {until}"), hashlib.sha256).hexdigest()
+
+
+class CodecServer:
+    """Encrypts and decrypts what it is sent; it has no access to Temporal, and keeps nothing."""
+
+    def __init__(self, codec: EncryptionCodec, access: Access) -> None:
+        self._codec = codec
+        self._access = access
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guarded])
+        # Only the last part of the path counts: the UI and the command line may put the namespace before it.
+        app.add_routes(
+            [web.post(r"/{path:(?:.*/)?}decode", self._decode), web.post(r"/{path:(?:.*/)?}encode", self._encode)]
+        )
+        app.add_routes([web.get("/login", self._show_login), web.post("/login", self._login)])
+        app.add_routes([web.get("/healthz", _alive), web.options(r"/{path:.*}", _alive)])
+        return app
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        own = request.path == "/login"
+        if not own and not self._access.knows_origin(request):
+            _log.warning("codec_origin_refused", origin=request.headers.get("Origin"))
+            return _told(HTTPStatus.FORBIDDEN, "This page is none of THREADLINE_CODEC_ORIGINS.")
+        if request.method == "POST" and not own and not self._access.lets_in(request):
+            _log.warning("codec_caller_refused", remote=request.remote)
+            answer: web.StreamResponse = _told(
+                HTTPStatus.UNAUTHORIZED, "Show the token as `Authorization: Bearer …`, or open /login in this browser."
+            )
+        else:
+            answer = await handler(request)
+        if not own and (origin := request.headers.get("Origin")):
+            answer.headers.update(
+                {
+                    "Access-Control-Allow-Origin": origin,
+                    "Access-Control-Allow-Credentials": "true",
+                    "Access-Control-Allow-Headers": request.headers.get("Access-Control-Request-Headers", "*"),
+                    "Access-Control-Allow-Methods": "POST",
+                    "Vary": "Origin",
+                }
+            )
+        return answer
+
+    async def _decode(self, request: web.Request) -> web.Response:
+        return await _converted(request, self._decrypted)
+
+    async def _encode(self, request: web.Request) -> web.Response:
+        return await _converted(request, self._codec.encode)
+
+    async def _decrypted(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """One payload that cannot be decrypted stays as it is, and does not hide the others."""
+        return [self._shown(payload) for payload in payloads]
+
+    def _shown(self, payload: Payload) -> Payload:
+        if not is_encrypted(payload):
+            return payload
+        try:
+            return self._codec.decrypt(payload)
+        except Undecipherable as error:
+            _log.warning("payload_not_decrypted", key=key_id_of(payload), reason=str(error))
+            return payload
+
+    async def _show_login(self, _: web.Request) -> web.Response:
+        return _page(_FIRST)
+
+    async def _login(self, request: web.Request) -> web.Response:
+        if not self._access.is_token(str((await request.post()).get("token", ""))):
+            _log.warning("codec_login_refused", remote=request.remote)
+            return _page(_WRONG, HTTPStatus.UNAUTHORIZED)
+        answer = _page(_DONE)
+        https = request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
+        answer.set_cookie(
+            _COOKIE, self._access.session(), max_age=SESSION, httponly=True, samesite="Strict", secure=https
+        )
+        return answer
+
+
+def _bytes(shown: str) -> bytes:
+    """A header holds whatever its sender likes, surrogates too."""
+    return shown.encode(errors="replace")
+
+
+async def _converted(
+    request: web.Request, convert: Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
+) -> web.Response:
+    try:
+        asked = json_format.Parse(await request.text(), Payloads(), ignore_unknown_fields=True)
+    except (json_format.ParseError, UnicodeDecodeError):
+        return _told(HTTPStatus.BAD_REQUEST, 'The body is not {"payloads": […]} in the JSON form of protobuf.')
+    answer = Payloads(payloads=await convert(asked.payloads))
+    return web.json_response(text=json_format.MessageToJson(answer, indent=None))
+
+
+async def _alive(_: web.Request) -> web.Response:
+    return web.json_response({"alive": True})
+
+
+def _told(status: HTTPStatus, sentence: str) -> web.Response:
+    return web.json_response({"message": sentence}, status=status)
+
+
+def _page(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    # In no frame and to no cache: the page takes a secret.
+    headers = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
+    return web.Response(text=_PAGE % sentence, content_type="text/html", status=status, headers=headers)

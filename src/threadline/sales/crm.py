@@ -1,0 +1,117 @@
+"""The customers as the tools and the decision engine need them, on Postgres: each call is one unit of work."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Rate
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent, before_a_change
+from threadline.sales import model as crm
+from threadline.sales.model import Contact, InteractionKind, Lead, LeadNotFound, LeadRefused, Updated
+from threadline.sales.tools import Asker, CrmBook, Dossier
+from threadline.slack.people import Person, belongs
+from threadline.threads.user_lookup import all_inside
+from threadline.threads.user_names import PeopleLookup
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Effect, Operation
+
+TOLD = 3
+"""Interactions of which the decision engine is told."""
+_NOT_THEIRS = (
+    "what is on record of a company is changed by members of the workspace alone: leave out {fields}, and nothing else "
+    "has to change"
+)
+_NOT_YOURS = "only the own record can be seen and changed from outside the workspace: leave lead_id out"
+
+
+class PostgresCrm(CrmBook):
+    """Whoever is no full member of the workspace has their own lead, and no other is there for them; of the company
+    that they say they belong to, they see and change nothing.
+
+    Args:
+        people: who somebody is in Slack; whom it does not know counts as from outside.
+        rate: how often one record may be changed; None for as often as one likes.
+    """
+
+    def __init__(self, database: Database, people: PeopleLookup, rate: Rate | None = None) -> None:
+        self._database = database
+        self._people = people
+        self._rate = rate
+
+    async def find(self, team: str, asker: Asker, words: str, limit: int) -> Sequence[Lead]:
+        person, inside = await self._who(team, asker)
+        async with self._database.begin() as work:
+            if inside:
+                return await work.crm.find(team, words, limit)
+            own = await work.crm.known(team, _contact(asker.user_id, person))
+            return [crm.from_outside(own)] if own and not asker.others else []
+
+    async def get(self, team: str, asker: Asker, lead_id: str, recent: int) -> Dossier:
+        person, inside = await self._who(team, asker)
+        contact = _contact(asker.user_id, person)
+        async with self._database.begin() as work:
+            await _allow(work, team, contact, lead_id, inside=inside)
+            lead = await work.crm.lead(team, lead_id) if lead_id else await work.crm.known(team, contact)
+            if lead is None:
+                raise LeadNotFound("whoever asks is not on record yet: find somebody by name, or change a field")
+            shown = lead if inside else crm.from_outside(lead)
+            return Dossier(shown, await work.crm.interactions(lead.lead_id, recent))
+
+    async def update(
+        self, change: Change, asker: Asker, correlation_id: str, lead_id: str, fields: Mapping[str, str]
+    ) -> Updated:
+        with before_a_change():
+            person, inside = await self._who(change.team, asker)
+        contact, author = _contact(asker.user_id, person), Author(asker.user_id, correlation_id)
+        if not inside and (of_company := sorted(fields.keys() & crm.COMPANY_FIELDS.keys())):
+            raise LeadRefused(_NOT_THEIRS.format(fields=", ".join(of_company)))
+        async with self._database.begin() as work:
+            await _allow(work, change.team, contact, lead_id, inside=inside)
+            done = await work.crm.update(self._limited(change), lead_id, contact, fields, author)
+        return done if inside else replace(done, lead=crm.from_outside(done.lead))
+
+    async def log(self, change: Change, asker: Asker, lead_id: str, kind: InteractionKind, summary: str) -> Lead:
+        with before_a_change():
+            person, inside = await self._who(change.team, asker)
+        contact = _contact(asker.user_id, person)
+        async with self._database.begin() as work:
+            await _allow(work, change.team, contact, lead_id, inside=inside)
+            return await work.crm.log(self._limited(change), lead_id, contact, kind, summary)
+
+    async def effect(self, operation: Operation) -> Effect | None:
+        async with self._database.begin() as work:
+            return await work.operations.effect(operation)
+
+    async def context_of(self, team: str, user_id: str) -> str:
+        """What is on record of somebody, in at most `crm.LONGEST_CONTEXT` characters; empty for nobody."""
+        person = await self._people.person(user_id)
+        async with self._database.begin() as work:
+            lead = await work.crm.known(team, _contact(user_id, person))
+            if lead is None:
+                return ""
+            told = lead if belongs(team, person) else crm.from_outside(lead)
+            return crm.context_lines(told, await work.crm.interactions(lead.lead_id, TOLD))
+
+    async def _who(self, team: str, asker: Asker) -> tuple[Person | None, bool]:
+        """Who asks, and whether all who do are of the workspace."""
+        person = await self._people.person(asker.user_id)
+        return person, await all_inside(self._people, team, (asker.user_id, *asker.others))
+
+    def _limited(self, change: Change) -> Change:
+        return replace(change, rate=self._rate)
+
+
+async def _allow(work: Work, team: str, contact: Contact, lead_id: str, *, inside: bool) -> None:
+    """Raises `LeadNotFound`."""
+    if inside or not lead_id:
+        return
+    own = await work.crm.known(team, contact)
+    if own is None or own.lead_id != lead_id.strip().upper():
+        raise LeadNotFound(_NOT_YOURS)
+
+
+def _contact(user_id: str, person: Person | None) -> Contact:
+    if not user_id.strip():
+        raise Permanent("it is not known who asks, so nobody can be looked up: name the lead")
+    return Contact(user_id, person.name, person.email) if person else Contact(user_id)

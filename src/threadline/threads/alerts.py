@@ -1,0 +1,52 @@
+"""Operators are told when the same thing keeps failing inside: once for each window, however often it fails."""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+
+import structlog
+
+from threadline.slack import formatting
+from threadline.threads.outbox_posts import Post, Posts
+
+WINDOW = 600.0
+"""Seconds."""
+REPEATED = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class Alerts:
+    """Counts in this process; of several workers each counts its own, and all share the one post of a window.
+
+    Args:
+        channel: where the operators read.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, posts: Posts, channel: str, clock: Callable[[], float] = time.time) -> None:
+        self._posts = posts
+        self._channel = channel
+        self._clock = clock
+        self._failures: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REPEATED))
+
+    async def failed(self, what: str) -> None:
+        """Count an internal error of `what` ("model", a tool, an activity); the third in ten minutes is told.
+
+        Never raises: who calls has something more important to do.
+        """
+        now, times = self._clock(), self._failures[what]
+        times.append(now)
+        if len(times) < REPEATED or now - times[0] > WINDOW:
+            return
+        text = (
+            f"`{what}` has failed {REPEATED} times within {WINDOW / 60:.0f} minutes for a reason inside. People in "
+            "threads were told that something went wrong, or still wait; the core worker's log says what."
+        )
+        rendered = formatting.notice(text, headline="Something keeps failing")
+        key = f"alert:{what}:{int(now // WINDOW)}"
+        try:
+            await self._posts.publish(Post(key, self._channel, None, rendered, case="", kind="alert"))
+            _log.error("alert_raised", what=what)
+        except Exception as error:  # noqa: BLE001 - the failure that is counted must not become another
+            _log.error("alert_not_posted", what=what, reason=str(error))

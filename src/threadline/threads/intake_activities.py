@@ -1,0 +1,112 @@
+"""What is read from Slack: a report that a reply overtook, attachments, and whose thread a reply is in."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+from temporalio import activity
+
+from threadline.cases.activities import tell_quarantined, without_secrets
+from threadline.cases.attachments import PendingFile
+from threadline.cases.contract import Forward, IntakeActivities
+from threadline.db.engine import Database
+from threadline.errors import CaseNotFound, Permanent, Transient
+from threadline.handovers.relay import Relaying
+from threadline.privacy.redaction import redact, redact_files
+from threadline.slack.client import Slack
+from threadline.slack.files import download
+from threadline.threads import addressing, messages
+from threadline.threads.activity_options import FETCH_ATTEMPTS
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.thread_store import ESCALATION, SUMMARY
+
+Deliver = Callable[[Thread, IncomingMessage], Awaitable[None]]
+
+_log = structlog.get_logger(__name__)
+
+
+class LiveIntakeActivities(IntakeActivities):
+    """Args: `bot_user` is our own user's id; `deliver` hands a message to a case's workflow, starting it if need be;
+    `relaying` takes what is no case's."""
+
+    def __init__(
+        self, database: Database, slack: Slack, bot_user: str, deliver: Deliver, relaying: Relaying | None = None
+    ) -> None:
+        self._database = database
+        self._slack = slack
+        self._bot_user = bot_user
+        self._deliver = deliver
+        self._relaying = relaying
+
+    @activity.defn
+    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
+        root = await self._slack.message(thread.channel, thread.ts)
+        if root is None or not root.user or root.bot_id or root.user == self._bot_user:
+            return None
+        return IncomingMessage(
+            id=addressing.message_id(thread.team, thread.channel, thread.ts),
+            kind=messages.REPORT,
+            sender_type=messages.REPORTER,
+            sender_id=root.user,
+            text=messages.clean(redact(root.text)),
+            channel=thread.channel,
+            ts=thread.ts,
+            files=redact_files(root.files),
+        )
+
+    @activity.defn
+    async def fetch_attachments(self, bug_id: str) -> int:
+        """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
+        async with self._database.begin() as work:
+            pending = await work.attachments.pending(bug_id)
+        for file in pending:
+            await self._fetch(file)
+        async with self._database.begin() as work:
+            missing, readable = await work.attachments.pending(bug_id), await work.attachments.readable(bug_id)
+        if missing:
+            raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
+        return readable
+
+    async def _fetch(self, file: PendingFile) -> None:
+        """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
+        try:
+            content = (await download(self._slack.client, file.file_id)).content
+        except (Permanent, Transient) as error:
+            if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
+                async with self._database.begin() as work:
+                    await work.attachments.fail(file.id, str(error))
+            return
+        async with self._database.begin() as work:
+            await work.attachments.store(file.id, content)
+
+    @activity.defn
+    async def forward_reply(self, forward: Forward) -> bool:
+        if self._relaying and await self._relaying.relay(forward.thread, forward.message):
+            return True
+        report = await self._report_of(forward.thread)
+        if report is None:
+            async with self._database.begin() as work:
+                quarantined = await work.quarantine.keep(forward.thread, [without_secrets(forward.message)])
+            tell_quarantined(forward.thread, quarantined)
+            _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="no case has this thread")
+            return False
+        await self._deliver(report, forward.message)
+        return True
+
+    async def _report_of(self, thread: Thread) -> Thread | None:
+        async with self._database.begin() as work:
+            if known := await work.threads.report_of(thread):
+                return known
+        root = await self._slack.message(thread.channel, thread.ts)
+        if root is None or root.user != self._bot_user:
+            return None  # only our own metadata says whose thread it is
+        try:
+            async with self._database.begin() as work:
+                report = (await work.overview.case(bug_id := str(root.payload.get("bug_id", "")))).thread
+                # Its post was sent and its registration lost: from here on the thread is the case's like any other.
+                kind = SUMMARY if (key := str(root.payload.get("key", ""))) == f"{bug_id}:summary" else ESCALATION
+                await work.threads.register(bug_id, kind, thread.channel, thread.ts)
+                await work.posts.done(key, thread.ts)
+                return report
+        except CaseNotFound:
+            return None

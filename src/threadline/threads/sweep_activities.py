@@ -1,0 +1,157 @@
+"""The sweeper: what must have a workflow has one, every open escalation its clock, every turn its answer."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import structlog
+from temporalio import activity
+
+from threadline.cases.contract import Escalation
+from threadline.cases.model import Severity
+from threadline.cases.sla import Target
+from threadline.db.engine import Database
+from threadline.handovers.model import HandoverRef
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities, Swept, Unsaid
+from threadline.threads.sweep_store import OpenCase, OpenEscalation
+
+PAGE = 100
+"""Cases, conversations, escalations or missing answers that one activity looks at; hand-overs that it reads at once."""
+GRACE = 900.0
+"""Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Workflows(Protocol):
+    """What the sweeper asks of Temporal."""
+
+    async def is_running(self, workflow_id: str) -> bool: ...
+
+    async def was_cut_off(self, workflow_id: str) -> bool:
+        """Whether it is not there, or was ended from outside."""
+        ...
+
+    async def start_case(self, thread: Thread) -> None:
+        """Start the workflow of a case without a message; nothing happens when it runs."""
+        ...
+
+    async def start_conversation(self, thread: Thread) -> None:
+        """As `start_case`, of a conversation."""
+        ...
+
+    async def start_handover(self, ref: HandoverRef) -> None:
+        """As `start_case`, of a turn that a person is to take over."""
+        ...
+
+    async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
+        """Start an escalation's clock; nothing happens when it runs."""
+        ...
+
+
+class LiveSweepActivities(SweepActivities):
+    """Args: `targets` and `tiers` are what an escalation's clock is started with; `quiet`: see `Sweep.open_talks`."""
+
+    def __init__(
+        self, database: Database, workflows: Workflows, targets: Mapping[Severity, Target], tiers: int, quiet: float
+    ) -> None:
+        self._database = database
+        self._workflows = workflows
+        self._targets = targets
+        self._tiers = tiers
+        self._quiet = quiet
+
+    @activity.defn
+    async def sweep_cases(self, after: int) -> Swept:
+        async with self._database.begin() as work:
+            cases = await work.sweep.open_cases(after, PAGE)
+        revived = 0
+        for case in cases:
+            activity.heartbeat()
+            if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
+                continue
+            if not await self._is_open_still(case):
+                continue  # it ended since the page was read, and its workflow with it
+            await self._workflows.start_case(case.thread)
+            _log.warning("case_revived", case=case.bug_id, reason="it is not done, and its workflow did not run")
+            revived += 1
+        return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
+
+    async def _is_open_still(self, case: OpenCase) -> bool:
+        async with self._database.begin() as work:
+            return [each.id for each in await work.sweep.open_cases(case.id - 1, 1)] == [case.id]
+
+    @activity.defn
+    async def sweep_conversations(self, after: int) -> Swept:
+        async with self._database.begin() as work:
+            talks = await work.sweep.open_talks(after, PAGE, self._quiet)
+        revived = 0
+        for talk in talks:
+            activity.heartbeat()
+            if await self._workflows.is_running(addressing.conversation_workflow_id(talk.thread)):
+                continue
+            async with self._database.begin() as work:
+                if await work.sweep.open_talks(talk.id - 1, 1, self._quiet) != [talk]:
+                    continue  # as with a case
+            await self._workflows.start_conversation(talk.thread)
+            _log.warning("conversation_revived", slack_thread=talk.thread.key, reason="something waits for its answer")
+            revived += 1
+        if len(talks) == PAGE:
+            return Swept(talks[-1].id, revived)
+        return Swept(0, revived + await self._sweep_handovers())
+
+    async def _sweep_handovers(self) -> int:
+        """All of them, page by page."""
+        revived, after = 0, 0
+        while True:
+            async with self._database.begin() as work:
+                waiting = await work.handovers.open_after(after, PAGE)
+            for each in waiting:
+                activity.heartbeat()
+                revived += await self._revived(each.ref)
+            if len(waiting) < PAGE:
+                return revived
+            after = waiting[-1].id
+
+    async def _revived(self, ref: HandoverRef) -> bool:
+        if await self._workflows.is_running(addressing.handover_workflow_id(ref.thread, ref.turn)):
+            return False
+        async with self._database.begin() as work:
+            handover = await work.handovers.of(ref)
+        if handover is None or not handover.open:
+            return False
+        await self._workflows.start_handover(ref)
+        _log.warning("handover_revived", handover=ref.key, reason="a person is to take over")
+        return True
+
+    @activity.defn
+    async def sweep_clocks(self, after: int) -> Swept:
+        async with self._database.begin() as work:
+            escalations = await work.sweep.open_escalations(after, PAGE)
+        started = 0
+        for each in escalations:
+            activity.heartbeat()
+            if not await self._workflows.was_cut_off(addressing.sla_workflow_id(each.bug_id, each.number)):
+                continue
+            await self._start_clock(each)
+            started += 1
+        return Swept(escalations[-1].id if len(escalations) == PAGE else 0, started)
+
+    async def _start_clock(self, each: OpenEscalation) -> None:
+        """From the moment when people were called: what was said since is not said again, since its keys are taken."""
+        async with self._database.begin() as work:
+            acknowledged = await work.conversation.developer_spoke_since(each.bug_id, each.started)
+        target = self._targets[each.severity]
+        escalation = Escalation(each.bug_id, each.number, target, self._tiers, each.started)
+        await self._workflows.start_clock(escalation, acknowledged=acknowledged)
+        _log.warning("sla_clock_revived", case=each.bug_id, escalation=each.number)
+
+    @activity.defn
+    async def find_missing_answers(self, after: int) -> Unsaid:
+        async with self._database.begin() as work:
+            missing = await work.sweep.missing_answers(GRACE, PAGE, after, owed=False)
+        for answer in missing:
+            _log.error("answer_missing", case=answer.bug_id, turn=answer.turn, kind=answer.kind)
+        repairs = [Repair(each.bug_id, each.turn, RepairKind(each.kind)) for each in missing]
+        return Unsaid(missing[-1].id if len(missing) == PAGE else 0, repairs)

@@ -1,0 +1,275 @@
+"""What tools have to show, as Slack's blocks: one record as fields, several as a table. Pure.
+
+Limits: https://docs.slack.dev/reference/block-kit/blocks/table-block (100 rows, 20 cells a row, 10,000 characters in
+all cells of a message) and section-block beside it (10 fields of 2,000 characters). Slack also refuses a second table
+in a message (`only_one_table_allowed`), and a text without a character; that page says neither. All cells are rich
+text, since plain ones were refused for a while: https://github.com/soxtoby/SlackNet/issues/246.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from threadline.privacy.redaction import redact
+from threadline.slack.formatting import Block, context, link, literal, plain, section
+from threadline.tools.cells import NOTHING, cell, label
+
+MOST_GROUPS = 10
+"""Of one answer; of those behind them only the number is told."""
+MOST_ROWS, MOST_COLUMNS, MOST_FIELDS = 99, 20, 10
+"""A table's rows without its head, its columns, and the fields of a section."""
+MOST_CHARACTERS = 9_000
+"""In the cells of a table."""
+FEW_ROWS, MOST_TEXT = 10, 3_000
+"""Records that may also be shown as lines of one section, and the characters that it holds."""
+
+_LOOKED_AT = MOST_ROWS + 1
+"""Records of one group that are read; the others are counted."""
+_LONGEST_TEXT = 1_000
+_LONGEST_URL = 1_000
+_URLS = ("url", "html_url", "web_url", "permalink", "link")
+_URL = re.compile(rf"https?://[^\s<>]{{1,{_LONGEST_URL}}}")
+_NUMBER = re.compile(r"[+-]?[\d.,' ]*\d(?: ?%)?")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Records of one kind: blocks, and the same in plain text.
+
+    At most one of the blocks is a table; `lines` are blocks without one, where the records are few, else empty.
+    """
+
+    text: str
+    blocks: tuple[Block, ...]
+    lines: tuple[Block, ...] = ()
+
+    @property
+    def has_table(self) -> bool:
+        return any(block["type"] == "table" for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a kind is called, which fields come first, and which together name a record, where all of them are there."""
+
+    one: str
+    many: str
+    first: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+
+
+_QUOTE = ("quote", "subtotal", "discount_percent", "discount", "tax_percent", "tax", "total", "currency")
+_KINDS = {
+    "appointments": _Kind(
+        "Appointment",
+        "Appointments",
+        first=("local", "time_zone", "resource", "title", "attendee", "starts_at", "ends_at"),
+        same=("appointment_id",),
+    ),
+    "slots": _Kind("Free slot", "Free slots", first=("local", "time_zone", "resource", "starts_at", "ends_at")),
+    "orders": _Kind("Order", "Orders", first=("order_id", "number", "status", "customer", "total"), same=("order_id",)),
+    "jobs": _Kind(
+        "Job", "Jobs", first=("job_id", "job_type", "status", "when", "next", "rfp_id", "asked_by"), same=("job_id",)
+    ),
+    "tickets": _Kind("Ticket", "Tickets", first=("key", "summary", "title", "status", "assignee"), same=("key",)),
+    "builds": _Kind("Build", "Builds", first=("workflow", "title", "branch", "status", "conclusion"), same=("id",)),
+    "cases": _Kind("Case", "Cases", first=("bug_id", "title", "status", "severity"), same=("bug_id",)),
+    "projects": _Kind(
+        "Project", "Projects", first=("name", "project_id", "currency", "locked"), same=("project_id", "name")
+    ),
+    "wbs_items": _Kind(
+        "Work item", "Work items", first=("number", "title", "role", "days"), same=("project_id", "number")
+    ),
+    "roles": _Kind("Role", "Roles", first=("role", "name", "day_rate"), same=("project_id", "role")),
+    "quotes": _Kind("Quote", "Quotes", first=_QUOTE, same=("project_id", "quote")),
+    "rfps": _Kind("RFP", "RFPs", first=("rfp_id", "title", "client", "status", "due_date", "owner"), same=("rfp_id",)),
+    "journal_entries": _Kind("Journal entry", "Journal entries", first=("at", "kind", "text"), same=("entry",)),
+    "rfp_events": _Kind("Event", "Events", first=("at", "type", "details"), same=("event",)),
+    "leads": _Kind("Customer", "Customers", first=("name", "company", "stage", "email", "phone"), same=("lead_id",)),
+    "mails": _Kind("Mail", "Mails", first=("draft_id", "to", "subject", "body"), same=("draft_id",)),
+    "team_members": _Kind(
+        "Team member", "Team members", first=("name", "role", "skills", "hours_a_week"), same=("user_id",)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Row:
+    cells: Mapping[str, str]
+    url: str
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Records that are shown together; groups of equal `key` are one. `more` were not read.
+
+    `named`: the records bear their names, so that the same one is known again; else a whole group is.
+    """
+
+    kind: _Kind
+    key: object
+    named: bool
+    rows: dict[object, _Row]
+    more: int
+
+    def joined(self, later: "_Group") -> "_Group":
+        if not self.named:
+            return self
+        again = later.rows.keys() <= self.rows.keys()  # the same list once more, so those not read are the same, too
+        more = max(self.more, later.more) if again else self.more + later.more
+        return replace(self, rows=self.rows | later.rows, more=more)
+
+
+def shown(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Shown, ...]:
+    """The records of each group, in the order in which they came; a group without records is left out.
+
+    Args:
+        groups: kinds with their records, as tools gave them, oldest first. A record is a mapping; whatever else stands
+            there is shown by itself. Groups of one kind whose records bear its names are shown as one, and of a record
+            that comes twice the later state.
+
+    Returns:
+        At least one block for a group. Nothing in them calls anybody.
+    """
+    merged: dict[object, _Group] = {}
+    for name, records in groups:
+        if records:
+            new = _group(name, records)
+            merged[new.key] = merged[new.key].joined(new) if new.key in merged else new
+    each = [_shown(group) for group in islice(merged.values(), MOST_GROUPS)]
+    if len(merged) > MOST_GROUPS:
+        more = f"{len(merged) - MOST_GROUPS} more results are not shown. Ask me for one of them."
+        each.append(Shown(more, (context(more),)))
+    return tuple(each)
+
+
+def _group(name: str, records: Sequence[object]) -> _Group:
+    words = label(name)
+    kind = _KINDS.get(name) or _Kind(words, words)
+    rows = [_row(record) for record in records[:_LOOKED_AT]]
+    more = max(0, len(records) - _LOOKED_AT)
+    if kind.same and all(each in row.cells for row in rows for each in kind.same):
+        by_name: dict[object, _Row] = {tuple(row.cells[each] for each in kind.same): row for row in rows}
+        return _Group(kind, name, True, by_name, more)
+    told = tuple(tuple(row.cells.items()) for row in rows)
+    return _Group(kind, (name, told, more), False, dict(enumerate(rows)), more)
+
+
+def _shown(group: _Group) -> Shown:
+    kind, rows = group.kind, list(group.rows.values())
+    columns, more_columns = _columns(kind, rows)
+    count = len(rows) + group.more
+    title = kind.one if count == 1 else f"{kind.many} ({count:,})"
+    values = [_values(columns, row) for row in rows]
+    text = _text([title, *(" · ".join(each) for each in values)])
+    if count == 1:
+        blocks, left = _fields(columns, values[0]), 0
+    else:
+        blocks, left = _table(columns, rows, count)
+    head = section(f"*{_linked(title, rows[0].url if count == 1 else '')}*")
+    cuts = _cuts(left, more_columns)
+    whole = (head, *blocks, *([context(cuts)] if cuts else []))
+    short = bool(columns) and not cuts and count <= FEW_ROWS
+    return Shown(text, whole, _lines(title, values, rows) if short else ())
+
+
+def _row(record: object) -> _Row:
+    if not isinstance(record, Mapping):
+        return _Row({"value": cell(record)}, "")
+    cells: dict[str, str] = {}
+    url = ""
+    for name, value in record.items():
+        key = str(name)
+        if not url and key in _URLS and isinstance(value, str) and _is_link(value):
+            url = value
+        elif isinstance(value, Mapping) and value:
+            for inner, each in value.items():
+                free = str(inner) not in record and str(inner) not in cells
+                cells[str(inner) if free else f"{key} {inner}"] = cell(each)
+        else:
+            cells[key] = cell(value)
+    return _Row(cells, url)
+
+
+def _is_link(value: str) -> bool:
+    """Whether it can be followed; what holds a secret is shown without it, and leads nowhere."""
+    return _URL.fullmatch(value) is not None and redact(value) == value
+
+
+def _columns(kind: _Kind, rows: Sequence[_Row]) -> tuple[list[str], int]:
+    """The names of the fields to show, and how many there are beyond them; a field that is nowhere filled is none.
+
+    Nor is whose they are, where all of them are the same one's.
+    """
+    filled = dict.fromkeys(name for row in rows for name, text in row.cells.items() if text != NOTHING)
+    for name in kind.same[:-1]:
+        if name not in kind.first and len({row.cells.get(name) for row in rows}) == 1:
+            filled.pop(name, None)
+    names = [name for name in kind.first if name in filled]
+    names += [name for name in filled if name not in kind.first]
+    return names[:MOST_COLUMNS], max(0, len(names) - MOST_COLUMNS)
+
+
+def _values(columns: Sequence[str], row: _Row) -> list[str]:
+    return [row.cells.get(name, NOTHING) for name in columns]
+
+
+def _linked(text: str, url: str) -> str:
+    return link(url, plain(text)) if url else plain(text)
+
+
+def _lines(title: str, values: Sequence[Sequence[str]], rows: Sequence[_Row]) -> tuple[Block, ...]:
+    """A line for each record; empty when they are too long for one section."""
+    lines = [
+        f"• {' · '.join([_linked(first, row.url), *map(plain, others)])}"
+        for (first, *others), row in zip(values, rows, strict=True)
+    ]
+    text = "\n".join([f"*{plain(title)}*", *lines])
+    return (section(text),) if len(text) <= MOST_TEXT else ()
+
+
+def _fields(columns: Sequence[str], values: Sequence[str]) -> list[Block]:
+    pairs = zip(columns, values, strict=True)
+    fields = [{"type": "mrkdwn", "text": f"*{plain(label(name))}*\n{plain(text)}"} for name, text in pairs]
+    pieces = (fields[start : start + MOST_FIELDS] for start in range(0, len(fields), MOST_FIELDS))
+    return [{"type": "section", "fields": piece} for piece in pieces]
+
+
+def _table(columns: Sequence[str], rows: Sequence[_Row], count: int) -> tuple[list[Block], int]:
+    """The table, and how many records it leaves out; no table where nothing is filled."""
+    if not columns:
+        return [], 0
+    labels = [literal(label(name)) for name in columns]
+    room = MOST_CHARACTERS - sum(map(len, labels))
+    table = [[_cell(each, bold=True) for each in labels]]
+    for row in rows[:MOST_ROWS]:
+        values = [literal(text) for text in _values(columns, row)]
+        room -= sum(map(len, values))
+        if room < 0:
+            break
+        table.append([_cell(text, row.url if number == 0 else "") for number, text in enumerate(values)])
+    settings = [{"align": "right"} if _is_numeric(name, rows) else {"is_wrapped": True} for name in columns]
+    return [{"type": "table", "rows": table, "column_settings": settings}], count - len(table) + 1
+
+
+def _is_numeric(name: str, rows: Sequence[_Row]) -> bool:
+    return all(_NUMBER.fullmatch(text) for row in rows if (text := row.cells.get(name, NOTHING)) != NOTHING)
+
+
+def _cell(text: str, url: str = "", *, bold: bool = False) -> Block:
+    element: Block = {"type": "link", "url": url} if url else {"type": "text"}
+    element["text"] = text
+    if bold:
+        element["style"] = {"bold": True}
+    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [element]}]}
+
+
+def _cuts(rows: int, columns: int) -> str:
+    cut = [f"{count:,} of the {what}" for count, what in ((rows, "records"), (columns, "columns")) if count]
+    return f"Not shown: {' and '.join(cut)}. Ask me for a part of them." if cut else ""
+
+
+def _text(lines: Sequence[str]) -> str:
+    whole = "\n".join(lines)
+    return whole if len(whole) <= _LONGEST_TEXT else whole[: _LONGEST_TEXT - 1].rpartition("\n")[0] + "\n…"

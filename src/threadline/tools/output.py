@@ -1,0 +1,202 @@
+"""Any result made small, storable and free of secrets, which says what was cut from it."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import islice
+from math import isfinite
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from threadline.privacy.redaction import redact, redact_value
+from threadline.tools.model import ToolResult
+
+FOR_MODEL = 19_000
+"""Bytes of one result as the model reads it: some five thousand tokens, of which a turn may need a dozen."""
+FOR_STEP = 60_000
+"""Bytes of all results of one reply's calls: they are sent again with each later step of the turn."""
+LARGEST_KEPT = 2 * 1024 * 1024
+"""Bytes of one result as it is kept. What is longer is cut, and says so: a tool has to offer pages or a filter."""
+_DEEPEST = 20
+_SHARES = 16
+"""A value in a container may take this part of what is left, or more where fewer follow: those behind it get some."""
+_LEAST = 24
+"""Bytes below which nothing is begun any more."""
+_LOOKED_AT = 20_000
+"""Characters behind a cut that are searched for secrets too: a token that was cut in half is known to no rule."""
+_CUTS = 10
+"""Cuts that are told; of more only the number is."""
+_HALF_A_TOKEN = 400
+_LONGEST_KEY = 200
+_LONGEST_CUTS = 600
+_EXACT, _READABLE = 10**18, 10**300
+"""Whole numbers beyond the first become texts, which can be cut; beyond the second Python refuses to print some."""
+
+
+@dataclass
+class Fitted:
+    """`value` is JSON of at most the bytes that were given; `cuts` are sentences about what is missing."""
+
+    value: Any
+    cuts: list[str] = field(default_factory=list)
+
+
+def fitted(value: Any, limit: int) -> Fitted:
+    """A value of any kind as JSON of at most `limit` bytes (256 or more), without secrets.
+
+    Takes time in proportion to `limit`, not to the value: what does not fit is counted, not read.
+    """
+    fitting = _Fitting()
+    fits, _ = fitting.value(value, max(limit, _LEAST), path="", name="", depth=0)
+    more = fitting.cut_count - len(fitting.cuts)
+    return Fitted(fits, [*fitting.cuts, *([f"and {more:,} more places were cut"] if more else [])])
+
+
+def share(calls: int) -> int:
+    """Bytes of each result of so many calls of one reply."""
+    return min(FOR_MODEL, FOR_STEP // max(calls, 1))
+
+
+def rendered(result: ToolResult, limit: int = FOR_MODEL) -> str:
+    """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more).
+
+    The words of an error are never cut, and may take 4,300.
+    """
+    shown: dict[str, Any] = {"success": result.success}
+    if result.error:
+        error = result.error
+        shown["error"] = {"code": error.code.value, "message": error.message, "suggestion": error.suggestion}
+    room = limit - _size(shown)
+    for name, given, most in (
+        ("notes", list(result.notes), limit // 8),
+        ("text", result.display_text, limit // 8),
+        ("data", result.data, limit),
+    ):
+        if given not in (None, "", []):
+            part = _part(name, given, min(most, room - _LONGEST_CUTS - 100))
+            shown |= part
+            room -= _size(part) + 2
+    return _json(shown)
+
+
+def _part(name: str, given: Any, limit: int) -> dict[str, Any]:
+    if limit < _LEAST:
+        return {f"{name}_cut": "left out: no room"}
+    fits = fitted(given, limit)
+    if not fits.cuts:
+        return {name: fits.value}
+    return {name: fits.value, f"{name}_cut": _first_bytes("; ".join(fits.cuts), _LONGEST_CUTS)}
+
+
+class _Fitting:
+    def __init__(self) -> None:
+        self.cuts: list[str] = []
+        self.cut_count = 0
+        self._keys: dict[str, str] = {}
+
+    def value(self, value: Any, room: int, *, path: str, name: str, depth: int) -> tuple[Any, int]:
+        """The value within `room` bytes, and the bytes that it takes."""
+        if isinstance(value, BaseModel):
+            value = {each: getattr(value, each) for each in type(value).model_fields}
+        elif is_dataclass(value) and not isinstance(value, type):
+            value = {each.name: getattr(value, each.name) for each in fields(value)}
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            if depth >= _DEEPEST:
+                self._cut(path, "what lies deeper was left out")
+                return None, 4
+            if isinstance(value, Mapping):
+                return self._mapping(value, room, path, depth)
+            return self._sequence(value, room, path, name, depth)
+        leaf = _plain(value)
+        return self._text(leaf, room, path, name) if isinstance(leaf, str) else (leaf, _size(leaf))
+
+    def _mapping(self, given: Mapping[Any, Any], room: int, path: str, depth: int) -> tuple[dict[str, Any], int]:
+        fits: dict[str, Any] = {}
+        used = 2
+        for index, (raw, value) in enumerate(given.items()):
+            key = self._key(str(_plain(raw)))
+            key = key if key not in fits else f"{key} ({index})"
+            left = room - used - _size(key) - 4
+            if left < _LEAST:
+                self._cut(path, f"{index:,} of {len(given):,} fields are shown")
+                break
+            share = left // min(len(given) - index, _SHARES)
+            at = f"{path}.{key}" if path else key
+            fits[key], size = self.value(value, max(share, _LEAST), path=at, name=key, depth=depth + 1)
+            used += size + _size(key) + 4
+        return fits, used
+
+    def _sequence(self, given: Collection[Any], room: int, path: str, name: str, depth: int) -> tuple[list[Any], int]:
+        fits: list[Any] = []
+        used, count = 2, len(given)
+        for index, value in enumerate(islice(given, room)):
+            left = room - used - 2
+            if left < _LEAST:
+                break
+            share = left // min(count - index, _SHARES)
+            at = f"{path}[{index}]"
+            fit, size = self.value(value, max(share, _LEAST), path=at, name=name, depth=depth + 1)
+            fits.append(fit)
+            used += size + 2
+        if len(fits) < count:
+            self._cut(path, f"{len(fits):,} of {count:,} entries are shown")
+        return fits, used
+
+    def _key(self, key: str) -> str:
+        if key not in self._keys:
+            self._keys[key] = _storable(redact(key[:_LONGEST_KEY]))
+        return self._keys[key]
+
+    def _text(self, text: str, room: int, path: str, name: str) -> tuple[str, int]:
+        looked_at = text[: room + _LOOKED_AT]
+        clean = str(redact_value(_storable(looked_at), field=name))
+        size = _size(clean)
+        if size <= room and len(looked_at) == len(text):
+            return clean, size
+        if len(looked_at) < len(text):  # marks may have brought its end into view, where half a token may stand
+            clean = clean[:-_HALF_A_TOKEN]
+        shown = _first_bytes(clean, room)
+        self._cut(path, f"the first {len(shown):,} of {len(text):,} characters are shown")
+        return shown, _size(shown)
+
+    def _cut(self, path: str, what: str) -> None:
+        self.cut_count += 1
+        if len(self.cuts) < _CUTS:
+            self.cuts.append(f"{path[-80:] or 'the whole'}: {what}")
+
+
+def _plain(value: Any) -> Any:
+    """A text, a number, a truth or nothing: what JSON and Postgres can both hold."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"[{len(value):,} bytes]"
+    plain = to_jsonable_python(value, fallback=lambda each: f"[{type(each).__name__}]")
+    if isinstance(plain, int) and abs(plain) > _EXACT:
+        return str(plain) if abs(plain) < _READABLE else "[a number too long to show]"
+    if isinstance(plain, float) and not isfinite(plain):
+        return "[not a number]"
+    return plain if isinstance(plain, str | int | float | bool) else f"[{type(value).__name__}]"
+
+
+def _first_bytes(text: str, room: int) -> str:
+    """As much of the beginning as takes `room` bytes in JSON: found by halving, since an escape takes up to six."""
+    low, high = 0, min(len(text), room)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _size(text[:middle]) <= room else (low, middle - 1)
+    return text[:low]
+
+
+def _storable(text: str) -> str:
+    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def _size(value: Any) -> int:
+    return len(_json(value).encode())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,67 @@
+"""Sentences about what went wrong, kept free of what only an operator should see."""
+
+import re
+
+from threadline.privacy.redaction import redact
+
+LONGEST = 500
+"""Characters of one sentence of an error; what is longer ends at a word."""
+_LOOKED_AT = 8_000
+"""Characters that are searched at most. Marks shorten a text, so it is more than what is shown."""
+_INSIDES = re.compile(
+    r"Traceback|File \"[^\"\n]*\", line \d|\bline \d+, in |^\s*at .{1,200}:\d+|0x[0-9a-fA-F]{6,}|\[Errno|"
+    r"<class '|<[\w.]+ object|<[\w.]+ at |"
+    r"\b[A-Z]\w*(?:Error|Exception|Warning|ExceptionGroup|Interrupt)\b|\b[A-Z][a-z]\w*\((?:'|\"|\)|\d)",
+    re.MULTILINE,
+)
+"""A stack trace, an address in memory, an exception or an object as Python prints it: such a text is not for people."""
+_TOP = (
+    "com|org|net|io|dev|app|ai|cloud|info|biz|edu|gov|local|localdomain|internal|intranet|lan|corp|home|arpa|example|"
+    "invalid|test|onion|svc|cluster|[a-z]{2}"
+)
+_PLACES = (
+    (re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>)\]]+", re.IGNORECASE), "[address]"),
+    (re.compile(r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+-]+/[^\s\"'<>)\],;]*|(?<!\w)~/[\w./@+-]+"), "[path]"),
+    (re.compile(r"(?<![\w/])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,5}\b"), "[path]"),
+    (re.compile(r"\b[A-Za-z]:\\[^\s\"'<>]*|\\\\[\w.-]+\\[^\s\"'<>]*"), "[path]"),
+    (re.compile(rf"(?<![\w.-])(?:[a-z0-9_-]{{1,63}}\.)+(?:{_TOP})(?::\d{{1,5}})?(?![\w-])", re.IGNORECASE), "[host]"),
+    (re.compile(r"\blocalhost\b(?::\d{1,5})?", re.IGNORECASE), "[host]"),
+    (re.compile(r"(?<![\w.-])[a-z][a-z0-9.-]{0,60}:\d{4,5}(?![\w:])", re.IGNORECASE), "[host]"),
+    (re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]*\w)"), "[host]"),
+    (re.compile(r"(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}(?![\w:])", re.IGNORECASE), "[host]"),
+)
+
+
+def sentence(text: str, otherwise: str) -> str:
+    """The text as one line for people: places become marks such as `[path]`, secrets too.
+
+    Args:
+        text: what is meant for people, perhaps with something in it that is not.
+        otherwise: said instead when the text is blank, or is a program's rather than a person's.
+    """
+    looked_at = redact(text[:_LOOKED_AT])
+    if _INSIDES.search(looked_at):
+        return otherwise
+    for pattern, mark in _PLACES:
+        looked_at = pattern.sub(mark, looked_at)
+    return _ending_at_a_word(" ".join(_visible(looked_at).split())) or otherwise
+
+
+def account(text: str, otherwise: str) -> str:
+    """A text of our own in several lines, into which others' words may have come: each line as by `sentence`.
+
+    Args:
+        otherwise: said instead of a line that is a program's, and of the whole text when it is blank.
+    """
+    kept = (sentence(line, otherwise) if line.strip() else "" for line in text.splitlines())
+    return "\n".join(kept).strip() or otherwise
+
+
+def _visible(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _ending_at_a_word(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 1].rsplit(" ", 1)[0] + "…"

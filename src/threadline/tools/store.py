@@ -1,0 +1,245 @@
+"""The calls of tools: what was about to be done, what came of it, and for how long that is remembered."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Row, and_, delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db.values import storable, storable_json
+from threadline.threads.addressing import Thread
+from threadline.tools.operations import Operation, OperationReused
+from threadline.tools.tables import agent_tool_executions
+
+Status = Literal["ok", "error", "blocked", "cached"]
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is asked of a tool. `parameters`: JSON, as they may be kept.
+
+    `fingerprint` is the same for the same question alone: of the arguments as they were before anything was redacted.
+    `cacheable`: its result may answer the same question again, for a while; see `tool_results`.
+    """
+
+    operation: Operation
+    request_id: str
+    user_id: str
+    tool_name: str
+    parameters: object
+    fingerprint: str
+    cacheable: bool = False
+
+
+@dataclass(frozen=True)
+class ToolExecution:
+    """A call as it is on record. `status` is None as long as nobody knows what came of it."""
+
+    turn: int
+    step: int
+    call_id: str
+    tool_name: str
+    parameters: Any
+    status: Status | None
+    result: Any
+    execution_time_ms: int | None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def outcome_unknown(self) -> bool:
+        return self.status is None
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """How a call ended; `code` is its error's, empty without one. `status`: as of a `ToolExecution`."""
+
+    tool_name: str
+    status: Status | None
+    code: str
+
+
+class ToolExecutions:
+    """`now` and `before` are in seconds since 1970."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def intend(self, call: Call, now: float) -> ToolExecution | None:
+        """Write down that a call which changes something is about to be made; commit that before it is made.
+
+        Returns:
+            None: nobody has tried, so make it. Else do not: it is on record, and where its outcome is unknown, the
+            effect may be found by the operation's key.
+
+        Raises:
+            OperationReused: the operation stands for a call of another tool or with other arguments.
+        """
+        new = insert(agent_tool_executions).values(_values(call, now)).on_conflict_do_nothing()
+        if (await self._connection.execute(new.returning(agent_tool_executions.c.id))).first():
+            return None
+        return _record(await self._of(call))
+
+    async def withdraw(self, call: Call, at: float) -> None:
+        """Forget the intent of this moment: the call was surely not made. What has a result stays."""
+        row = agent_tool_executions.c
+        mine = (*_place(call.operation), row.status.is_(None), row.created_at == _moment(at))
+        await self._connection.execute(delete(agent_tool_executions).where(*mine))
+
+    async def recorded(self, operation: Operation) -> ToolExecution | None:
+        """The call as it is on record; None when there is nothing."""
+        row = await self._row(operation)
+        return _record(row) if row else None
+
+    async def of_call(self, call: Call) -> ToolExecution | None:
+        """This very call as it is on record; None when there is nothing.
+
+        Raises:
+            OperationReused: as in `intend`.
+        """
+        row = await self._row(call.operation)
+        return _record(_same(row, call)) if row else None
+
+    async def finish(
+        self, call: Call, status: Status, result: object, execution_time_ms: int | None, now: float
+    ) -> ToolExecution:
+        """Keep what came of a call, with an intent before it or without. The first word stands.
+
+        Args:
+            result: JSON. What Postgres cannot hold of it (NUL, half a surrogate pair, a float that is no number) is
+                changed, so go on with what is returned.
+
+        Raises:
+            OperationReused: as in `intend`.
+        """
+        outcome = {
+            "status": status,
+            "result": storable_json(result),
+            "execution_time_ms": execution_time_ms,
+            "finished_at": _moment(now),
+        }
+        row = agent_tool_executions.c
+        kept = insert(agent_tool_executions).values(**_values(call, now), **outcome)
+        await self._connection.execute(
+            kept.on_conflict_do_update(
+                index_elements=[row.team, row.channel, row.thread_ts, row.turn, row.step, row.call_id],
+                set_=outcome,
+                where=and_(row.status.is_(None), row.fingerprint == call.fingerprint),
+            )
+        )
+        return _record(await self._of(call))
+
+    async def shown(self, thread: Thread, turn: int) -> list[Any]:
+        """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
+        their results this part alone, since a turn may have a hundred of two megabytes."""
+        return await self._parts(thread, turn, "structured")
+
+    async def sources(self, thread: Thread, turn: int) -> list[str]:
+        """What the answer of a turn names that rests on its calls, each once, in the order in which it was found."""
+        parts = await self._parts(thread, turn, "sources")
+        return list(dict.fromkeys(source for part in parts for source in part or ()))
+
+    async def called(self, thread: Thread, turn: int) -> list[str]:
+        """The names of what a turn has called, in the order in which the calls were begun."""
+        row = agent_tool_executions.c
+        named = select(row.tool_name).where(_in(thread), row.turn == turn)
+        return list((await self._connection.execute(named.order_by(row.step, row.created_at, row.call_id))).scalars())
+
+    async def outcomes(self, thread: Thread, turn: int, limit: int = 200) -> list[CallOutcome]:
+        """How the calls of a turn ended, in the order in which they were begun, without what they returned."""
+        row = agent_tool_executions.c
+        code = row.result["error"]["code"].astext.label("code")
+        query = select(row.tool_name, row.status, code).where(_in(thread), row.turn == turn).limit(limit)
+        rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
+        return [CallOutcome(each.tool_name, each.status, each.code or "") for each in rows]
+
+    async def tally(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
+        """How many calls of a thread went well, and how many ended with an error of these codes."""
+        row = agent_tool_executions.c
+        code = row.result["error"]["code"].astext
+        went = select(
+            func.count().filter(row.status.in_(("ok", "cached"))),
+            func.count().filter(row.status == "error", code.in_(broken)),
+        ).where(_in(thread))
+        well, ill = (await self._connection.execute(went)).one()
+        return int(well), int(ill)
+
+    async def prune(self, before: float, limit: int = 10_000) -> int:
+        """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
+        row = agent_tool_executions.c
+        old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
+        return (await self._connection.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
+
+    async def _parts(self, thread: Thread, turn: int, name: str) -> list[Any]:
+        """One part of the results of the calls that went well; None where a result has none."""
+        row = agent_tool_executions.c
+        part = select(row.result[name]).where(_in(thread), row.turn == turn, row.success)
+        return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
+
+    async def _row(self, operation: Operation) -> Row[Any] | None:
+        query = select(agent_tool_executions).where(*_place(operation))
+        return (await self._connection.execute(query)).one_or_none()
+
+    async def _of(self, call: Call) -> Row[Any]:
+        return _same(await self._row(call.operation), call)
+
+
+def _same(row: Row[Any] | None, call: Call) -> Row[Any]:
+    if row is None or row.fingerprint != call.fingerprint:
+        raise OperationReused(f"{call.operation.key} stands for another call: a call needs an id of its own")
+    return row
+
+
+def _in(thread: Thread) -> ColumnElement[bool]:
+    row = agent_tool_executions.c
+    return and_(row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
+
+
+def _place(operation: Operation) -> tuple[ColumnElement[bool], ...]:
+    row = agent_tool_executions.c
+    call = (row.turn == operation.turn, row.step == operation.step, row.call_id == operation.call_id)
+    return _in(operation.thread), *call
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _values(call: Call, now: float) -> dict[str, object]:
+    thread = call.operation.thread
+    return {
+        "team": thread.team,
+        "channel": thread.channel,
+        "thread_ts": thread.ts,
+        "turn": call.operation.turn,
+        "step": call.operation.step,
+        "call_id": call.operation.call_id,
+        "request_id": call.request_id,
+        "user_id": call.user_id,
+        # A model may make a name up, of any length.
+        "tool_name": storable(call.tool_name)[:_LONGEST_NAME],
+        "fingerprint": call.fingerprint,
+        "cacheable": call.cacheable,
+        "parameters": storable_json(call.parameters),
+        "created_at": _moment(now),
+    }
+
+
+def _record(row: Row[Any]) -> ToolExecution:
+    return ToolExecution(
+        turn=row.turn,
+        step=row.step,
+        call_id=row.call_id,
+        tool_name=row.tool_name,
+        parameters=row.parameters,
+        status=row.status,
+        result=row.result,
+        execution_time_ms=row.execution_time_ms,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )

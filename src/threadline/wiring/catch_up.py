@@ -1,0 +1,225 @@
+"""The catch-up put together: which channels are followed, the schedule, and what the sweeper asks of Temporal."""
+
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+
+import structlog
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+    WorkflowExecutionStatus,
+)
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from threadline.cases.contract import Escalation
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.handovers.model import HandoverRef
+from threadline.settings import CaseSettings, CatchUpSettings, ChannelSettings, DatabaseSettings
+from threadline.slack.client import Slack
+from threadline.slack.history import History
+from threadline.threads import addressing
+from threadline.threads.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE, Thread
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.threads.catch_up_model import LOOK_BACK
+from threadline.threads.catch_up_store import ChannelMark
+from threadline.threads.sweep_activities import LiveSweepActivities
+
+_LATE = 3
+"""Intervals after which a look that has not ended is told by the doctor."""
+_SHOWN = 5
+
+_log = structlog.get_logger(__name__)
+
+
+def followed_channels(channels: ChannelSettings) -> list[str]:
+    """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
+    return [*case_channels(channels), *channels.conversation_channels]
+
+
+def case_channels(channels: ChannelSettings) -> dict[str, bool]:
+    """The channels of cases, with whether only threads that the bot opened count there."""
+    by_bot = dict.fromkeys((channels.summaries_channel, channels.escalation), True)
+    return {channels.reports_channel: False, **by_bot}
+
+
+async def mark_installation(database: Database, channels: ChannelSettings) -> None:
+    """Remember when each channel was first followed. Without a database the gateway serves all the same."""
+    try:
+        async with database.begin() as work:
+            alone = bool(channels.conversation_channels)  # else the catch-up knows which others there are
+            await work.followed.install(followed_channels(channels), time.time(), alone=alone)
+    except (Permanent, Transient) as error:
+        _log.warning("installation_not_marked", reason=str(error), next="the core worker does it when it starts")
+
+
+def live_catch_up(
+    database: Database, slack: Slack, dispatcher: Dispatcher, channels: ChannelSettings, identity: AsyncSlackResponse
+) -> LiveCatchUpActivities:
+    """`identity` is Slack's answer to `auth.test`."""
+    routing = RoutingConfig(
+        reports_channel=channels.reports_channel,
+        summaries_channel=channels.summaries_channel,
+        escalation_channel=channels.escalation_channel,
+        bot_user_id=str(identity["user_id"]),
+        bot_id=str(identity.get("bot_id") or ""),
+        external_people=frozenset(channels.external_people),
+    )
+    return LiveCatchUpActivities(
+        database,
+        History(slack),
+        Door(routing, dispatcher).pass_on,
+        case_channels(channels),
+        team=str(identity["team_id"]),
+        bot_user=routing.bot_user_id,
+        talk=channels.conversation_channels or None,
+    )
+
+
+def live_sweep(
+    database: Database, client: Client, dispatcher: Dispatcher, case: CaseSettings, quiet: float
+) -> LiveSweepActivities:
+    """`quiet`: seconds of silence after which the run of a conversation ends."""
+    return LiveSweepActivities(database, LiveWorkflows(client, dispatcher), case.sla, len(case.oncall), quiet)
+
+
+async def ensure_schedule(client: Client, interval: float) -> None:
+    """Make the schedule what the settings say, and look at once. A worker that may not still does everything else.
+
+    Args:
+        interval: seconds.
+    """
+    schedule = Schedule(
+        action=ScheduleActionStartWorkflow(
+            CATCH_UP_TICK_WORKFLOW, id=f"{CATCH_UP_ID}-tick", task_queue=CORE_QUEUE, run_timeout=timedelta(minutes=5)
+        ),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(seconds=interval))]),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=interval)),
+    )
+
+    def renewed(known: ScheduleUpdateInput) -> ScheduleUpdate:
+        schedule.state = known.description.schedule.state  # an operator may have paused it
+        return ScheduleUpdate(schedule)
+
+    try:
+        try:
+            await client.create_schedule(CATCH_UP_ID, schedule, trigger_immediately=True)
+        except ScheduleAlreadyRunningError:
+            handle = client.get_schedule_handle(CATCH_UP_ID)
+            await handle.update(renewed)
+            await handle.trigger()
+    except RPCError as error:
+        _log.error("catch_up_not_scheduled", reason=str(error), next="`threadline doctor` tells when no look is taken")
+
+
+class LiveWorkflows:
+    """What the sweeper asks of Temporal; see `threadline.threads.sweep_activities.Workflows`."""
+
+    def __init__(self, client: Client, dispatcher: Dispatcher) -> None:
+        self._client = client
+        self._dispatcher = dispatcher
+
+    async def is_running(self, workflow_id: str) -> bool:
+        return await self._status(workflow_id) is WorkflowExecutionStatus.RUNNING
+
+    async def was_cut_off(self, workflow_id: str) -> bool:
+        settled = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+        return await self._status(workflow_id) not in settled
+
+    async def start_case(self, thread: Thread) -> None:
+        await self._dispatcher.revive(thread)
+
+    async def start_conversation(self, thread: Thread) -> None:
+        await self._dispatcher.revive_conversation(thread)
+
+    async def start_handover(self, ref: HandoverRef) -> None:
+        await self._dispatcher.revive_handover(ref)
+
+    async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
+        handle = await self._client.start_workflow(
+            addressing.SLA_WORKFLOW,
+            escalation,
+            id=addressing.sla_workflow_id(escalation.bug_id, escalation.number),
+            task_queue=CORE_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal="acknowledged" if acknowledged else None,
+        )
+        _log.info("sla_clock_started", workflow=handle.id)
+
+    async def _status(self, workflow_id: str) -> WorkflowExecutionStatus | None:
+        """None when Temporal does not know it, or any more."""
+        try:
+            return (await self._client.get_workflow_handle(workflow_id).describe()).status
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise Transient(f"Temporal did not say how {workflow_id} is: {error}") from error
+
+
+async def check_catch_up() -> str:
+    """For the doctor.
+
+    Raises:
+        Permanent: a channel cannot be read, no look has ended for long, or something was found that stays undone.
+    """
+    channels, interval = ChannelSettings.read(), CatchUpSettings.read().interval
+    database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-cli")
+    try:
+        async with database.begin() as work:
+            marks = {mark.channel: mark for mark in await work.followed.marks()}
+            troubled = await work.followed.troubled(time.time() - LOOK_BACK, _SHOWN)
+            unstored = await work.followed.never_stored(_SHOWN)
+            unsaid = await work.sweep.missing_answers(_LATE * interval, _SHOWN)
+    finally:
+        await database.dispose()
+    _check_marks(marks, channels, interval)
+    if troubled:
+        listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in troubled)
+        raise Permanent(f"Threads could not be compared with what is stored: {listed}")
+    if unstored:
+        raise Permanent(f"Messages were signalled again and again and never stored: {', '.join(unstored)}.")
+    if unsaid:
+        listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
+        raise Permanent(f"What finished was never said: {listed}. `threadline cases show` prints it.")
+    return f"every channel is compared with what is stored, and nothing is owed; {_reach(marks, channels)}"
+
+
+def _reach(marks: Mapping[str, ChannelMark], channels: ChannelSettings) -> str:
+    """Where a mention is found that Slack gave up delivering."""
+    if channels.conversation_channels:
+        return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
+    others = len(marks.keys() - case_channels(channels).keys())
+    return f"mentions and direct messages that were missed are found in {others} more, which take turns"
+
+
+def _check_marks(marks: Mapping[str, ChannelMark], channels: ChannelSettings, interval: float) -> None:
+    """Raises:
+    Permanent: a channel cannot be read, or was not for long.
+    """
+    for channel in followed_channels(channels):
+        mark = marks.get(channel)
+        if mark is None or not mark.looked_at:
+            raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
+        if not mark.error and time.time() - mark.looked_at > _LATE * interval + _LATE * 60:
+            raise Permanent(
+                f"Slack's history of {channel} was last compared {int((time.time() - mark.looked_at) / 60)} minutes "
+                f"ago: see the workflow {CATCH_UP_ID!r} and the schedule of that name in Temporal's UI."
+            )
+    for mark in marks.values():
+        if mark.error:
+            raise Permanent(f"Slack's history of {mark.channel} cannot be compared: {mark.error}")

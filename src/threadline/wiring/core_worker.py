@@ -1,0 +1,226 @@
+"""What a core worker serves: cases, conversations, catch-up, jobs; over Postgres, Slack and the code host."""
+
+import asyncio
+import tomllib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from temporalio.client import Client
+
+from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.proposing import starter
+from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.case_cards import Readers
+from threadline.cases.contract import CaseActivities, IntakeActivities, SlackActivities
+from threadline.cases.fix_activities import LiveFixActivities
+from threadline.cases.fix_contract import FixActivities
+from threadline.cases.model import Limits
+from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.records import Service
+from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.decision_contract import DecisionActivities
+from threadline.conversations.operator_contract import OperatorActivities
+from threadline.db import migrate
+from threadline.db.engine import Database
+from threadline.errors import Permanent
+from threadline.forge import remotes
+from threadline.forge.pull_requests import PullRequests
+from threadline.gateway.author_policy import Doorkeeper
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.handovers.activities import Reception
+from threadline.handovers.contract import HandoverActivities
+from threadline.handovers.relay import Relaying
+from threadline.jobs.contract import AgentJobActivities
+from threadline.jobs.schedules import Jobs, live_jobs, mending
+from threadline.settings import (
+    CaseSettings,
+    CatchUpSettings,
+    ChannelSettings,
+    DatabaseSettings,
+    DeploymentSettings,
+    ForgeSettings,
+    RepositorySettings,
+    SlackSettings,
+    WorkerSettings,
+)
+from threadline.slack.client import Slack
+from threadline.slack.errors import calling
+from threadline.threads.alerts import Alerts
+from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.wiring.catch_up import live_catch_up, live_sweep, mark_installation
+from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
+from threadline.wiring.gateway import CaseThreads, slack_client
+from threadline.wiring.temporal import registered
+
+Activities = list[Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class CoreSettings:
+    """Read before anything is connected to, so that what is missing is said at once."""
+
+    stored: DatabaseSettings = field(default_factory=DatabaseSettings.read)
+    slack: SlackSettings = field(default_factory=SlackSettings.read)
+    channels: ChannelSettings = field(default_factory=ChannelSettings.read)
+    case: CaseSettings = field(default_factory=CaseSettings.read)
+    catch_up: CatchUpSettings = field(default_factory=CatchUpSettings.read)
+    repository: RepositorySettings = field(default_factory=RepositorySettings.read)
+    forge: ForgeSettings = field(default_factory=ForgeSettings.read)
+    worker: WorkerSettings = field(default_factory=WorkerSettings.read)
+    deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
+    talk: TalkSettings = field(default_factory=TalkSettings)
+
+
+@dataclass(frozen=True)
+class _Connected:
+    """What every activity may need. `identity` is Slack's answer to who we are."""
+
+    database: Database
+    client: Client
+    slack: Slack
+    posts: Posts
+    dispatcher: Dispatcher
+    identity: AsyncSlackResponse
+    places: Places
+
+
+@asynccontextmanager
+async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterator[tuple[Activities, Alerts]]:
+    """Activities, and who tells the operators of what keeps failing among them.
+
+    Raises:
+        Permanent: the database has another schema, or Slack does not know us.
+    """
+    async with _connected(settings, client) as parts:
+        alerts = Alerts(parts.posts, parts.places.escalations)
+        approvers = settings.talk.approval.approvers
+        jobs = live_jobs(client, parts.database, parts.slack, parts.posts, parts.dispatcher, approvers)
+        host = _host(settings, parts, alerts, jobs)
+        async with (
+            mending(jobs.desk),
+            conversing(settings.talk, parts.database, parts.slack, parts.posts, host) as talk,
+        ):
+            yield [*_of_cases(settings, parts), *_of_looking_again(settings, parts), *_of_talk(talk, jobs)], alerts
+
+
+@asynccontextmanager
+async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_Connected]:
+    stored = settings.stored.url.get_secret_value()
+    if not await asyncio.to_thread(migrate.is_current, stored):
+        raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
+    context = settings.talk.conversation.context_bytes
+    database = Database(stored, pool_size=20, application="threadline-core", context_bytes=context)
+    try:
+        await _store_services(database, settings.case.services)
+        async with slack_client(settings.slack) as web:
+            slack = Slack(web)
+            async with calling("auth.test"):
+                identity = await web.auth_test()
+            await mark_installation(database, settings.channels)
+            doorkeeper = Doorkeeper(slack, settings.channels.external_people)
+            yield _Connected(
+                database,
+                client,
+                slack,
+                Posts(slack, PostLedger(database, Claim)),
+                Dispatcher(client, CaseThreads(database), doorkeeper),
+                identity,
+                _places(identity, settings.channels, settings.case),
+            )
+    finally:
+        await database.dispose()
+
+
+def _host(settings: CoreSettings, parts: _Connected, alerts: Alerts, jobs: Jobs) -> Host:
+    places, identity = parts.places, parts.identity
+    return Host(
+        alerts,
+        Readers({places.summaries, places.escalations}, str(identity.get("url", ""))),
+        str(identity.get("user") or "threadline"),
+        settings.channels.external_people,
+        starter(parts.client),
+        jobs.ports,
+        Reception(places.escalations, settings.talk.decision.handover_reminder),
+    )
+
+
+def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
+    database, slack, posts, places = parts.database, parts.slack, parts.posts, parts.places
+    relaying = Relaying(database, slack, posts, places.bot_user)
+    speaking = LiveSlackActivities(database, slack, posts, places)
+    forge = settings.forge
+    pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
+    return [
+        *registered(LiveCaseActivities(database, _limits(settings.case), speaking.present), CaseActivities),
+        *registered(
+            LiveIntakeActivities(database, slack, places.bot_user, parts.dispatcher.forward, relaying), IntakeActivities
+        ),
+        *registered(speaking, SlackActivities),
+        *registered(LiveFixActivities(database, pull_requests, posts), FixActivities),
+    ]
+
+
+def _of_looking_again(settings: CoreSettings, parts: _Connected) -> Activities:
+    database, dispatcher = parts.database, parts.dispatcher
+    catch_up = live_catch_up(database, parts.slack, dispatcher, settings.channels, parts.identity)
+    quiet = settings.talk.conversation.conversation_quiet
+    sweep = live_sweep(database, parts.client, dispatcher, settings.case, quiet)
+    return [*registered(catch_up, CatchUpActivities), *registered(sweep, SweepActivities)]
+
+
+def _of_talk(talk: Conversing, jobs: Jobs) -> Activities:
+    return [
+        *registered(talk.thinking, ConversationActivities),
+        *registered(talk.speaking, SpeakingActivities),
+        *registered(talk.operator, OperatorActivities),
+        *registered(talk.deciding, DecisionActivities),
+        *registered(talk.handing, HandoverActivities),
+        *registered(talk.approving, ApprovalActivities),
+        *registered(jobs.activities, AgentJobActivities),
+    ]
+
+
+def _places(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> Places:
+    return Places(
+        team=str(identity["team_id"]),
+        bot_user=str(identity["user_id"]),
+        summaries=channels.summaries_channel,
+        escalations=channels.escalation,
+        tiers=case.oncall,
+        targets=case.sla,
+    )
+
+
+async def _store_services(database: Database, directory: Path | None) -> None:
+    """Make the directory of services what the file says; without a file it stays as it is."""
+    if directory is None:
+        return
+    try:
+        listed = tomllib.loads(directory.read_text(encoding="utf-8"))["service"]
+        services = [Service(**{"description": "", "channel": "", "repository": "", **each}) for each in listed]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise Permanent(
+            f"THREADLINE_SERVICES is {str(directory)!r}, which cannot be read: {error}. "
+            "It holds [[service]] tables with name, owner, and perhaps description, channel and repository."
+        ) from error
+    async with database.begin() as work:
+        await work.services.replace(services)
+
+
+def _limits(case: CaseSettings) -> Limits:
+    return Limits(
+        reporter_timeout=case.reporter_timeout,
+        developer_timeout=case.developer_timeout,
+        turn_timeout=case.turn_timeout,
+        max_questions=case.max_questions,
+        turn_budget_usd=case.turn_budget_usd,
+        case_budget_usd=case.case_budget_usd,
+        pull_request_poll=case.pull_request_poll,
+    )

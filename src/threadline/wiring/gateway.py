@@ -1,0 +1,93 @@
+"""The gateway's process: Slack in, signals out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from threadline import telemetry
+from threadline.db.engine import Database
+from threadline.errors import Permanent
+from threadline.gateway.catch_up import CatchUpRequests
+from threadline.gateway.dispatcher import RETRIES
+from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
+from threadline.slack.client import Slack, make_client
+from threadline.threads.addressing import Thread
+from threadline.wiring.catch_up import mark_installation
+from threadline.wiring.temporal import temporal_client
+
+
+class CaseThreads:
+    """What the gateway reads, by an index each: one of these for an event, and a few for a direct word to stop."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
+        async with self._database.begin() as work:
+            return await work.threads.report_of(Thread(team, channel, thread_ts))
+
+    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
+        async with self._database.begin() as work:
+            return await work.conversations.is_followed(team, channel, thread_ts)
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        async with self._database.begin() as work:
+            return await work.conversations.thread_of_message(team, channel, ts)
+
+    async def working_in(self, team: str, channel: str) -> Thread | None:
+        async with self._database.begin() as work:
+            return await work.talked.working_in(team, channel)
+
+
+@asynccontextmanager
+async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]:
+    """Slack's client over the process's one HTTP session."""
+    async with aiohttp.ClientSession() as session:
+        yield make_client(settings.bot_token.get_secret_value(), settings.api_url, session)
+
+
+async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
+    """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP at `http` (`HOST:PORT`).
+
+    Raises:
+        Permanent: a setting is missing or wrong.
+    """
+    telemetry.set_up(LogSettings.read().level)
+    slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
+    config = _config(http, slack, channels)
+    database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
+    temporal = await temporal_client(retry_config=RETRIES, stop=stop)
+    try:
+        async with slack_client(slack) as client:
+            await mark_installation(database, channels)
+            threads, requests = CaseThreads(database), CatchUpRequests(temporal)
+            await Gateway(config, client, temporal, threads, requests, people=Slack(client)).run(stop)
+    finally:
+        await database.dispose()
+        await telemetry.settle()
+
+
+def _config(http: str | None, slack: SlackSettings, channels: ChannelSettings) -> GatewayConfig:
+    host, port = "127.0.0.1", 0
+    if http:
+        name, _, number = http.rpartition(":")
+        if not name or not number.isdigit():
+            raise Permanent(f"--http is {http!r}: write it as HOST:PORT, such as 0.0.0.0:3000")
+        host, port = name, int(number)
+    elif not slack.app_token:
+        raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
+    return GatewayConfig(
+        mode="socket" if slack.app_token else "http",
+        reports_channel=channels.reports_channel,
+        summaries_channel=channels.summaries_channel,
+        escalation_channel=channels.escalation_channel,
+        external_people=channels.external_people,
+        signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
+        app_token=slack.app_token.get_secret_value() if slack.app_token else "",
+        host=host,
+        port=port,
+    )

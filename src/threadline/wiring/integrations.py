@@ -1,0 +1,90 @@
+"""The toolsets whose services are elsewhere: clients where the settings bring them, and what doctor says of them."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from threadline.ci import tools as ci
+from threadline.ci.tools import CI, Builds
+from threadline.sales.email_tools import MAILER, Mailer
+from threadline.settings import CiSettings, ForgeSettings, JiraSettings, MailSettings
+from threadline.tools import access
+from threadline.tools.context import Port, Ports
+from threadline.tools.registry import Registry, Tool
+from threadline.trackers import tools as jira
+from threadline.trackers.tools import JIRA, Tracker
+
+REMOTE: Sequence[Tool] = (*jira.TOOLS, *ci.TOOLS)
+
+
+@asynccontextmanager
+async def remote_ports(ports: Ports | None = None) -> AsyncIterator[Ports]:
+    """The given ports, and those of the services that the environment names.
+
+    Raises:
+        Permanent: a setting is wrong.
+    """
+    ports = ports or Ports()
+    async with AsyncExitStack() as opened:
+        if tracker := await _jira(opened, JiraSettings.read()):
+            ports = ports.having(JIRA, tracker)
+        if builds := await _actions(opened, CiSettings.read(), ForgeSettings.read()):
+            ports = ports.having(CI, builds)
+        if mailer := _mailer(MailSettings.read()):
+            ports = ports.having(MAILER, mailer)
+        yield ports
+
+
+# Both clients are imported where they are wanted alone: that takes most of a second.
+
+
+async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> Tracker | None:
+    if not (settings.url and settings.token):
+        return None
+    from threadline.trackers.jira import Jira
+
+    tracker = Jira(settings.url, settings.email, settings.token)
+    opened.push_async_callback(tracker.close)
+    return tracker
+
+
+async def _actions(opened: AsyncExitStack, settings: CiSettings, forge: ForgeSettings) -> Builds | None:
+    token = settings.token or forge.token
+    if not (settings.repository and token):
+        return None
+    from threadline.forge.actions import Actions
+
+    builds = Actions(settings.repository, token, settings.api_url or forge.api_url or "")
+    opened.push_async_callback(builds.close)
+    return builds
+
+
+def _mailer(settings: MailSettings) -> Mailer | None:
+    if settings.server is None:
+        return None
+    from threadline.sales.email import Smtp
+
+    return Smtp(settings.server)
+
+
+async def examined() -> str:
+    """Each service that is set answers its account; what to set for the others is said, and is no fault."""
+    async with remote_ports() as ports:
+        if JIRA in ports:
+            await ports[JIRA].account()
+        if CI in ports:
+            await ports[CI].recent("", "", 1)
+        if MAILER in ports:
+            await ports[MAILER].look()
+        mail = "mail is sent" if MAILER in ports else f"no mail is sent: {MAILER.help}"
+        return f"{told(Registry(REMOTE), ports)}; {mail}"
+
+
+def told(registry: Registry, ports: Ports) -> str:
+    """Which toolsets are on, and what to do for those that are not."""
+    on = sorted({each.toolset for each in access.offered(registry, ports)})
+    missing: dict[str, Port[Any]] = {
+        each.toolset: port for each in registry.all() for port in each.needs if port not in ports
+    }
+    off = (f"{toolset} is off: {port.help}" for toolset, port in sorted(missing.items()))
+    return "; ".join((f"on: {', '.join(on) or 'none'}", *off))

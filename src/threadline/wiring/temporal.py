@@ -1,0 +1,131 @@
+"""The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.converter import DataConverter, DefaultFailureConverter
+from temporalio.envconfig import ClientConfig
+from temporalio.runtime import Runtime
+from temporalio.service import RetryConfig, RPCError
+from temporalio.worker import Replayer, WorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from threadline.approvals.workflow import ApprovalWorkflow
+from threadline.cases.sla_workflow import SLATrackingWorkflow
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.conversations.workflow import ConversationWorkflow
+from threadline.errors import Permanent
+from threadline.handovers.workflow import HandoverWorkflow
+from threadline.jobs.workflow import AgentJobWorkflow
+from threadline.privacy import encryption
+from threadline.settings import PayloadSettings
+from threadline.threads.catch_up_workflow import CatchUpTickWorkflow, CatchUpWorkflow
+from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+from threadline.threads.shared_modules import SHARED_MODULES
+from threadline.threads.sweep_workflow import SweepWorkflow
+
+WORKFLOWS = (
+    BugInvestigationWorkflow,
+    ConversationWorkflow,
+    RouteReplyWorkflow,
+    SLATrackingWorkflow,
+    CatchUpWorkflow,
+    CatchUpTickWorkflow,
+    SweepWorkflow,
+    ApprovalWorkflow,
+    HandoverWorkflow,
+    AgentJobWorkflow,
+)
+SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
+_CONNECT_TRIES = 8
+_CONNECT_TIMEOUT = 5.0
+"""Seconds for one try: something may take the connection and never say a word."""
+
+
+def data_converter() -> DataConverter:
+    """How every process here reads and writes what Temporal keeps: encrypted when there are keys.
+
+    Raises:
+        Permanent: THREADLINE_PAYLOAD_KEYS is wrong.
+    """
+    return encryption.data_converter(PayloadSettings.read().keys)
+
+
+async def temporal_client(
+    *, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES, stop: asyncio.Event | None = None
+) -> Client:
+    """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
+
+    Args:
+        stop: ends the search.
+
+    Raises:
+        Permanent: nothing answers there, after half a minute of trying, or before the stop.
+    """
+    seeking = _seek(retry_config, tries)
+    return await (_unless(stop, seeking) if stop else seeking)
+
+
+async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> Client:
+    """Half a minute is longer than whoever stops a process waits before it is killed."""
+    found, stopped = asyncio.create_task(seeking), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not found.done():
+            raise Permanent("Stopped before Temporal answered.")
+        return found.result()
+    finally:
+        found.cancel()
+        stopped.cancel()
+
+
+async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
+    config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
+    for attempt in range(1, tries + 1):
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                return await Client.connect(**config, data_converter=data_converter(), retry_config=retry_config)
+        except (RuntimeError, RPCError, TimeoutError) as error:
+            if attempt == tries:
+                where = config["target_host"]
+                raise Permanent(
+                    f"Temporal does not answer at {where}: start it, or set TEMPORAL_ADDRESS ({error})"
+                ) from error
+            await asyncio.sleep(min(0.1 * 2**attempt, 2.0))
+    raise AssertionError("unreachable")
+
+
+async def missing_search_attributes(client: Client) -> list[str]:
+    """Those that workflows set and the namespace lacks: with one missing, every workflow task would fail for ever."""
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    try:
+        known = await client.operator_service.list_search_attributes(request)
+    except RPCError as error:
+        raise Permanent(
+            f"Temporal does not let us use the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
+        ) from error
+    keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+    return [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]
+
+
+def workflow_runner() -> WorkflowRunner:
+    """The sandbox, without loading the pure modules anew for each workflow: a fifteenth of the memory and time."""
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED_MODULES))
+
+
+def replayer(runtime: Runtime | None = None) -> Replayer:
+    """Replays histories against the workflows as they are now."""
+    # What fails here is told to who asked, in words that are not encrypted.
+    converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
+    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
+
+
+def registered(live: object, contract: type) -> list[Callable[..., Any]]:
+    """What the contract names, as the live object has it."""
+    names: frozenset[str] = contract.__abstractmethods__  # type: ignore[attr-defined]
+    return [getattr(live, name) for name in sorted(names)]

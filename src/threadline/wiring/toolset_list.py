@@ -1,0 +1,46 @@
+"""The tools of every feature, whether they are configured or not."""
+
+from collections.abc import Sequence
+
+from threadline.appointments import calendar_tools
+from threadline.appointments import tools as appointments_tools
+from threadline.approvals import tools as approvals_tools
+from threadline.cases import case_tools
+from threadline.ci import tools as ci_tools
+from threadline.conversations import thread_tool
+from threadline.estimates import tools as estimates_tools
+from threadline.jobs import tools as jobs_tools
+from threadline.knowledge import tools as knowledge_tools
+from threadline.operator import speaking_tools
+from threadline.operator import tools as operator_tools
+from threadline.rfps import event_tools, file_tool, journal_tools, opportunity_tools, team_tools
+from threadline.rfps import tools as rfps_tools
+from threadline.sales import email_tools
+from threadline.sales import tools as sales_tools
+from threadline.tools.registry import Tool
+from threadline.trackers import tools as trackers_tools
+
+_TOOLSETS = (
+    appointments_tools,
+    calendar_tools,
+    case_tools,
+    ci_tools,
+    sales_tools,
+    email_tools,
+    estimates_tools,
+    event_tools,
+    file_tool,
+    trackers_tools,
+    jobs_tools,
+    journal_tools,
+    operator_tools,
+    opportunity_tools,
+    approvals_tools,
+    knowledge_tools,
+    rfps_tools,
+    thread_tool,
+    speaking_tools,
+    team_tools,
+)
+
+TOOLS: Sequence[Tool] = tuple(tool for toolset in _TOOLSETS for tool in toolset.TOOLS)

@@ -1,0 +1,141 @@
+"""The workers' processes: the core's, which runs the workflows, and the agents'."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
+
+from threadline import telemetry
+from threadline.cases.contract import AgentActivities
+from threadline.db import migrate
+from threadline.errors import Permanent
+from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, RepositorySettings
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.threads.alerts import Alerts
+from threadline.wiring.agent_worker import agent_activities, refuse_powers
+from threadline.wiring.catch_up import ensure_schedule
+from threadline.wiring.core_worker import CoreSettings, core_activities
+from threadline.wiring.temporal import (
+    WORKFLOWS,
+    missing_search_attributes,
+    registered,
+    temporal_client,
+    workflow_runner,
+)
+
+_log = structlog.get_logger(__name__)
+
+GRACE = 30
+"""Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
+
+CANCELLED_WITHIN = timedelta(seconds=5)
+"""A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
+
+
+async def upgrade_database() -> None:
+    """Bring the database at `DATABASE_URL` to the newest schema."""
+    await asyncio.to_thread(migrate.upgrade, DatabaseSettings.read().url.get_secret_value())
+
+
+async def run_worker(queue: str, stop: asyncio.Event) -> None:
+    """Work until `stop`, then finish what is under way.
+
+    Args:
+        queue: `core`, `agents`, or `all` for both in one process, where the agents' process is no wall any more.
+
+    Raises:
+        Permanent: a setting is missing or wrong, or something it needs is not as it must be.
+    """
+    telemetry.set_up(LogSettings.read().level)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(telemetry.settle)
+        workers: list[Worker] = []
+        # The agents' part first: it looks at the environment, and takes the secrets out of it that are read by then.
+        if queue in ("agents", "all"):
+            settings, repository = AgentSettings.read(), RepositorySettings.read()
+            if queue == "agents":
+                refuse_powers()
+            agents_client = await temporal_client(stop=stop)
+            investigating = await opened.enter_async_context(
+                agent_activities(settings, repository, alone=queue == "agents")
+            )
+            served = registered(investigating, AgentActivities)
+            workers.append(_agent_worker(agents_client, served, settings.slots))
+        if queue in ("core", "all"):
+            core = CoreSettings()
+            client = await temporal_client(stop=stop)
+            await _check_temporal(client)
+            served, alerts = await opened.enter_async_context(core_activities(core, client))
+            workers.append(_core_worker(client, served, alerts, core))
+        for worker in workers:
+            await opened.enter_async_context(worker)
+        if queue in ("core", "all"):
+            await ensure_schedule(client, core.catch_up.interval)
+        _log.info("worker_ready", queue=queue)
+        await stop.wait()
+        _log.info("worker_stopping", queue=queue)
+
+
+def _core_worker(
+    client: Client, activities: list[Callable[..., Any]], alerts: Alerts, settings: CoreSettings
+) -> Worker:
+    return Worker(
+        client,
+        task_queue=CORE_QUEUE,
+        workflows=WORKFLOWS,
+        activities=activities,
+        interceptors=[FaultInterceptor(alerts.failed)],
+        workflow_runner=workflow_runner(),
+        max_cached_workflows=settings.worker.cached_workflows,
+        max_concurrent_workflow_tasks=20,
+        max_concurrent_activities=50,
+        graceful_shutdown_timeout=timedelta(seconds=GRACE),
+        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
+        # Else a workflow waits ten seconds for a worker that was killed.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
+    )
+
+
+def deployment_config(name: str, build_id: str) -> WorkerDeploymentConfig | None:
+    """Temporal's worker versioning for a build, or none where it has no name.
+
+    A case moves on with its next task: it lives for weeks and can be reopened, so pinned to its build it would keep
+    every old worker running for as long.
+    https://docs.temporal.io/worker-versioning
+    """
+    if not name:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=name, build_id=build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
+    )
+
+
+def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: int) -> Worker:
+    return Worker(
+        client,
+        task_queue=AGENTS_QUEUE,
+        activities=activities,
+        interceptors=[FaultInterceptor()],
+        max_concurrent_activities=slots,
+        graceful_shutdown_timeout=timedelta(seconds=GRACE),
+        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
+    )
+
+
+async def _check_temporal(client: Client) -> None:
+    if missing := await missing_search_attributes(client):
+        create = " ".join(f"--name {name} --type Keyword" for name in missing)
+        raise Permanent(
+            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
+            f"run `temporal operator search-attribute create {create}`."
+        )

@@ -1,1 +1,0 @@
-"""The protocols: deterministic, and read from top to bottom like a recipe."""

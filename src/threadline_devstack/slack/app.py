@@ -1,0 +1,144 @@
+"""The sandbox put together: its parts and their routes, and the handle by which a test or `threadline up` holds it."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypedDict, Unpack
+
+import aiohttp
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+
+from threadline_devstack import server
+from threadline_devstack.slack import seed
+from threadline_devstack.slack.control import Control
+from threadline_devstack.slack.delivery import Deliveries
+from threadline_devstack.slack.faults import Faults
+from threadline_devstack.slack.identity import SIGNING_SECRET
+from threadline_devstack.slack.interactions import Interactions
+from threadline_devstack.slack.methods import WorkspaceMethods
+from threadline_devstack.slack.methods_assistant import AssistantMethods
+from threadline_devstack.slack.methods_chat import ChatMethods
+from threadline_devstack.slack.methods_conversations import ConversationMethods
+from threadline_devstack.slack.page import Page
+from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.signed_http import SignedHttp
+from threadline_devstack.slack.socket_mode import Sockets
+from threadline_devstack.slack.web_api import WebApi
+from threadline_devstack.slack.workspace import Workspace
+
+
+class Options(TypedDict, total=False):
+    """How a sandbox behaves."""
+
+    request_url: str
+    """Where events go as signed HTTP; empty, as it is unless named, for Socket Mode."""
+    ack_timeout: float
+    """Seconds within which the app must acknowledge; Slack's are 3."""
+    retry_delays: Sequence[float]
+    """Seconds before each retry of an event that was not acknowledged; Slack's are 0, 60 and 300."""
+    subscriptions: frozenset[str]
+    """The types of events that the app gets."""
+
+
+class SlackSandbox:
+    """A Slack workspace that lives in this process.
+
+    `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace` and `click`,
+    misbehaviour is ordered through `faults` and `sockets`, and `deliveries` tells what was sent.
+    `clock` gives seconds since 1970, for timestamps.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        *,
+        clock: Callable[[], float] = time.time,
+        **options: Unpack[Options],
+    ) -> None:
+        self.url = url
+        self.api_url = f"{url}/api/"
+        self.workspace = Workspace(clock, url)
+        seed.populate(self.workspace)
+        self.faults = Faults()
+        self.sockets = Sockets()
+        http = SignedHttp(session, SIGNING_SECRET)
+        self.deliveries = Deliveries(self.workspace, self.sockets, http, self.faults, **options)
+        self._interactions = Interactions(self.workspace, clock)
+        self._page = Page(self.workspace, self.faults)
+        self._files = WorkspaceMethods(self.workspace)
+        self.app = self._routes()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(
+        cls, *, port: int = 0, clock: Callable[[], float] = time.time, **options: Unpack[Options]
+    ) -> AsyncIterator["SlackSandbox"]:
+        """A sandbox that listens on 127.0.0.1, at `port` or any free one, for as long as the block runs.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        with server.bound(port) as listener:
+            url = f"http://{server.HOST}:{listener.getsockname()[1]}"
+            async with aiohttp.ClientSession() as session:
+                sandbox = cls(url, session, clock=clock, **options)
+                async with server.serving(sandbox.app, listener):
+                    try:
+                        yield sandbox
+                    finally:
+                        await sandbox.close()
+
+    async def click(self, user: str, channel: str, ts: str, action_id: str) -> bool:
+        """`user` presses a button of the bot's; whether the app acknowledged it in time."""
+        return await self.deliveries.interact(self._interactions.click(user, channel, ts, action_id))
+
+    async def close(self) -> None:
+        """Stop deliveries, end the streams of open pages, cut the connections."""
+        self._page.close()
+        await self.deliveries.close()
+        await self.sockets.cut()
+
+    def _routes(self) -> Starlette:
+        chat, conversations = ChatMethods(self.workspace), ConversationMethods(self.workspace)
+        tables = (chat, conversations, AssistantMethods(self.workspace), self._files)
+        methods = {name: method for table in tables for name, method in table.table().items()}
+        web_api = WebApi(methods, self.faults, self.url)
+        control = Control(self.workspace, self.deliveries, self.sockets, self.faults, self._interactions)
+        return Starlette(
+            routes=[
+                Route("/api/{method}", web_api.endpoint, methods=["GET", "POST"]),
+                WebSocketRoute("/link/", self.sockets.serve),
+                Route("/upload/v1/{ticket}", self._receive_upload, methods=["POST", "PUT"]),
+                Route("/actions/{team}/{ticket}", self._receive_response, methods=["POST"]),
+                *control.routes(),
+                *self._page.routes(),
+            ],
+            # A site on the web that lets its name point to this machine is not answered.
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[server.HOST, "localhost"])],
+        )
+
+    async def _receive_upload(self, request: Request) -> Response:
+        if "multipart" in request.headers.get("content-type", ""):
+            async with request.form() as form:
+                parts = [await part.read() for part in form.values() if not isinstance(part, str)]
+            content = b"".join(parts)
+        else:
+            content = await request.body()
+        try:
+            size = self._files.receive(request.path_params["ticket"], content)
+        except Refused as refused:
+            return PlainTextResponse(refused.error, status_code=404)
+        return PlainTextResponse(f"OK - {size}")
+
+    async def _receive_response(self, request: Request) -> Response:
+        try:
+            self._interactions.respond(request.path_params["ticket"], await request.json())
+        except Refused as refused:
+            return PlainTextResponse(refused.error, status_code=404)
+        return PlainTextResponse("ok")

@@ -1,0 +1,160 @@
+"""Deliveries: what happens in the workspace becomes events for the app, is sent, and sent again until acknowledged."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from threadline_devstack.slack import events
+from threadline_devstack.slack.faults import DeliveryPlan, Faults
+from threadline_devstack.slack.identity import BOT_USER
+from threadline_devstack.slack.model import Json
+from threadline_devstack.slack.signed_http import Answer, SignedHttp
+from threadline_devstack.slack.socket_mode import Sockets
+from threadline_devstack.slack.workspace import Workspace
+
+ACK_TIMEOUT = 3.0
+RETRY_DELAYS = (0.0, 60.0, 300.0)
+"""Seconds before each retry: Slack's are almost at once, one minute, five minutes; then the event is given up."""
+
+SUBSCRIPTIONS = frozenset({"app_mention", "message", "reaction_added", "reaction_removed"})
+"""The types of events that the app has asked for; Slack sends no others."""
+
+KEPT = 10_000
+"""Deliveries that are remembered for whoever asks; older ones are forgotten."""
+
+
+@dataclass
+class Delivery:
+    """One copy of one event on its way: `outcome` is pending, delivered, given_up, dropped.
+
+    `channel` and `event_ts` say which: a message's own `ts`, or the `edited.ts` of an edit.
+    """
+
+    event_id: str
+    type: str
+    subtype: str
+    channel: str = ""
+    event_ts: str = ""
+    attempts: int = 0
+    outcome: str = "pending"
+
+
+class Deliveries:
+    """Sends to `request_url` when there is one, else to the Socket Mode connections."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sockets: Sockets,
+        http: SignedHttp,
+        faults: Faults,
+        *,
+        request_url: str = "",
+        ack_timeout: float = ACK_TIMEOUT,
+        retry_delays: Sequence[float] = RETRY_DELAYS,
+        subscriptions: frozenset[str] = SUBSCRIPTIONS,
+    ) -> None:
+        self.request_url = request_url
+        self.log: deque[Delivery] = deque(maxlen=KEPT)
+        self._workspace, self._sockets, self._http, self._faults = workspace, sockets, http, faults
+        self._ack_timeout = ack_timeout
+        self._retry_delays = tuple(retry_delays)
+        self._subscriptions = subscriptions
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._held: list[tuple[Json, DeliveryPlan]] = []
+        workspace.listeners.append(self.publish)
+
+    def publish(self, event: Json) -> None:
+        """Start the delivery of an event of the workspace, and of its `app_mention` twin, if the bot may see it."""
+        if event.get("is_ephemeral") or not self._visible(event):
+            return
+        for each in (event, events.mention_twin(event)):
+            if each is None or each["type"] not in self._subscriptions:
+                continue
+            callback = events.callback(each, f"Ev{uuid4().hex[:10].upper()}", int(float(each["event_ts"])))
+            plan = DeliveryPlan() if events.author(each) == BOT_USER else self._faults.next_delivery()
+            self._take(callback, plan)
+
+    async def interact(self, payload: Json) -> bool:
+        """Send an interaction once; Slack does not repeat them. Returns whether it was acknowledged in time."""
+        if self.request_url:
+            answer = await self._http.send_interaction(self.request_url, payload, self._ack_timeout)
+            return not answer.failure
+        return await self._sockets.deliver("interactive", payload, 0, "", self._ack_timeout)
+
+    async def verify_url(self) -> bool:
+        return bool(self.request_url) and await self._http.verify(self.request_url, self._ack_timeout)
+
+    async def settled(self, timeout: float = 10.0) -> None:
+        """Wait until nothing is on its way (an event held for reordering does not count).
+
+        Raises:
+            TimeoutError: something still is after `timeout` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            while self._tasks:
+                await asyncio.wait(set(self._tasks))
+
+    async def close(self) -> None:
+        """Stop sending: what is on its way is lost, as when Slack gives up."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _visible(self, event: Json) -> bool:
+        channel = self._workspace.channels.get(events.channel_of(event))
+        return channel is None or BOT_USER in channel.members
+
+    def _take(self, callback: Json, plan: DeliveryPlan) -> None:
+        if plan.copies == 0:
+            self.log.append(_delivery(callback, outcome="dropped"))
+        elif plan.hold:
+            self._held.append((callback, plan))
+        else:
+            held, self._held = self._held, []
+            task = self._start(callback, plan)
+            if held:
+                task.add_done_callback(lambda _: self._release(held))
+
+    def _release(self, held: list[tuple[Json, DeliveryPlan]]) -> None:
+        for callback, plan in held:
+            self._start(callback, plan)
+
+    def _start(self, callback: Json, plan: DeliveryPlan) -> asyncio.Task[None]:
+        for _ in range(plan.copies):
+            delivery = _delivery(callback)
+            self.log.append(delivery)
+            task = asyncio.get_running_loop().create_task(self._carry(callback, delivery, plan.delay))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _carry(self, callback: Json, delivery: Delivery, delay: float) -> None:
+        reason = ""
+        for pause in (delay, *self._retry_delays):
+            if pause:
+                await asyncio.sleep(pause)
+            answer = await self._attempt(callback, delivery.attempts, reason)
+            delivery.attempts += 1
+            if not answer.failure:
+                delivery.outcome = "delivered"
+                return
+            reason = answer.failure
+            if not answer.may_retry:
+                break
+        delivery.outcome = "given_up"
+
+    async def _attempt(self, callback: Json, attempt: int, reason: str) -> Answer:
+        if self.request_url:
+            return await self._http.send_event(self.request_url, callback, attempt, reason, self._ack_timeout)
+        taken = await self._sockets.deliver("events_api", callback, attempt, reason, self._ack_timeout)
+        return Answer("" if taken else "timeout")
+
+
+def _delivery(callback: Json, outcome: str = "pending") -> Delivery:
+    event = callback["event"]
+    place, at = events.channel_of(event), event["event_ts"]
+    return Delivery(callback["event_id"], event["type"], event.get("subtype", ""), place, at, outcome=outcome)

@@ -1,0 +1,93 @@
+"""The events that Slack sends, as pure payloads; https://docs.slack.dev/reference/events."""
+
+from threadline_devstack.slack.identity import APP_ID, BOT_USER, TEAM
+from threadline_devstack.slack.model import Channel, Json, Message
+from threadline_devstack.slack.text import mentions
+
+
+def posted(place: Channel, message: Message) -> Json:
+    """The `message` event of a new message."""
+    return message.as_slack() | {"channel": place.id, "channel_type": place.kind, "event_ts": message.ts}
+
+
+def changed(place: Channel, message: Message, before: Message, moment: str) -> Json:
+    """`message_changed`: for an edit, a preview that Slack adds, and a deleted root whose replies remain."""
+    both = {"message": message.as_slack(), "previous_message": before.as_slack()}
+    return _hidden(place, moment) | {"subtype": "message_changed"} | both
+
+
+def deleted(place: Channel, before: Message, moment: str) -> Json:
+    gone = {"deleted_ts": before.ts, "previous_message": before.as_slack()}
+    return _hidden(place, moment) | {"subtype": "message_deleted"} | gone
+
+
+def reaction(kind: str, message: Message, user: str, name: str, moment: str) -> Json:
+    """`kind` is `reaction_added` or `reaction_removed`."""
+    item = {"type": "message", "channel": message.channel, "ts": message.ts}
+    return {"type": kind, "user": user, "reaction": name, "item": item, "item_user": message.user, "event_ts": moment}
+
+
+def membership(kind: str, place: Channel, user: str, moment: str) -> Json:
+    """`kind` is `member_joined_channel` or `member_left_channel`."""
+    where = {"channel": place.id, "channel_type": "C", "team": TEAM}
+    return {"type": kind, "user": user, "event_ts": moment} | where
+
+
+def mention_twin(event: Json) -> Json | None:
+    """The `app_mention` that comes beside a message which mentions the bot, also when an edit still or newly does.
+
+    It carries no `files`: https://docs.slack.dev/reference/events/app_mention.
+    """
+    if event.get("type") != "message" or event.get("channel_type") == "im":
+        return None
+    edited = event.get("subtype") == "message_changed"
+    message = event["message"] if edited else event
+    if edited and "edited" not in message:
+        return None
+    if message.get("subtype") not in (None, "file_share", "thread_broadcast") or message.get("user") == BOT_USER:
+        return None
+    if not mentions(str(message.get("text", "")), BOT_USER):
+        return None
+    kept = ("user", "text", "ts", "thread_ts", "parent_user_id", "client_msg_id", "team", "blocks", "edited", "bot_id")
+    twin = {name: message[name] for name in kept if name in message}
+    return {"type": "app_mention", "channel": event["channel"], "event_ts": event["event_ts"]} | twin
+
+
+def author(event: Json) -> str:
+    """Who did it, where the event says so."""
+    if event.get("subtype") == "message_changed":
+        return str(event["message"].get("user", ""))
+    if event.get("subtype") == "message_deleted":
+        return str(event["previous_message"].get("user", ""))
+    user = event.get("user", "")
+    return user if isinstance(user, str) else ""
+
+
+def channel_of(event: Json) -> str:
+    """The channel's id, or nothing for an event that belongs to no channel."""
+    place = event.get("channel", event.get("item", {}).get("channel", ""))
+    return place if isinstance(place, str) else ""
+
+
+def callback(event: Json, event_id: str, event_time: int) -> Json:
+    """The wrapper in which an event travels; https://docs.slack.dev/apis/events-api#event-type-structure."""
+    authorization = {"enterprise_id": None, "team_id": TEAM, "user_id": BOT_USER, "is_bot": True}
+    return {
+        "token": "sandbox-verification-token",
+        "team_id": TEAM,
+        "context_team_id": TEAM,
+        "context_enterprise_id": None,
+        "api_app_id": APP_ID,
+        "event": event,
+        "type": "event_callback",
+        "event_id": event_id,
+        "event_time": event_time,
+        "authorizations": [authorization | {"is_enterprise_install": False}],
+        "is_ext_shared_channel": False,
+        "event_context": f"4-{event_id}",
+    }
+
+
+def _hidden(place: Channel, moment: str) -> Json:
+    common = {"type": "message", "hidden": True, "channel": place.id, "channel_type": place.kind}
+    return common | {"ts": moment, "event_ts": moment}

@@ -1,0 +1,97 @@
+"""Clicks on buttons: the payload that the app gets, and the `response_url` it may answer to.
+
+Source: https://docs.slack.dev/interactivity/handling-user-interaction.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from threadline_devstack.slack.blocks import check_blocks
+from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_USER, TEAM, TEAM_DOMAIN
+from threadline_devstack.slack.model import Json, Message
+from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.workspace import Workspace
+
+USES = 5
+LIFETIME = 30 * 60.0
+"""A `response_url` may be used this often, for this many seconds."""
+
+
+@dataclass
+class ResponseUrl:
+    channel: str
+    ts: str
+    user: str
+    thread_ts: str
+    expires: float
+    uses: int = 0
+
+
+class Interactions:
+    def __init__(self, workspace: Workspace, clock: Callable[[], float]) -> None:
+        self._workspace = workspace
+        self._clock = clock
+        self._urls: dict[str, ResponseUrl] = {}
+
+    def click(self, user: str, channel: str, ts: str, action_id: str) -> Json:
+        """The `block_actions` payload of `user` pressing the button `action_id` of a message.
+
+        Raises:
+            Refused: the message or the button is not there.
+        """
+        person, place = self._workspace.user(user), self._workspace.channel(channel)
+        message = self._workspace.message(channel, ts)
+        block_id, element = _button(message, action_id)
+        ticket = uuid4().hex
+        self._urls[ticket] = ResponseUrl(place.id, ts, user, message.thread_ts or ts, self._clock() + LIFETIME)
+        kept = {name: element[name] for name in ("text", "value", "style", "type") if name in element}
+        return {
+            "type": "block_actions",
+            "user": {"id": user, "username": person.name, "name": person.name, "team_id": TEAM},
+            "api_app_id": APP_ID,
+            "token": "sandbox-verification-token",
+            "container": {"type": "message", "message_ts": ts, "channel_id": place.id, "is_ephemeral": False}
+            | ({"thread_ts": message.thread_ts} if message.thread_ts else {}),
+            "trigger_id": f"{uuid4().int % 10**13}.{uuid4().hex}",
+            "team": {"id": TEAM, "domain": TEAM_DOMAIN},
+            "enterprise": None,
+            "is_enterprise_install": False,
+            "channel": {"id": place.id, "name": place.name},
+            "message": message.as_slack(),
+            "state": {"values": {}},
+            "response_url": f"{self._workspace.base_url}/actions/{TEAM}/{ticket}",
+            "actions": [kept | {"action_id": action_id, "block_id": block_id, "action_ts": f"{self._clock():.6f}"}],
+        }
+
+    def respond(self, ticket: str, answer: Json) -> None:
+        """Carry out what the app sent to a `response_url`: replace, delete, or say something more.
+
+        Raises:
+            Refused: `expired_url` or `used_url`, or what a post is refused for.
+        """
+        url = self._urls.get(ticket)
+        if url is None or self._clock() > url.expires:
+            raise Refused("expired_url")
+        if url.uses >= USES:
+            raise Refused("used_url")
+        url.uses += 1
+        text, blocks = str(answer.get("text") or ""), check_blocks(answer.get("blocks") or [])
+        if answer.get("delete_original"):
+            self._workspace.delete(url.channel, url.ts)
+        elif answer.get("replace_original"):
+            self._workspace.edit(url.channel, url.ts, text, blocks=blocks)
+        elif answer.get("response_type") == "in_channel":
+            self._workspace.post(
+                url.channel, BOT_USER, text, thread_ts=str(answer.get("thread_ts") or ""), blocks=blocks, bot_id=BOT_ID
+            )
+        else:
+            self._workspace.post_ephemeral(url.channel, url.user, text, blocks, url.thread_ts)
+
+
+def _button(message: Message, action_id: str) -> tuple[str, Json]:
+    for block in message.blocks:
+        for element in [*block.get("elements", []), block.get("accessory")]:
+            if isinstance(element, dict) and element.get("action_id") == action_id:
+                return str(block.get("block_id", "")), element
+    raise Refused("action_not_found")

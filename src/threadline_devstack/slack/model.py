@@ -1,0 +1,218 @@
+"""What the workspace keeps, and the JSON in which Slack shows it: users, channels, messages, files."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, SLACKBOT, TEAM
+
+Json = dict[str, Any]
+
+
+@dataclass
+class User:
+    id: str
+    name: str
+    real_name: str
+    is_bot: bool = False
+    deleted: bool = False
+    is_restricted: bool = False
+    is_ultra_restricted: bool = False
+    is_stranger: bool = False
+    team: str = TEAM
+    time_zone: str = "Etc/UTC"
+
+    def as_slack(self) -> Json:
+        ahead = datetime.now(ZoneInfo(self.time_zone)).utcoffset() or timedelta()
+        return {
+            "id": self.id,
+            "team_id": self.team,
+            "name": self.name,
+            "real_name": self.real_name,
+            "deleted": self.deleted,
+            "is_bot": self.is_bot,
+            "is_app_user": False,
+            "is_admin": False,
+            "is_owner": False,
+            "is_restricted": self.is_restricted,
+            "is_ultra_restricted": self.is_ultra_restricted,
+            **({"is_stranger": True} if self.is_stranger else {}),
+            "tz": self.time_zone,
+            "tz_offset": round(ahead.total_seconds()),
+            "profile": {
+                "real_name": self.real_name,
+                "display_name": self.real_name,
+                "email": f"{self.name}@sandbox.invalid",
+                **({"bot_id": BOT_ID, "api_app_id": APP_ID} if self.id == BOT_USER else {}),
+            },
+        }
+
+
+@dataclass
+class File:
+    id: str
+    name: str
+    user: str
+    content: bytes
+    mimetype: str
+    created: int
+    base_url: str
+    title: str = ""
+    shares: dict[str, list[str]] = field(default_factory=dict)
+    """The `ts` of the messages that show it, by their channel."""
+    announced: int | None = None
+    """The size that is told of it; None for its own."""
+
+    @property
+    def channels(self) -> list[str]:
+        return sorted(self.shares)
+
+    def as_slack(self) -> Json:
+        """See https://docs.slack.dev/reference/objects/file-object."""
+        direct, open_to_all = _parted(self.shares)
+        path, name = f"{self.base_url}/files-pri/{TEAM}-{self.id}", quote(self.name)
+        return {
+            "id": self.id,
+            "name": self.name,
+            "title": self.title or self.name,
+            "mimetype": self.mimetype,
+            "filetype": self.name.rpartition(".")[2] if "." in self.name else "text",
+            "user": self.user,
+            "user_team": TEAM,
+            "created": self.created,
+            "timestamp": self.created,
+            "size": len(self.content) if self.announced is None else self.announced,
+            "mode": "hosted",
+            "is_external": False,
+            "is_public": bool(open_to_all),
+            "channels": sorted(open_to_all),
+            "groups": [],
+            "ims": sorted(direct),
+            "shares": {kind: shown for kind, shown in (("public", open_to_all), ("private", direct)) if shown},
+            "url_private": f"{path}/{name}",
+            "url_private_download": f"{path}/download/{name}",
+            "permalink": f"{self.base_url}/files/{self.user}/{self.id}/{name}",
+            "file_access": "visible",
+        }
+
+
+def _parted(shares: dict[str, list[str]]) -> tuple[Json, Json]:
+    """Where a file is shown: in direct messages, and in channels, as `files.info` tells it."""
+    told = {channel: [{"ts": ts} for ts in moments] for channel, moments in shares.items()}
+    direct = {channel: each for channel, each in told.items() if channel.startswith("D")}
+    return direct, {channel: each for channel, each in told.items() if channel not in direct}
+
+
+@dataclass
+class Message:
+    channel: str
+    ts: str
+    user: str
+    text: str
+    thread_ts: str = ""
+    """The root's `ts` on a reply; empty on a root."""
+    subtype: str = ""
+    bot_id: str = ""
+    username: str = ""
+    blocks: list[Json] = field(default_factory=list)
+    attachments: list[Json] = field(default_factory=list)
+    metadata: Json | None = None
+    files: list[File] = field(default_factory=list)
+    edited_ts: str = ""
+    reactions: dict[str, list[str]] = field(default_factory=dict)
+    client_msg_id: str = ""
+    user_team: str = ""
+    """The author's workspace when it is another one."""
+    root: "Message | None" = field(default=None, repr=False)
+    replies: list["Message"] = field(default_factory=list, repr=False)
+
+    @property
+    def in_history(self) -> bool:
+        """Whether the channel itself shows it: roots, and replies that were also sent to the channel."""
+        return not self.thread_ts or self.subtype == "thread_broadcast"
+
+    def as_slack(self, *, include_metadata: bool = False) -> Json:
+        """The message as `conversations.*` show it; https://docs.slack.dev/reference/events/message."""
+        shown: Json = {"type": "message", "user": self.user, "text": self.text, "ts": self.ts, "team": TEAM}
+        optional: Json = {
+            "subtype": self.subtype,
+            "client_msg_id": self.client_msg_id,
+            "blocks": self.blocks,
+            "attachments": self.attachments,
+            "files": [file.as_slack() for file in self.files],
+            "edited": {"user": self.user, "ts": self.edited_ts} if self.edited_ts else None,
+            "reactions": [
+                {"name": name, "users": list(users), "count": len(users)} for name, users in self.reactions.items()
+            ],
+            "metadata": self.metadata if include_metadata else None,
+            "username": self.username,
+            "user_team": self.user_team,
+        }
+        shown |= {name: value for name, value in optional.items() if value}
+        return shown | self._bot() | self._thread()
+
+    def _bot(self) -> Json:
+        if self.bot_id != BOT_ID:
+            return {"bot_id": self.bot_id} if self.bot_id else {}
+        profile = {"id": self.bot_id, "app_id": APP_ID, "name": BOT_NAME, "deleted": False, "team_id": TEAM}
+        return {"bot_id": self.bot_id, "app_id": APP_ID, "bot_profile": profile}
+
+    def _thread(self) -> Json:
+        if self.root is not None:
+            return {"thread_ts": self.thread_ts, "parent_user_id": self.root.user}
+        if not self.replies and self.subtype != "tombstone":
+            return {}
+        users = list(dict.fromkeys(reply.user for reply in self.replies))
+        return {
+            "thread_ts": self.ts,
+            "reply_count": len(self.replies),
+            "reply_users_count": len(users),
+            "reply_users": users,
+            "latest_reply": self.replies[-1].ts if self.replies else "0000000000.000000",
+            "is_locked": False,
+            "subscribed": False,
+            **({"parent_user_id": SLACKBOT, "hidden": True} if self.subtype == "tombstone" else {}),
+        }
+
+
+@dataclass
+class Channel:
+    id: str
+    name: str
+    created: int
+    members: list[str] = field(default_factory=list)
+    is_archived: bool = False
+    is_im: bool = False
+    is_private: bool = False
+    topic: str = ""
+    messages: dict[str, Message] = field(default_factory=dict)
+    """By `ts`, in rising order."""
+    last_tick: int = 0
+    """The newest timestamp given out, in microseconds: `ts` is an id, so none may come twice."""
+
+    @property
+    def kind(self) -> str:
+        return "im" if self.is_im else "channel"
+
+    def as_slack(self) -> Json:
+        common: Json = {"id": self.id, "created": self.created, "is_archived": self.is_archived, "is_im": self.is_im}
+        if self.is_im:
+            return common | {"user": next((user for user in self.members if user != BOT_USER), "")}
+        return common | {
+            "name": self.name,
+            "name_normalized": self.name,
+            "is_channel": True,
+            "is_group": False,
+            "is_mpim": False,
+            "is_private": self.is_private,
+            "is_general": self.name == "general",
+            "is_shared": False,
+            "is_ext_shared": False,
+            "is_member": BOT_USER in self.members,
+            "context_team_id": TEAM,
+            "topic": {"value": self.topic, "creator": "", "last_set": 0},
+            "purpose": {"value": "", "creator": "", "last_set": 0},
+            "num_members": len(self.members),
+        }

@@ -1,0 +1,148 @@
+"""Socket Mode: the connections of the app, envelopes out, acknowledgements in.
+
+The protocol is https://docs.slack.dev/apis/events-api/using-socket-mode.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections import deque
+from typing import Any
+from uuid import uuid4
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from threadline_devstack.slack.identity import APP_ID, APP_TOKEN
+from threadline_devstack.slack.model import Json
+
+MAX_CONNECTIONS = 10
+"""Slack's own limit; the eleventh is told `too_many_websockets` and closed."""
+
+_TICKET = hashlib.sha256(APP_TOKEN.encode()).hexdigest()[:24]
+
+
+def link(base_url: str) -> str:
+    """The address that `apps.connections.open` gives.
+
+    Its ticket outlives a restart of the sandbox: the SDK goes on trying the address it was given, and with a ticket of
+    one use a gateway would never find the new sandbox.
+    """
+    return f"{base_url.replace('http', 'ws', 1)}/link/?ticket={_TICKET}&app_id={APP_ID}"
+
+
+class Sockets:
+    """The open connections. An event goes to any one of them, in turn."""
+
+    def __init__(self) -> None:
+        self._open: deque[WebSocket] = deque()
+        self._draining: set[WebSocket] = set()
+        self._unanswered: dict[str, asyncio.Future[Any]] = {}
+        self._arrival = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        """Connections that get events; those that were told to go are not counted."""
+        return len(self._open)
+
+    async def serve(self, socket: WebSocket) -> None:
+        """One connection from its handshake to its end."""
+        if socket.query_params.get("ticket") != _TICKET:
+            await socket.close()
+            return
+        await socket.accept()
+        if len(self._open) >= MAX_CONNECTIONS:
+            await socket.send_json({"type": "disconnect", "reason": "too_many_websockets"})
+            await socket.close()
+            return
+        self._open.append(socket)
+        await socket.send_json(_hello(len(self._open)))
+        self._arrival.set()
+        try:
+            while True:
+                self._answered(await socket.receive_text())
+        except WebSocketDisconnect:
+            pass
+        finally:
+            self._forget(socket)
+
+    async def deliver(self, kind: str, payload: Json, attempt: int, reason: str, timeout: float) -> bool:
+        """Send one envelope and wait for its acknowledgement.
+
+        Args:
+            kind: `events_api` or `interactive`.
+            payload: what it carries.
+            attempt: 0 at first, then the number of the retry.
+            reason: why it is sent again.
+            timeout: seconds for a connection to be there and for the answer to come; Slack's are 3.
+
+        Returns:
+            Whether it was acknowledged. The answer may come over another connection than the envelope went by: a
+            client that was told to reconnect answers over its new one.
+        """
+        envelope_id = str(uuid4())
+        envelope: Json = {
+            "envelope_id": envelope_id,
+            "type": kind,
+            "payload": payload,
+            "accepts_response_payload": False,
+        }
+        if kind == "events_api":
+            envelope |= {"retry_attempt": attempt, "retry_reason": reason}
+        answer = self._unanswered[envelope_id] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._open:
+                    self._arrival.clear()
+                    await self._arrival.wait()
+                socket = self._open[0]
+                self._open.rotate(-1)
+                await socket.send_json(envelope)
+                await answer
+        except (TimeoutError, WebSocketDisconnect, RuntimeError):
+            # RuntimeError is Starlette's word for sending on a connection whose end it has not told us of yet.
+            return False
+        else:
+            return True
+        finally:
+            del self._unanswered[envelope_id]
+
+    async def disconnect(self, reason: str = "refresh_requested") -> int:
+        """Tell every connection to go; it is closed when its client leaves. Returns how many were told."""
+        told = list(self._open)
+        self._open.clear()
+        self._draining.update(told)
+        for socket in told:
+            await socket.send_json({"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}})
+        return len(told)
+
+    async def cut(self) -> int:
+        """Close every connection without a word, as a broken network does. Returns how many."""
+        cut = [*self._open, *self._draining]
+        for socket in cut:
+            self._forget(socket)
+            await socket.close(1011)
+        return len(cut)
+
+    def _answered(self, text: str) -> None:
+        try:
+            envelope_id = json.loads(text).get("envelope_id")
+        except (ValueError, AttributeError):
+            return
+        answer = self._unanswered.get(envelope_id)
+        if answer is not None and not answer.done():
+            answer.set_result(None)
+
+    def _forget(self, socket: WebSocket) -> None:
+        self._draining.discard(socket)
+        if socket in self._open:
+            self._open.remove(socket)
+
+
+def _hello(connections: int) -> Json:
+    debug = {"host": "sandbox", "build_number": 1, "approximate_connection_time": 18060}
+    return {
+        "type": "hello",
+        "num_connections": connections,
+        "debug_info": debug,
+        "connection_info": {"app_id": APP_ID},
+    }

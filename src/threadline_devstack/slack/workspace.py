@@ -1,0 +1,279 @@
+"""The workspace in memory: what people and the bot do in it, each deed published as Slack's event."""
+
+import itertools
+import mimetypes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from threadline_devstack.slack import events
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
+from threadline_devstack.slack.model import Channel, File, Json, Message, User
+from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.statuses import Statuses
+from threadline_devstack.slack.text import rich_text
+
+Listener = Callable[[Json], None]
+
+
+class Workspace:
+    """One team. Each verb raises `Refused` with Slack's error name, or changes the state and tells the listeners.
+
+    A listener gets Slack's inner event (https://docs.slack.dev/reference/events) at once and must not block.
+    `clock` gives seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float], base_url: str) -> None:
+        self.users: dict[str, User] = {}
+        self.channels: dict[str, Channel] = {}
+        self.files: dict[str, File] = {}
+        self.usergroups: list[Json] = []
+        self.ephemerals: list[Json] = []
+        self.listeners: list[Listener] = []
+        self.statuses = Statuses(clock)
+        self.base_url = base_url
+        self._clock = clock
+        # Ids go on rising after a restart: the product remembers files and channels of yesterday's sandbox.
+        self._serial = itertools.count(int(clock()) * 10)
+
+    # People and places
+
+    def user(self, user: str) -> User:
+        if user not in self.users:
+            raise Refused("user_not_found")
+        return self.users[user]
+
+    def channel(self, channel: str) -> Channel:
+        """The channel by id, or by name with or without `#`."""
+        found = self.channels.get(channel) or next(
+            (each for each in self.channels.values() if each.name and each.name == channel.lstrip("#")), None
+        )
+        if found is None:
+            raise Refused("channel_not_found")
+        return found
+
+    def message(self, channel: str, ts: str) -> Message:
+        found = self.channel(channel).messages.get(ts)
+        if found is None:
+            raise Refused("message_not_found")
+        return found
+
+    def add_user(self, user: User) -> User:
+        self.users[user.id] = user
+        self._publish({"type": "team_join", "user": user.as_slack(), "event_ts": self._moment()})
+        return user
+
+    def create_channel(self, name: str, members: Sequence[str], channel_id: str = "") -> Channel:
+        if any(channel.name == name for channel in self.channels.values()):
+            raise Refused("name_taken")
+        channel = Channel(channel_id or self._id("C"), name, int(self._clock()), list(members))
+        self.channels[channel.id] = channel
+        self._publish({"type": "channel_created", "channel": channel.as_slack(), "event_ts": self._moment()})
+        return channel
+
+    def open_im(self, user: str) -> Channel:
+        self.user(user)
+        for channel in self.channels.values():
+            if channel.is_im and user in channel.members:
+                return channel
+        channel = Channel(self._id("D"), "", int(self._clock()), [user, BOT_USER], is_im=True)
+        self.channels[channel.id] = channel
+        return channel
+
+    def archive(self, channel: str) -> None:
+        place = self.channel(channel)
+        if place.is_archived:
+            raise Refused("already_archived")
+        place.is_archived = True
+        self._publish({"type": "channel_archive", "channel": place.id, "user": SLACKBOT, "event_ts": self._moment()})
+
+    def join(self, channel: str, user: str) -> Channel:
+        place = self.open_channel(channel)
+        self.user(user)
+        if user not in place.members:
+            place.members.append(user)
+            self._say_membership(place, user, "member_joined_channel", "channel_join", "joined")
+        return place
+
+    def leave(self, channel: str, user: str) -> Channel:
+        """The user is removed; a bot that was removed hears nothing more and gets `not_in_channel`."""
+        place = self.channel(channel)
+        if user not in place.members:
+            raise Refused("not_in_channel")
+        self._say_membership(place, user, "member_left_channel", "channel_leave", "left")
+        place.members.remove(user)
+        return place
+
+    def open_channel(self, channel: str) -> Channel:
+        """The channel, refused when it is archived."""
+        place = self.channel(channel)
+        if place.is_archived:
+            raise Refused("is_archived")
+        return place
+
+    # Messages
+
+    def post(
+        self, channel: str, user: str, text: str, *, thread_ts: str = "", files: Sequence[str] = (), **more: Any
+    ) -> Message:
+        """A message by `user`, who need not be a member (the page shows every channel to every person).
+
+        Args:
+            channel: id or name.
+            user: its author's id.
+            text: in Slack's stored form: `<@U…>` for mentions, `& < >` escaped.
+            thread_ts: the root to answer.
+            files: ids of files that were uploaded before.
+            more: `broadcast` (bool), and fields of `Message`: blocks, attachments, metadata, bot_id, username, subtype.
+        """
+        place = self.open_channel(channel)
+        home = self.user(user).team
+        broadcast = bool(more.pop("broadcast", False)) and bool(thread_ts)
+        root = self._root(place, thread_ts) if thread_ts else None
+        attached = [self.file(file) for file in files]
+        ts = self._next_ts(place)
+        message = Message(
+            place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more
+        )
+        message.user_team = home if home != TEAM else ""
+        message.subtype = message.subtype or ("file_share" if files else "thread_broadcast" if broadcast else "")
+        if not message.bot_id and message.subtype in ("", "file_share", "thread_broadcast"):
+            message.client_msg_id = self._id("msg-")
+            message.blocks = message.blocks or rich_text(text, self._id("rt"))
+        for file in attached:
+            file.shares.setdefault(place.id, []).append(ts)
+        place.messages[ts] = message
+        if root is not None:
+            root.replies.append(message)
+        self._publish(events.posted(place, message))
+        if root is not None and message.user == BOT_USER and self.statuses.of(place.id, root.ts):
+            self.show_status(place.id, root.ts, "")
+        return message
+
+    def show_status(self, channel: str, thread_ts: str, words: str) -> None:
+        """What the bot says it is doing in a thread; its next reply there takes it away."""
+        self._publish(self.statuses.set(channel, thread_ts, words))
+
+    def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> Message:
+        """Change a message; `by` names who does it, who must be its author (default: the author).
+
+        An edit by a person shows `edited` and new blocks; `more` replaces blocks, attachments or metadata.
+        """
+        message = self._own(channel, ts, by, "cant_update_message")
+        before = replace(message)
+        message.text, message.edited_ts = text, self._next_ts(self.channel(channel))
+        if not message.bot_id:
+            message.blocks = rich_text(text, self._id("rt"))
+        for name, value in more.items():
+            setattr(message, name, value)
+        self._publish_change(message, before)
+        return message
+
+    def unfurl(self, channel: str, ts: str, attachments: list[Json]) -> Message:
+        """Slack itself adds previews: `message_changed` fires, while the text stays and `edited` does not appear."""
+        message = self.message(channel, ts)
+        before = replace(message)
+        message.attachments = attachments
+        self._publish_change(message, before)
+        return message
+
+    def delete(self, channel: str, ts: str, *, by: str = "") -> None:
+        """A root with replies stays as a tombstone, and `message_changed` fires instead of `message_deleted`."""
+        message = self._own(channel, ts, by, "cant_delete_message")
+        place, before = self.channel(channel), replace(message)
+        if message.replies:
+            message.text, message.user, message.subtype = "This message was deleted.", SLACKBOT, "tombstone"
+            message.bot_id = message.username = message.edited_ts = ""
+            message.blocks, message.files, message.attachments, message.metadata = [], [], [], None
+            message.reactions = {}
+            self._publish_change(message, before)
+            return
+        del place.messages[ts]
+        if message.root is not None:
+            message.root.replies.remove(message)
+        self._publish(events.deleted(place, before, self._next_ts(place)))
+
+    def post_ephemeral(self, channel: str, to: str, text: str, blocks: list[Json], thread_ts: str = "") -> str:
+        """Only `to` sees it, no history keeps it and no event tells of it. Returns its `ts`."""
+        place = self.open_channel(channel)
+        if to not in place.members:
+            raise Refused("user_not_in_channel")
+        ts = self._next_ts(place)
+        shown = Message(place.id, ts, BOT_USER, text, bot_id=BOT_ID, blocks=blocks).as_slack()
+        event = shown | {"channel": place.id, "is_ephemeral": True, "ephemeral_to": to, "event_ts": ts}
+        event |= {"thread_ts": thread_ts} if thread_ts else {}
+        self.ephemerals.append(event)
+        self._publish(event)
+        return ts
+
+    # Reactions and files
+
+    def react(self, channel: str, ts: str, user: str, name: str) -> str:
+        """Returns when, as the event says it."""
+        message = self.message(channel, ts)
+        if user in message.reactions.get(name, ()):
+            raise Refused("already_reacted")
+        message.reactions.setdefault(name, []).append(user)
+        moment = self._next_ts(self.channel(channel))
+        self._publish(events.reaction("reaction_added", message, user, name, moment))
+        return moment
+
+    def unreact(self, channel: str, ts: str, user: str, name: str) -> None:
+        message = self.message(channel, ts)
+        if user not in message.reactions.get(name, ()):
+            raise Refused("no_reaction")
+        message.reactions[name].remove(user)
+        if not message.reactions[name]:
+            del message.reactions[name]
+        self._publish(events.reaction("reaction_removed", message, user, name, self._next_ts(self.channel(channel))))
+
+    def file(self, file: str) -> File:
+        if file not in self.files:
+            raise Refused("file_not_found")
+        return self.files[file]
+
+    def add_file(self, name: str, user: str, content: bytes, mimetype: str = "") -> File:
+        """A file that no channel shows yet; `name` loses whatever would make it a path."""
+        plain = name.replace("\\", "/").rpartition("/")[2] or "file"
+        kind = mimetype or mimetypes.guess_type(plain)[0] or "application/octet-stream"
+        file = File(self._id("F"), plain, user, content, kind, int(self._clock()), self.base_url)
+        self.files[file.id] = file
+        return file
+
+    # Inside
+
+    def _publish(self, event: Json) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+    def _publish_change(self, message: Message, before: Message) -> None:
+        place = self.channels[message.channel]
+        self._publish(events.changed(place, message, before, message.edited_ts or self._next_ts(place)))
+
+    def _say_membership(self, place: Channel, user: str, event: str, subtype: str, verb: str) -> None:
+        self._publish(events.membership(event, place, user, self._moment()))
+        self.post(place.id, user, f"<@{user}> has {verb} the channel", subtype=subtype)
+
+    def _own(self, channel: str, ts: str, by: str, refusal: str) -> Message:
+        message = self.message(channel, ts)
+        if by and by != message.user:
+            raise Refused(refusal)
+        return message
+
+    def _root(self, place: Channel, ts: str) -> Message:
+        root = place.messages.get(ts)
+        if root is None:
+            raise Refused("thread_not_found")
+        if root.thread_ts:
+            raise Refused("cannot_reply_to_message")
+        return root
+
+    def _next_ts(self, place: Channel) -> str:
+        place.last_tick = max(int(self._clock() * 1_000_000), place.last_tick + 1)
+        return f"{place.last_tick // 1_000_000}.{place.last_tick % 1_000_000:06d}"
+
+    def _moment(self) -> str:
+        return f"{self._clock():.6f}"
+
+    def _id(self, prefix: str) -> str:
+        return f"{prefix}{next(self._serial)}"

@@ -1,0 +1,286 @@
+"""The whole product on one machine: what is not given is started, and whatever was started is ended."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from threadline.db import migrate
+from threadline.errors import Permanent
+from threadline_devstack import environment, postgres, sandboxes, temporal
+from threadline_devstack.clients import ModelControl, ServicesControl, SlackControl
+from threadline_devstack.ports import HOST, Ports
+from threadline_devstack.processes import Child, Command, Family, logged
+from threadline_devstack.sample_records import lay_sample_records
+from threadline_devstack.sample_repository import make_sample_repository
+from threadline_devstack.slack import identity
+from threadline_devstack.state_folder import Home
+
+PRODUCT = ("gateway", "core", "agents")
+"""The three processes of the product; what they need is started before them and stopped after them."""
+
+_OPENAI_KEY = "OPENAI_API_KEY"
+Tell = Callable[[str], None]
+Settings = dict[str, str]
+
+
+_APPROVERS = f"{identity.DEVELOPER},{identity.SECOND_DEVELOPER}"
+"""Who may approve in the sandbox."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What may differ between stacks.
+
+    Args:
+        given: the caller's environment: real tokens, keys and addresses in it replace what would be started.
+        settings: further settings for the product's processes, such as `THREADLINE_REPORTER_TIMEOUT`.
+        pace: seconds of pause before each reply of the model sandbox, so that people can watch.
+        usual_ports: take the ports that people know (7233, 8233, 8800, …) where they are free.
+    """
+
+    given: Mapping[str, str]
+    settings: Mapping[str, str] | None = None
+    pace: float = 0.0
+    usual_ports: bool = False
+
+
+class Stack:
+    """A running stack; see `running`. `settings` is what the product's processes were told, secrets included."""
+
+    def __init__(self, home: Home, wishes: Wishes, tell: Tell) -> None:
+        self.home = home
+        self.ui_url = ""
+        self.services_url = ""
+        self.settings: Settings = {}
+        self._wishes, self._tell = wishes, tell
+        self._given = {name: value for name, value in wishes.given.items() if value}
+        self._family = Family(home.logs)
+        self._ports = Ports(usual=wishes.usual_ports)
+        self._machine = environment.pick(wishes.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, home: Path, wishes: Wishes, tell: Tell = lambda line: None) -> AsyncIterator[Self]:
+        """A stack that is up for as long as the block runs.
+
+        Args:
+            home: THREADLINE_HOME, for logs and data; one stack at a time lives there.
+            tell: gets a line about each part as soon as it is up.
+
+        Raises:
+            Permanent: a part cannot be started; with the end of its log.
+        """
+        place = Home(home)
+        with place.held():
+            stack = cls(place, wishes, tell)
+            try:
+                await stack._start()
+                yield stack
+            finally:
+                await stack._stop()
+
+    @property
+    def temporal_address(self) -> str:
+        return self.settings["TEMPORAL_ADDRESS"]
+
+    @property
+    def temporal_namespace(self) -> str:
+        return self.settings.get("TEMPORAL_NAMESPACE", temporal.NAMESPACE)
+
+    @property
+    def database_url(self) -> str:
+        return self.settings["DATABASE_URL"]
+
+    @property
+    def words_are_scripted(self) -> bool:
+        return "ANTHROPIC_API_KEY" not in self._given
+
+    @property
+    def slack_is_real(self) -> bool:
+        return "SLACK_BOT_TOKEN" in self._given
+
+    @property
+    def slack_url(self) -> str:
+        """The sandbox's page."""
+        if self.slack_is_real:
+            raise Permanent("This stack talks to the real Slack: it has no sandbox.")
+        return self.settings["SLACK_API_URL"].removesuffix("/api/")
+
+    @property
+    def slack(self) -> SlackControl:
+        return SlackControl(self.slack_url)
+
+    @property
+    def model(self) -> ModelControl:
+        if not self.words_are_scripted:
+            raise Permanent("This stack talks to a real model: it has no sandbox.")
+        return ModelControl(self.settings["ANTHROPIC_BASE_URL"])
+
+    @property
+    def services(self) -> ServicesControl:
+        if not self.services_url:
+            raise Permanent("This stack talks to a real Jira and a real GitHub: it has no sandbox of them.")
+        return ServicesControl(self.services_url)
+
+    async def restart(self, name: str) -> None:
+        """Stop one process as a deploy does, and start it again; it is ready when this returns."""
+        await self._family.restart(name)
+
+    async def stop(self, name: str) -> None:
+        """Stop one process; `restart` brings it back."""
+        await self._family.stop(name)
+
+    async def kill(self, name: str) -> None:
+        """End one process with SIGKILL, as a crash does; `restart` brings it back."""
+        await self._family.kill(name)
+
+    def pid(self, name: str) -> int:
+        return self._family.pid(name)
+
+    async def until_one_ends(self) -> Child:
+        """Wait until a process is no longer there, and say which."""
+        return await self._family.until_one_ends()
+
+    async def _start(self) -> None:
+        self.settings = environment.pick(
+            self._given, environment.GATEWAY, environment.CORE, environment.AGENTS, environment.PROXIES
+        )
+        await self._together(
+            self._start_temporal(),
+            self._start_postgres(),
+            self._start_slack(),
+            self._start_model(),
+            self._start_services(),
+        )
+        self._make_repository()
+        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._wishes.settings or {})
+        self.home.publish(environment.pick(self.settings, environment.COMMANDS))
+        await self._together(*(self._start_product(name) for name in PRODUCT))
+
+    async def _stop(self) -> None:
+        await self._family.stop_all([reversed(PRODUCT)])
+
+    async def _together(self, *parts: Coroutine[Any, Any, None]) -> None:
+        """Start parts that do not need each other; the first failure ends the others' start."""
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start_temporal(self) -> None:
+        if "TEMPORAL_ADDRESS" in self._given:
+            return
+        port = self._ports.take(8234) if self._wished("THREADLINE_PAYLOAD_KEYS") else 0
+        codec_url = f"http://{HOST}:{port}" if port else ""
+        server = await temporal.start(self._family, self.home.root, self._ports, self._machine, codec_url=codec_url)
+        self.ui_url = server.ui_url
+        if port:
+            await self._start_codec(port)
+        for name in environment.TEMPORAL:  # keys and certificates of another server
+            self.settings.pop(name, None)
+        # Without this the user's own profile would be read, with the same effect.
+        self.settings |= {"TEMPORAL_ADDRESS": server.address, "TEMPORAL_CONFIG_FILE": os.devnull}
+        self.settings["THREADLINE_TEMPORAL_UI"] = server.ui_url
+        self._tell(f"Temporal is up: {server.ui_url}")
+
+    async def _start_codec(self, port: int) -> None:
+        """Whoever can reach the UI on this machine may see what it shows; another token than none can be given."""
+        origins = f"{self.ui_url},{self.ui_url.replace(HOST, 'localhost')}"
+        wished = {name: self._wished(name) for name in environment.CODEC}
+        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in wished.items() if value}
+        arguments = (sys.executable, "-m", "threadline", "codec", "--http", f"{HOST}:{port}")
+        await self._family.start(
+            Command("codec", arguments, self._machine | told, ready=logged("codec_ready"), within=60)
+        )
+        self._tell("Payloads are encrypted; the codec server is up for Temporal's UI")
+
+    def _wished(self, name: str) -> str:
+        return (self._wishes.settings or {}).get(name) or self._given.get(name, "")
+
+    async def _start_postgres(self) -> None:
+        if "DATABASE_URL" not in self._given:
+            databases = await postgres.start(self._family, self.home.root, self._ports, self._machine)
+            self.settings |= {"DATABASE_URL": databases.owner, "THREADLINE_AGENT_DATABASE_URL": databases.agent}
+            self._tell("Postgres is up, with the newest schema")
+            if not self.slack_is_real:
+                await lay_sample_records(databases.owner, identity.TEAM)
+            return
+        if "THREADLINE_AGENT_DATABASE_URL" not in self._given:
+            raise Permanent(
+                "DATABASE_URL is set and THREADLINE_AGENT_DATABASE_URL is not: give the agent worker a login of its "
+                "own, `threadline_agent`, which `threadline db upgrade` makes; or set neither."
+            )
+        await asyncio.to_thread(migrate.upgrade, self._given["DATABASE_URL"])
+        self._tell("Postgres has the newest schema")
+
+    async def _start_slack(self) -> None:
+        if not self.slack_is_real:
+            found = await sandboxes.start_slack(self._family, self._ports, self._machine)
+            people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
+            self.settings = people | self.settings | found
+            self._tell(f"The Slack sandbox is up: {self.slack_url}")
+
+    async def _start_model(self) -> None:
+        """For whichever of the two models there is no key: a real one is never mixed with the sandbox's address."""
+        scripted = tuple(name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in self._given)
+        if scripted:
+            found = await sandboxes.start_model(self._family, self._ports, self._machine, self._wishes.pace)
+            self.settings |= {name: value for name, value in found.items() if name.startswith(scripted)}
+            self._tell("The model sandbox is up")
+
+    async def _start_services(self) -> None:
+        if not (wanted := environment.without_a_service(self._given)):
+            return
+        found = await sandboxes.start_services(self._family, self._ports, self._machine)
+        self.settings |= {name: value for name, value in found.items() if name.startswith(wanted)}
+        self.services_url = found["THREADLINE_JIRA_URL"].removesuffix("/jira")
+        for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
+            self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))
+        self._tell("The sandbox of Jira and GitHub is up")
+
+    def _make_repository(self) -> None:
+        if "THREADLINE_REPO" not in self._given:
+            make_sample_repository(self.home.repository)
+            self.settings["THREADLINE_REPO"] = str(self.home.repository)
+            self._tell("The sample repository is made")
+
+    async def _start_product(self, name: str) -> None:
+        allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]
+        arguments = ("gateway", *self._http()) if name == "gateway" else ("worker", "--queue", name)
+        await self._family.start(
+            Command(
+                name,
+                (sys.executable, "-m", "threadline", *arguments),
+                self._machine | environment.pick(self.settings, allowed) | self._proxies(name),
+                ready=logged("gateway_ready" if name == "gateway" else "worker_ready"),
+                within=60,
+            )
+        )
+        self._tell(f"The {name if name == 'gateway' else f'{name} worker'} is up")
+
+    def _proxies(self, name: str) -> Settings:
+        """For who talks to a real service; what runs on this machine is not looked for behind a proxy."""
+        outside = {
+            "agents": not self.words_are_scripted,
+            "core": self.slack_is_real or _OPENAI_KEY in self._given,
+        }.get(name, self.slack_is_real)
+        found = environment.pick(self.settings, environment.PROXIES) if outside else {}
+        if not found:
+            return {}
+        spared = ",".join(filter(None, (found.get("no_proxy") or found.get("NO_PROXY"), HOST)))
+        return found | {"NO_PROXY": spared, "no_proxy": spared}
+
+    def _http(self) -> tuple[str, ...]:
+        if "SLACK_APP_TOKEN" in self.settings:
+            return ()
+        address = f"{HOST}:{self._ports.take(3000)}"
+        self._tell(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
+        return ("--http", address)

@@ -1,0 +1,68 @@
+"""The devstack's folder: one stack at a time lives in it, and says in a file how to reach it."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from threadline.errors import Permanent
+
+
+class Home:
+    """`root` is THREADLINE_HOME."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.logs = self.root / "logs"
+        self.repository = self.root / "sample-shop.git"
+        self._lock = self.root / "lock"
+        self._running = self.root / "running.json"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other stack out for as long as the block runs.
+
+        Raises:
+            Permanent: another stack is in here, or the folder cannot be made.
+        """
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+            lock = self._lock.open("a+")
+        except OSError as exc:
+            raise Permanent(f"{self.root} cannot be used: {exc}. Set THREADLINE_HOME to another folder.") from exc
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = self._lock.read_text().strip() or "unknown"
+                raise Permanent(
+                    f"Threadline is already up in {self.root} (process {holder}): use that one, stop it with Ctrl-C "
+                    "there, or set THREADLINE_HOME to another folder."
+                ) from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            try:
+                yield
+            finally:
+                self._running.unlink(missing_ok=True)
+
+    def publish(self, environment: Mapping[str, str]) -> None:
+        """Write down how other commands reach the stack that runs here; with passwords, so only its owner reads it."""
+        self._running.unlink(missing_ok=True)
+        with os.fdopen(os.open(self._running, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(dict(environment), file)
+
+    def published(self) -> dict[str, str]:
+        """What `publish` wrote, as long as that stack runs; else nothing."""
+        try:
+            with self._lock.open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return {}
+        except BlockingIOError:
+            with contextlib.suppress(FileNotFoundError):
+                return dict(json.loads(self._running.read_text()))
+        return {}
