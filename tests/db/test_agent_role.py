@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from tests.db.scene import Scene
-from threadline.db.tables import metadata
+from threadline.db.columns import metadata
 from threadline.db.values import agent_pool
 from threadline.errors import Permanent, Transient
 

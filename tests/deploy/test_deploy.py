@@ -193,11 +193,11 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with zipfile.ZipFile(built) as wheel:
         held = set(wheel.namelist())
-    package = ROOT / "src"
-    paths = [path.relative_to(package) for path in package.rglob("*") if path.is_file()]
-    files = {str(path) for path in paths if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
-    assert files <= held
-    for kind in ("migrations/versions/0001_memory.sql", "prompts/system.md", "pages/index.html"):
+    for folder, prefix in ((ROOT / "src", ""), (ROOT / "alembic", "threadline/db/_alembic/")):
+        paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+        hidden = (".", "__pycache__")
+        assert {f"{prefix}{path}" for path in paths if not any(part.startswith(hidden) for part in path.parts)} <= held
+    for kind in ("db/_alembic/versions/0001_initial.sql", "prompts/system.md", "pages/index.html"):
         assert any(name.endswith(kind) for name in held)
 
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from tests.journey.trial import CANARY, TOKEN, Attempt, Trial, code_host, trial
 from threadline.cases.model import CaseStatus
-from threadline.db.tables import metadata
+from threadline.db.columns import metadata
 from threadline.forge.remotes import Remote
 from threadline.wiring.agent_worker import _FORBIDDEN
 from threadline_devstack.slack import identity

@@ -15,8 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import MOMENT, SLACK_TIME, must, serial
-from threadline.db.tables import metadata
+from threadline.db.columns import MOMENT, SLACK_TIME, metadata, must, serial
 
 conversations = Table(
     "conversations",

@@ -1,9 +1,18 @@
-"""Kinds of columns that several tables have."""
+"""What every `tables.py` declares its tables with: the metadata that holds them all, and common columns."""
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, DateTime, Identity, Numeric
+from sqlalchemy import BigInteger, Column, DateTime, Identity, MetaData, Numeric
 from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_name)s_fkey",
+    }
+)
+"""Names constraints as Postgres does by default, so that autogenerate finds them in the migrated schema."""
 
 MOMENT = DateTime(timezone=True)
 MONEY = Numeric(14, 6)

@@ -1,6 +1,6 @@
-"""Brings a database to the schema this code was written for, once, however many processes start together."""
+"""Upgrades the database to the schema that this code needs. Any number of processes may do so at once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,44 +13,51 @@ from sqlalchemy import Connection, NullPool, create_engine, text
 from threadline.db.engine import driver_url
 from threadline.db.errors import understood
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
+_IN_THE_WHEEL = Path(__file__).parent / "_alembic"
+_IN_THE_CHECKOUT = Path(__file__).parents[3] / "alembic"
+_MIGRATIONS = _IN_THE_WHEEL if _IN_THE_WHEEL.is_dir() else _IN_THE_CHECKOUT
+"""The folder `alembic/` of the repository. The wheel holds a copy of it, see `force-include` in pyproject.toml."""
+
 _LOCK = 7_306_311_954_201_118
-"""Any number that nothing else in the database locks; whoever comes second waits here and finds the work done."""
+"""An arbitrary key for an advisory lock."""
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Migrate up, create the agent's role where it is missing, and grant it what the schema has for it.
+    """Migrate up. At the newest schema, also create the agents' role if it is missing and grant its rights.
 
     Args:
-        url: `postgresql://…` of a login that owns the database and, for the first time, may create roles.
+        url: `postgresql://…` of a role that owns the database and, the first time, may create roles.
 
     Raises:
         Transient: the database cannot be reached now.
-        Permanent: it refused, such as for want of rights; the message says what.
+        Permanent: it refused, for example for want of rights; the message says what.
     """
-    _run(url, lambda config: command.upgrade(config, revision), grants=revision == "head")
+    with locked(url) as connection:
+        command.upgrade(_config(connection), revision)
 
 
 def downgrade(url: str, revision: str = "base") -> None:
-    """Migrate down. The role stays: it belongs to the server, and other databases may grant it rights."""
-    _run(url, lambda config: command.downgrade(config, revision), grants=False)
+    """Migrate down. The role stays: it belongs to the server, and may have rights in other databases."""
+    with locked(url) as connection:
+        command.downgrade(_config(connection), revision)
 
 
 def is_current(url: str) -> bool:
-    """Whether the database has the newest schema: a worker refuses to start on any other."""
+    """Whether the database has the newest schema. A worker refuses to start on any other."""
     with _connected(url) as connection:
-        return MigrationContext.configure(connection).get_current_revision() == _script().get_current_head()
+        newest = ScriptDirectory.from_config(_config(connection)).get_current_head()
+        return MigrationContext.configure(connection).get_current_revision() == newest
 
 
-def _run(url: str, migrate: Callable[[Config], None], *, grants: bool) -> None:
-    with _connected(url) as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        config = _config()
-        config.attributes["connection"] = connection
-        migrate(config)
-        if grants:
-            connection.exec_driver_sql((_MIGRATIONS / "grants.sql").read_text(encoding="utf-8").replace("%", "%%"))
-        connection.commit()
+@contextmanager
+def locked(url: str) -> Iterator[Connection]:
+    """One transaction that migrates while other processes wait. They find the work done.
+
+    The lock is taken before Alembic starts: Alembic's `context` is one for all threads of a process.
+    """
+    with _connected(url) as connection, connection.begin():
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        yield connection
 
 
 @contextmanager
@@ -60,12 +67,8 @@ def _connected(url: str) -> Iterator[Connection]:
         yield connection
 
 
-def _config() -> Config:
-    config = Config()
+def _config(connection: Connection) -> Config:
+    config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
-
-
-def _script() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())

@@ -1,4 +1,4 @@
-"""The tables as queries see them. Checks, defaults and triggers live in the migrations; a test compares the two."""
+"""The tables as queries see them. Checks, defaults and triggers are in `alembic/`; a test compares the two."""
 
 from sqlalchemy import (
     ARRAY,
@@ -12,7 +12,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     Text,
     UniqueConstraint,
@@ -21,15 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, must, serial
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "uq": "%(table_name)s_%(column_0_N_name)s_key",
-        "fk": "%(table_name)s_%(column_0_name)s_fkey",
-    }
-)
+from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, metadata, must, serial
 
 
 def _case() -> Column[str]:

@@ -15,8 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
 
-from threadline.db.columns import MOMENT, must, serial
-from threadline.db.tables import metadata
+from threadline.db.columns import MOMENT, metadata, must, serial
 
 _WRITTEN = ("user_id", "correlation_id", "channel", "thread_ts", "operation_key")
 

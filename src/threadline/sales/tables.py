@@ -2,8 +2,7 @@
 
 from sqlalchemy import Column, Computed, ForeignKey, Index, Table, Text, UniqueConstraint, text
 
-from threadline.db.columns import MOMENT, must, serial
-from threadline.db.tables import metadata
+from threadline.db.columns import MOMENT, metadata, must, serial
 
 
 def _numbered(name: str, prefix: str) -> Column[str]:

@@ -24,8 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, TSTZRANGE, TSVECTOR, ExcludeConstraint
 
-from threadline.db.columns import MOMENT, must, serial
-from threadline.db.tables import metadata
+from threadline.db.columns import MOMENT, metadata, must, serial
 
 _NAME = String(255)
 _PLACE = ("team", "channel", "thread_ts")

@@ -1,5 +1,6 @@
--- Run after every upgrade, and safe to repeat. Roles belong to the whole server, so another database's upgrade may
--- create the same one at the same moment.
+-- What the agents' role may do, as one list. It runs after every upgrade to the newest schema and is safe to repeat.
+
+-- Roles belong to the whole server: the upgrade of another database may create this one at the same moment.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'threadline_agent') THEN
@@ -9,6 +10,7 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN
     NULL;
 END $$;
 
+-- It reads the views and calls the functions named agent_*, and nothing else.
 DO $$
 DECLARE
     name text;
@@ -33,8 +35,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Everybody may make large objects, which is room on the disk. Only a superuser can change that: deploy/postgres/roles.sql
--- does it where the owner is none.
+-- By default every role may create large objects, which fill the disk. Only a superuser can change that: where the owner
+-- is none, deploy/postgres/roles.sql does it.
 DO $$
 BEGIN
     REVOKE EXECUTE ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),

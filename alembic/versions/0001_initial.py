@@ -1,0 +1,57 @@
+"""Initial schema.
+
+Until 0.1.0 is released there is this one revision: a change of the schema is a change of `0001_initial.sql`.
+"""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+_EXTENSIONS = "pg_trgm, btree_gist"
+"""Not `vector`: it is a superuser's to create, and may serve others."""
+
+_AGENT_FUNCTIONS = (
+    "agent_append_entries, append_entries, agent_record_finding, agent_finish_turn, agent_renew_lease, held_claim, "
+    "agent_claim_turn, agent_similar_cases"
+)
+_AGENT_VIEWS = (
+    "agent_transcript_keys, agent_transcripts, agent_attachments, agent_services, agent_findings, agent_cases, "
+    "agent_conversations"
+)
+_TABLES = (
+    # sales, estimates, appointments
+    "email_drafts, crm_audit, crm_interactions, crm_leads, crm_companies",
+    "estimate_quotes, estimate_items, estimate_roles, estimate_projects",
+    "appointments, appointment_resources",
+    # jobs, approvals, RFPs and the operator agent's records
+    "agent_jobs, proposed_actions",
+    "memories, actors, team_members, events, journal_entries, opportunity_states, rfps",
+    # knowledge, tools
+    "knowledge_words, knowledge_passages, knowledge_documents",
+    "tool_operations, tool_results, agent_tool_executions, limit_verdicts",
+    # handovers, decisions, conversations
+    "handover_answers, handovers, decisions",
+    "thumbs, turn_plans, model_calls, conversation_turns, transcript, conversation_messages, conversations",
+    # threads
+    "quarantine, refused_messages, resent_messages, followed_threads, channel_marks",
+    "thread_bindings, threads, slack_posts",
+    # investigations, cases
+    "agent_session_entries, agent_sessions, findings, agent_turns",
+    "services, pull_requests, sla_events, attachments, bug_conversations, case_transitions, cases",
+)
+_TRIGGER_FUNCTIONS = "refuse_second_decision, refuse_rewriting, demand_a_record, refuse_illegal_step"
+
+
+def upgrade() -> None:
+    op.execute(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
+
+
+def downgrade() -> None:
+    op.execute(f"DROP FUNCTION {_AGENT_FUNCTIONS}")
+    op.execute(f"DROP VIEW {_AGENT_VIEWS}")
+    op.execute(f"DROP TABLE {', '.join(_TABLES)}")
+    op.execute(f"DROP FUNCTION {_TRIGGER_FUNCTIONS}")
+    op.execute(f"DROP EXTENSION {_EXTENSIONS}")

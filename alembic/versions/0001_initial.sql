@@ -1,0 +1,1303 @@
+-- The whole schema, grouped by feature. Errors that functions and triggers raise on purpose:
+--   TL001  the caller no longer holds the claim on its turn
+--   TL003  a case may not take this step, or the step was not recorded
+--   TL004  a record that is final would be changed
+-- threadline/db/errors.py turns them into exceptions.
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Extensions
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Similarity of text: titles of cases and RFPs, and mistyped words.
+CREATE EXTENSION IF NOT EXISTS pg_trgm;
+-- Equality of text in a GiST index, for the constraint that keeps appointments apart. A database owner may create it
+-- without being a superuser.
+CREATE EXTENSION IF NOT EXISTS btree_gist;
+
+-- pgvector is optional: without it, knowledge is searched by words alone.
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') THEN
+        CREATE EXTENSION IF NOT EXISTS vector;
+    END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE NOTICE 'knowledge is searched by words alone until a superuser runs CREATE EXTENSION vector';
+END
+$$;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Cases
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE cases (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bug_id text NOT NULL GENERATED ALWAYS AS ('BUG-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    reporter_id text NOT NULL,
+    title text NOT NULL DEFAULT '',
+    severity text NOT NULL DEFAULT 'S3' CHECK (severity IN ('S1', 'S2', 'S3', 'S4')),
+    components text[] NOT NULL DEFAULT '{}',
+    status text NOT NULL DEFAULT 'new',
+    rev bigint NOT NULL DEFAULT 1,
+    stored int NOT NULL DEFAULT 0,
+    turn int NOT NULL DEFAULT 0,
+    questions int NOT NULL DEFAULT 0,
+    escalations int NOT NULL DEFAULT 0,
+    closings int NOT NULL DEFAULT 0,
+    escalated boolean NOT NULL DEFAULT false,
+    wait_until double precision NOT NULL DEFAULT 0 CHECK (wait_until >= 0),
+    last_action text NOT NULL DEFAULT '',
+    last_question text NOT NULL DEFAULT '',
+    close_reason text NOT NULL DEFAULT '',
+    session_head text NOT NULL DEFAULT '',
+    base jsonb NOT NULL DEFAULT '{}',
+    cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
+    summary_channel text,
+    summary_ts text,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    resolved_at timestamptz,
+    UNIQUE (team, channel, thread_ts),
+    CHECK ((status = 'resolved') = (resolved_at IS NOT NULL)),
+    CHECK ((status = 'resolved') = (close_reason <> '')),
+    CHECK ((summary_channel IS NULL) = (summary_ts IS NULL))
+);
+CREATE INDEX cases_status_idx ON cases (status);
+CREATE INDEX cases_title_trgm_idx ON cases USING gin (title gin_trgm_ops);
+
+-- Every status that a case has had.
+CREATE TABLE case_transitions (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    rev bigint NOT NULL,
+    from_status text,
+    to_status text NOT NULL,
+    reason text NOT NULL,
+    actor text NOT NULL,
+    at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (bug_id, rev)
+);
+
+-- The state machine of a case, enforced for every writer. The code's own copy is `TRANSITIONS`.
+CREATE FUNCTION refuse_illegal_step() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.status <> 'new' THEN
+            RAISE EXCEPTION 'a case begins as new, not as %', NEW.status USING ERRCODE = 'TL003';
+        END IF;
+    ELSIF NEW.status <> OLD.status AND (OLD.status, NEW.status) NOT IN (
+        ('new', 'investigating'), ('new', 'resolved'),
+        ('investigating', 'awaiting_reporter'), ('investigating', 'pending_verification'),
+        ('investigating', 'escalated'), ('investigating', 'resolved'),
+        ('awaiting_reporter', 'investigating'), ('awaiting_reporter', 'resolved'),
+        ('pending_verification', 'investigating'), ('pending_verification', 'resolved'),
+        ('escalated', 'investigating'), ('escalated', 'resolved'),
+        ('resolved', 'investigating')
+    ) THEN
+        RAISE EXCEPTION '% cannot go from % to %', NEW.bug_id, OLD.status, NEW.status USING ERRCODE = 'TL003';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse_illegal_step BEFORE INSERT OR UPDATE OF status ON cases
+    FOR EACH ROW EXECUTE FUNCTION refuse_illegal_step();
+
+-- Each status change has its row in case_transitions. Deferred to the commit: the row may be written after the change.
+CREATE FUNCTION demand_a_record() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM case_transitions t
+        WHERE t.bug_id = NEW.bug_id AND t.rev = NEW.rev AND t.to_status = NEW.status
+          AND t.from_status IS NOT DISTINCT FROM CASE WHEN TG_OP = 'UPDATE' THEN OLD.status END
+    ) THEN
+        RAISE EXCEPTION 'the step of % to % was not recorded in case_transitions', NEW.bug_id, NEW.status
+            USING ERRCODE = 'TL003';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER demand_a_record_of_the_opening AFTER INSERT ON cases
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION demand_a_record();
+CREATE CONSTRAINT TRIGGER demand_a_record_of_each_step AFTER UPDATE OF status ON cases
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION demand_a_record();
+
+-- The messages of a case. `seq` numbers what people wrote; the bot's own posts have none. `turn` is NULL until a turn
+-- has taken the message.
+CREATE TABLE bug_conversations (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    seq int CHECK (seq > 0),
+    message_id text NOT NULL,
+    sender_type text NOT NULL CHECK (sender_type IN ('reporter', 'developer', 'operator', 'unknown', 'bot')),
+    sender_id text NOT NULL,
+    message_type text NOT NULL,
+    message_text text NOT NULL,
+    channel text NOT NULL,
+    slack_ts text NOT NULL,
+    said_at numeric(20, 6) NOT NULL,
+    correction_of text NOT NULL DEFAULT '',
+    version numeric(20, 6) NOT NULL DEFAULT 0,
+    turn int CHECK (turn >= 0),
+    read_through int CHECK (read_through > 0),
+    wakes boolean NOT NULL DEFAULT false,
+    error text NOT NULL DEFAULT '',
+    redacted_at timestamptz,
+    edited_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (bug_id, seq),
+    UNIQUE (bug_id, message_id),
+    CHECK ((sender_type = 'bot') = (seq IS NULL)),
+    CHECK (sender_type = 'bot'
+           OR message_type IN ('report', 'message', 'close', 'edit', 'deletion', 'quarantined')),
+    CHECK (NOT wakes OR message_type IN ('report', 'message', 'close')),
+    CHECK (redacted_at IS NULL OR message_text = '')
+);
+CREATE INDEX bug_conversations_order_idx ON bug_conversations (bug_id, said_at);
+-- Finds the messages that no turn has taken without reading the whole case. No turn takes the bot's own posts: as rows
+-- without a turn they would be read by each such search.
+CREATE INDEX bug_conversations_turn_idx ON bug_conversations (bug_id, turn) WHERE sender_type <> 'bot';
+CREATE INDEX bug_conversations_correction_idx ON bug_conversations (bug_id, correction_of) WHERE correction_of <> '';
+CREATE INDEX bug_conversations_words_idx ON bug_conversations USING gin (to_tsvector('english', message_text));
+
+CREATE TABLE attachments (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    message_id text NOT NULL,
+    file_id text NOT NULL,
+    name text NOT NULL,
+    mimetype text NOT NULL,
+    size bigint NOT NULL CHECK (size >= 0),
+    content bytea,
+    error text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (bug_id, message_id, file_id),
+    CHECK (content IS NULL OR error = '')
+);
+
+CREATE TABLE sla_events (
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    escalation int NOT NULL,
+    ordinal int NOT NULL,
+    kind text NOT NULL,
+    tier int NOT NULL,
+    at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (bug_id, escalation, ordinal)
+);
+
+CREATE TABLE pull_requests (
+    bug_id text PRIMARY KEY REFERENCES cases (bug_id),
+    repository text NOT NULL,
+    branch text NOT NULL,
+    url text NOT NULL,
+    number int,
+    state text NOT NULL CHECK (state IN ('open', 'merged', 'closed')),
+    commit text NOT NULL,
+    turn int NOT NULL,
+    opened_at timestamptz NOT NULL DEFAULT now(),
+    merged_at timestamptz,
+    CHECK ((state = 'merged') = (merged_at IS NOT NULL))
+);
+
+CREATE TABLE services (
+    name text PRIMARY KEY,
+    description text NOT NULL,
+    owner text NOT NULL,
+    channel text NOT NULL,
+    repository text NOT NULL
+);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Investigations: turns, findings, sessions
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- One row for each turn. `token` is the fencing token of the attempt that holds the claim, `lease_until` its end.
+CREATE TABLE agent_turns (
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    turn int NOT NULL CHECK (turn > 0),
+    attempt int NOT NULL CHECK (attempt >= 0),
+    status text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'revoked')),
+    token bigint NOT NULL CHECK (token > 0),
+    lease_until timestamptz,
+    session_id text NOT NULL DEFAULT '',
+    parent_session text NOT NULL DEFAULT '',
+    first_seq int,
+    last_seq int,
+    action text CHECK (action IN ('ask_reporter', 'post_findings', 'escalate', 'resolved')),
+    result jsonb NOT NULL DEFAULT '{}',
+    diffs jsonb NOT NULL DEFAULT '{}',
+    base jsonb NOT NULL DEFAULT '{}',
+    has_fix boolean NOT NULL DEFAULT false,
+    fix_asked_by text NOT NULL DEFAULT '',
+    cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
+    input_tokens bigint NOT NULL DEFAULT 0,
+    output_tokens bigint NOT NULL DEFAULT 0,
+    duration_s double precision NOT NULL DEFAULT 0,
+    read_seqs int[] NOT NULL DEFAULT '{}',
+    failure text NOT NULL DEFAULT '',
+    started_at timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    PRIMARY KEY (bug_id, turn),
+    CHECK (status <> 'done' OR action IS NOT NULL),
+    CHECK (status <> 'running' OR lease_until IS NOT NULL),
+    CHECK (fix_asked_by <> '' OR NOT has_fix)
+);
+
+CREATE TABLE findings (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    turn int NOT NULL,
+    title text NOT NULL,
+    detail text NOT NULL,
+    file text NOT NULL DEFAULT '',
+    line int NOT NULL DEFAULT 0,
+    severity text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (bug_id, turn, title, file, line)
+);
+
+-- The Claude Agent SDK's sessions, as its session store keeps them.
+CREATE TABLE agent_sessions (
+    project_key text NOT NULL,
+    session_id text NOT NULL,
+    subpath text NOT NULL DEFAULT '',
+    modified_at timestamptz NOT NULL,
+    PRIMARY KEY (project_key, session_id, subpath)
+);
+
+CREATE TABLE agent_session_entries (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    project_key text NOT NULL,
+    session_id text NOT NULL,
+    subpath text NOT NULL,
+    uuid text,
+    entry text NOT NULL,
+    FOREIGN KEY (project_key, session_id, subpath)
+        REFERENCES agent_sessions (project_key, session_id, subpath) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX agent_session_entries_uuid_idx
+    ON agent_session_entries (project_key, session_id, subpath, uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX agent_session_entries_order_idx ON agent_session_entries (project_key, session_id, subpath, id);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The agents' process
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Its role reads no table. It reads the views named agent_* and calls the functions named agent_*, which grants.sql
+-- finds by that name. Each function that writes checks the case, the turn, the token and that the lease has not ended.
+
+CREATE VIEW agent_conversations AS
+SELECT m.bug_id, m.seq, m.id, m.message_id, m.sender_type, m.sender_id, m.message_type, m.said_at, m.version, m.turn,
+       m.read_through IS NOT NULL OR coalesce(m.turn <= c.turn, false) AS read,
+       CASE WHEN m.redacted_at IS NULL THEN m.message_text ELSE '(deleted by its author)' END AS message_text
+FROM bug_conversations m JOIN cases c USING (bug_id)
+WHERE m.message_type NOT IN ('deletion', 'quarantined');
+
+CREATE VIEW agent_cases AS
+SELECT c.bug_id, c.title, c.status, c.severity, c.components, c.reporter_id, c.created_at, c.resolved_at, c.turn,
+       c.questions, coalesce(p.url, '') AS pull_request,
+       coalesce((SELECT t.result ->> 'summary' FROM agent_turns t
+                 WHERE t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
+                 ORDER BY t.turn DESC LIMIT 1), '') AS summary
+FROM cases c LEFT JOIN pull_requests p USING (bug_id);
+
+CREATE VIEW agent_findings AS
+SELECT id, bug_id, turn, title, detail, file, line, severity FROM findings;
+
+CREATE VIEW agent_services AS
+SELECT name, description, owner, channel, repository FROM services;
+
+CREATE VIEW agent_attachments AS
+SELECT bug_id, id, file_id, name, mimetype, content, error FROM attachments;
+
+CREATE VIEW agent_transcripts AS
+SELECT project_key, session_id, subpath, id, entry FROM agent_session_entries;
+
+CREATE VIEW agent_transcript_keys AS
+SELECT project_key, session_id, subpath, modified_at FROM agent_sessions;
+
+-- Finds similar cases by their reporters' words and by their titles.
+CREATE FUNCTION agent_similar_cases(p_bug_id text, p_text text, p_limit int)
+RETURNS TABLE (bug_id text, title text, status text, summary text, similarity real)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    WITH words AS (
+        SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
+        FROM unnest(to_tsvector('english', left(p_text, 4000)))
+    ), told AS (
+        SELECT m.bug_id, max(ts_rank(to_tsvector('english', m.message_text), w.query, 32)) AS rank
+        FROM bug_conversations m, words w
+        WHERE to_tsvector('english', m.message_text) @@ w.query AND m.sender_type = 'reporter'
+        GROUP BY m.bug_id
+    )
+    SELECT c.bug_id, c.title, c.status, c.summary,
+           least(1, coalesce(t.rank, 0) + similarity(c.title, left(p_text, 200)))::real
+    FROM agent_cases c LEFT JOIN told t USING (bug_id)
+    WHERE c.bug_id <> p_bug_id AND (t.rank IS NOT NULL OR c.title % left(p_text, 200))
+    ORDER BY 5 DESC, c.created_at DESC LIMIT p_limit
+$$;
+
+-- Claims a turn, takes the messages that no turn has taken, and returns what the agent starts from.
+--
+-- Three searches are written for their plans:
+--   The UPDATE looks for messages without a turn only. Those of an earlier attempt have this turn's number already, and
+--   no later turn has taken any, since only a case's next turn can be claimed. A search for both could read the whole
+--   case.
+--   The turn's messages are MATERIALIZED: asked for in their order, Postgres walked through the whole case in that
+--   order.
+--   Most turns have no diffs: `diffs <> '{}'` leaves them out.
+CREATE FUNCTION agent_claim_turn(
+    p_bug_id text, p_turn int, p_attempt int, p_session_id text, p_lease_s double precision
+) RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    c cases;
+    t agent_turns;
+    lo int;
+    hi int;
+    asked_by text;
+BEGIN
+    SELECT * INTO c FROM cases WHERE bug_id = p_bug_id FOR NO KEY UPDATE;
+    SELECT * INTO t FROM agent_turns WHERE bug_id = p_bug_id AND turn = p_turn FOR UPDATE;
+    IF t.status = 'done' THEN
+        RETURN jsonb_build_object('status', 'done', 'action', t.action, 'cost_usd', t.cost_usd);
+    ELSIF c.bug_id IS NULL OR c.status = 'resolved' OR p_turn <> c.turn + 1 THEN
+        RETURN jsonb_build_object('status', 'refused');
+    ELSIF t.status = 'running' AND t.lease_until > clock_timestamp() AND t.attempt > p_attempt THEN
+        RETURN jsonb_build_object('status', 'refused');
+    END IF;
+
+    UPDATE bug_conversations SET turn = p_turn WHERE bug_id = p_bug_id AND sender_type <> 'bot' AND turn IS NULL;
+    WITH batch AS MATERIALIZED (
+        SELECT * FROM bug_conversations WHERE bug_id = p_bug_id AND sender_type <> 'bot' AND turn = p_turn
+    )
+    SELECT min(seq), max(seq),
+           (array_agg(message_id ORDER BY said_at DESC)
+               FILTER (WHERE sender_type = 'developer' AND message_type = 'message' AND redacted_at IS NULL))[1]
+    INTO lo, hi, asked_by FROM batch;
+
+    INSERT INTO agent_turns AS a
+        (bug_id, turn, attempt, status, token, lease_until, session_id, parent_session, first_seq, last_seq, fix_asked_by)
+    VALUES (p_bug_id, p_turn, p_attempt, 'running', 1, clock_timestamp() + make_interval(secs => p_lease_s),
+            p_session_id, c.session_head, lo, hi, coalesce(asked_by, ''))
+    ON CONFLICT (bug_id, turn) DO UPDATE SET
+        attempt = excluded.attempt, status = 'running', token = a.token + 1, lease_until = excluded.lease_until,
+        session_id = excluded.session_id, parent_session = excluded.parent_session,
+        first_seq = excluded.first_seq, last_seq = excluded.last_seq,
+        fix_asked_by = coalesce(nullif(a.fix_asked_by, ''), excluded.fix_asked_by), started_at = clock_timestamp()
+    RETURNING * INTO t;
+
+    RETURN jsonb_build_object(
+        'status', 'claimed', 'token', t.token, 'parent_session', c.session_head, 'state', c.status,
+        'questions', c.questions, 'cost_usd', c.cost_usd + t.cost_usd, 'base', c.base, 'fix_asked_by', t.fix_asked_by,
+        'last_action', c.last_action,
+        'diffs', (SELECT coalesce(jsonb_object_agg(d.key, d.value ORDER BY k.turn), '{}')
+                  FROM agent_turns k, jsonb_each(k.diffs) d
+                  WHERE k.bug_id = p_bug_id AND k.turn <= c.turn AND k.status = 'done' AND k.diffs <> '{}'));
+END $$;
+
+-- Returns the turn and locks it, or raises TL001. The functions below call it; the role itself may not.
+CREATE FUNCTION held_claim(p_bug_id text, p_turn int, p_token bigint)
+RETURNS agent_turns LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    t agent_turns;
+BEGIN
+    SELECT * INTO t FROM agent_turns WHERE bug_id = p_bug_id AND turn = p_turn FOR UPDATE;
+    IF t.token IS DISTINCT FROM p_token OR t.status <> 'running' OR t.lease_until <= clock_timestamp() THEN
+        RAISE EXCEPTION 'turn % of % is no longer held under token %', p_turn, p_bug_id, p_token
+            USING ERRCODE = 'TL001';
+    END IF;
+    RETURN t;
+END $$;
+
+CREATE FUNCTION agent_renew_lease(p_bug_id text, p_turn int, p_token bigint, p_lease_s double precision)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    PERFORM held_claim(p_bug_id, p_turn, p_token);
+    UPDATE agent_turns SET lease_until = clock_timestamp() + make_interval(secs => p_lease_s)
+    WHERE bug_id = p_bug_id AND turn = p_turn;
+END $$;
+
+-- Keeps a fix and its diffs only when a developer's message was in the turn's batch, whatever the outcome says.
+CREATE FUNCTION agent_finish_turn(p_bug_id text, p_turn int, p_token bigint, p_outcome jsonb)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    t agent_turns;
+    permitted boolean;
+BEGIN
+    PERFORM FROM agent_turns WHERE bug_id = p_bug_id AND turn = p_turn AND token = p_token AND status = 'done';
+    IF FOUND THEN
+        RETURN;  -- a retry: the answer to the first call was lost
+    END IF;
+    t := held_claim(p_bug_id, p_turn, p_token);
+    permitted := t.fix_asked_by <> '';
+    UPDATE agent_turns SET
+        status = CASE WHEN p_outcome ->> 'action' IS NULL THEN 'failed' ELSE 'done' END,
+        action = p_outcome ->> 'action',
+        result = coalesce(p_outcome -> 'result', '{}'),
+        diffs = CASE WHEN permitted THEN coalesce(p_outcome -> 'diffs', '{}') ELSE '{}' END,
+        base = coalesce(p_outcome -> 'base', '{}'),
+        has_fix = permitted AND coalesce((p_outcome ->> 'has_fix')::boolean, false),
+        cost_usd = t.cost_usd + coalesce((p_outcome ->> 'cost_usd')::numeric, 0),
+        input_tokens = t.input_tokens + coalesce((p_outcome ->> 'input_tokens')::bigint, 0),
+        output_tokens = t.output_tokens + coalesce((p_outcome ->> 'output_tokens')::bigint, 0),
+        duration_s = t.duration_s + coalesce((p_outcome ->> 'duration_s')::double precision, 0),
+        read_seqs = ARRAY(SELECT jsonb_array_elements_text(coalesce(p_outcome -> 'read_seqs', '[]'))::int),
+        failure = coalesce(p_outcome ->> 'failure', ''),
+        finished_at = clock_timestamp()
+    WHERE bug_id = p_bug_id AND turn = p_turn;
+END $$;
+
+CREATE FUNCTION agent_record_finding(
+    p_bug_id text, p_turn int, p_token bigint, p_title text, p_detail text, p_file text, p_line int, p_severity text
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    PERFORM held_claim(p_bug_id, p_turn, p_token);
+    INSERT INTO findings (bug_id, turn, title, detail, file, line, severity)
+    VALUES (p_bug_id, p_turn, p_title, p_detail, p_file, p_line, p_severity)
+    ON CONFLICT (bug_id, turn, title, file, line) DO NOTHING;
+END $$;
+
+-- The session's row is a lock: it keeps the batches of concurrent appends whole and in order.
+CREATE FUNCTION append_entries(p_project_key text, p_session_id text, p_subpath text, p_uuids text[], p_entries text[])
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    INSERT INTO agent_sessions (project_key, session_id, subpath, modified_at)
+    VALUES (p_project_key, p_session_id, p_subpath, clock_timestamp())
+    ON CONFLICT (project_key, session_id, subpath) DO UPDATE SET modified_at = excluded.modified_at;
+    INSERT INTO agent_session_entries (project_key, session_id, subpath, uuid, entry)
+    SELECT p_project_key, p_session_id, p_subpath, e.uuid, e.entry
+    FROM unnest(p_uuids, p_entries) WITH ORDINALITY AS e (uuid, entry, position) ORDER BY e.position
+    ON CONFLICT (project_key, session_id, subpath, uuid) WHERE uuid IS NOT NULL DO NOTHING;
+END $$;
+
+CREATE FUNCTION agent_append_entries(
+    p_bug_id text, p_turn int, p_token bigint,
+    p_project_key text, p_session_id text, p_subpath text, p_uuids text[], p_entries text[]
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    t agent_turns;
+BEGIN
+    t := held_claim(p_bug_id, p_turn, p_token);
+    IF t.session_id <> p_session_id THEN
+        RAISE EXCEPTION 'turn % of % writes session %, not %', p_turn, p_bug_id, t.session_id, p_session_id
+            USING ERRCODE = 'TL001';
+    END IF;
+    PERFORM append_entries(p_project_key, p_session_id, p_subpath, p_uuids, p_entries);
+END $$;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Threads: posts, registry, catch-up
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- One row for each visible post, claimed under its key before it is sent, so that a retry does not post it twice.
+CREATE TABLE slack_posts (
+    key text PRIMARY KEY,
+    bug_id text REFERENCES cases (bug_id),
+    kind text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text,
+    claimed_at double precision NOT NULL,
+    lease_until double precision NOT NULL,
+    ts text,
+    error text NOT NULL DEFAULT ''
+);
+-- Finds the conversation that an answer of the bot belongs to.
+CREATE INDEX slack_posts_answers_idx ON slack_posts (channel, ts) WHERE key LIKE 'talk:%';
+-- Finds the posts of a conversation that is being forgotten.
+CREATE INDEX slack_posts_talk_idx ON slack_posts (channel, thread_ts) WHERE key LIKE 'talk:%';
+
+-- The threads of a case, and the workflow that their messages go to.
+CREATE TABLE threads (
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    workflow_id text NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('report', 'summary', 'escalation')),
+    bug_id text NOT NULL REFERENCES cases (bug_id),
+    PRIMARY KEY (team, channel, thread_ts)
+);
+
+-- The record that a thread is about, one for each kind of record.
+CREATE TABLE thread_bindings (
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    kind text NOT NULL CHECK (kind <> ''),
+    record_id text NOT NULL CHECK (record_id <> ''),
+    bound_by text NOT NULL,
+    bound_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (team, channel, thread_ts, kind)
+);
+-- Finds the other threads about the same record.
+CREATE INDEX thread_bindings_record_idx ON thread_bindings (team, kind, record_id, bound_at);
+
+-- What the catch-up remembers: how far it has compared each channel and each thread with Slack, which messages it has
+-- sent again, and which were refused.
+CREATE TABLE channel_marks (
+    channel text PRIMARY KEY,
+    installed_at numeric(20, 6) NOT NULL,
+    looked_at timestamptz,
+    deep_at timestamptz,
+    error text NOT NULL DEFAULT ''
+);
+
+CREATE TABLE followed_threads (
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    said_at numeric(20, 6) NOT NULL,
+    active_at numeric(20, 6) NOT NULL,
+    shown text NOT NULL,
+    compared text NOT NULL DEFAULT '',
+    seen_at double precision NOT NULL,
+    compared_at double precision NOT NULL DEFAULT 0,
+    due boolean NOT NULL,
+    error text NOT NULL DEFAULT '',
+    PRIMARY KEY (channel, thread_ts)
+);
+CREATE INDEX followed_threads_due_idx ON followed_threads (active_at) WHERE due;
+CREATE INDEX followed_threads_active_idx ON followed_threads (active_at, compared_at);
+
+CREATE TABLE resent_messages (
+    message_id text PRIMARY KEY,
+    times int NOT NULL CHECK (times > 0),
+    last_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE refused_messages (
+    message_id text PRIMARY KEY,
+    refused_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Messages that could not be read, in threads without a case. With a case, they are in its bug_conversations.
+CREATE TABLE quarantine (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    message_id text NOT NULL,
+    message_text text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (team, channel, thread_ts, message_id)
+);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Conversations
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- A thread in which someone has addressed the bot. `turn` is the last finished turn; `rev` counts changes, under the
+-- row's lock. `stored` is 0 once all messages were deleted: the thread is no longer followed. Its row stays, so that no
+-- turn number, and no key made of one, is used twice.
+CREATE TABLE conversations (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    rev int NOT NULL DEFAULT 1,
+    stored int NOT NULL DEFAULT 0,
+    turn int NOT NULL DEFAULT 0,
+    -- The last model call that has taken the unused messages. Each call takes them once, however often it is retried.
+    taken_turn int NOT NULL DEFAULT 0,
+    taken_step int NOT NULL DEFAULT 0,
+    question text NOT NULL DEFAULT '',
+    -- One of the people who write in the thread or wrote its root, and whether there are others.
+    writer text NOT NULL DEFAULT '',
+    several boolean NOT NULL DEFAULT false,
+    cost_usd double precision NOT NULL DEFAULT 0,
+    -- The summary of the transcript's older messages, and the last `place` that it covers.
+    summary text NOT NULL DEFAULT '',
+    summary_until int NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    last_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT conversations_thread_key UNIQUE (team, channel, thread_ts)
+);
+CREATE INDEX conversations_age_idx ON conversations (last_at) WHERE stored > 0;
+
+-- People's messages, as they arrived. `turn` is NULL until a turn has taken the message; that turn may be unfinished.
+CREATE TABLE conversation_messages (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    seq int NOT NULL,
+    message_id text NOT NULL,
+    sender_type text NOT NULL,
+    sender_id text NOT NULL,
+    message_type text NOT NULL,
+    message_text text NOT NULL,
+    channel text NOT NULL,
+    slack_ts text NOT NULL,
+    said_at numeric(20, 6) NOT NULL,
+    correction_of text NOT NULL DEFAULT '',
+    version numeric(20, 6) NOT NULL DEFAULT 0,
+    files jsonb NOT NULL DEFAULT '[]',
+    addressed boolean NOT NULL DEFAULT false,
+    -- The verdict of the rate limits: NULL until it is given, and never changed.
+    verdict text CHECK (verdict IN ('ok', 'duplicate', 'throttled', 'throttled_first')),
+    wakes boolean NOT NULL DEFAULT false,
+    turn int,
+    step int,
+    error text NOT NULL DEFAULT '',
+    redacted_at timestamptz,
+    edited_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (conversation_id, seq),
+    UNIQUE (conversation_id, message_id)
+);
+CREATE INDEX conversation_messages_unused_idx ON conversation_messages (conversation_id, turn);
+CREATE INDEX conversation_messages_id_idx ON conversation_messages (message_id);
+CREATE INDEX conversation_messages_correction_idx ON conversation_messages (conversation_id, correction_of)
+    WHERE correction_of <> '';
+
+-- What the model reads, in order; append only. `body` is a message as JSON in ASCII, so that any text comes back
+-- exactly. `key` makes each entry unique: u:<message id>, a:<turn>:<step>, t:<turn>:<step>:<call id>.
+CREATE TABLE transcript (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    place int NOT NULL,
+    key text NOT NULL,
+    turn int NOT NULL,
+    step int NOT NULL,
+    body text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (conversation_id, place),
+    UNIQUE (conversation_id, key)
+);
+
+-- Finished turns: the full answer, and when it was posted.
+CREATE TABLE conversation_turns (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    turn int NOT NULL,
+    kind text NOT NULL,
+    answer text NOT NULL,
+    user_id text NOT NULL,
+    detail boolean NOT NULL DEFAULT false,
+    model_calls int NOT NULL DEFAULT 0,
+    settled_at timestamptz NOT NULL DEFAULT now(),
+    said_at timestamptz,
+    PRIMARY KEY (conversation_id, turn)
+);
+CREATE INDEX conversation_turns_unsaid_idx ON conversation_turns (conversation_id, turn)
+    WHERE said_at IS NULL AND answer <> '';
+
+-- Each model call and its cost; `purpose` is think or summarise.
+CREATE TABLE model_calls (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    turn int NOT NULL,
+    step int NOT NULL,
+    purpose text NOT NULL,
+    model text NOT NULL,
+    input_tokens int NOT NULL,
+    cached_tokens int NOT NULL,
+    output_tokens int NOT NULL,
+    reasoning_tokens int NOT NULL,
+    cost_usd double precision NOT NULL,
+    milliseconds int NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
+
+-- The route of each turn, the context that the operator agent got, and the result. `context`, `patterns` and `analysis`
+-- may hold people's words: they are emptied when the turn is finished. `layers` are sizes.
+CREATE TABLE turn_plans (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    turn int NOT NULL,
+    route jsonb NOT NULL,
+    context text NOT NULL DEFAULT '',
+    patterns text NOT NULL DEFAULT '',
+    analysis text NOT NULL DEFAULT '',
+    layers jsonb NOT NULL DEFAULT '[]',
+    result jsonb,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (conversation_id, turn)
+);
+
+-- Feedback: the thumbs on the bot's messages. `put` is false once a thumb was taken back; `at` is Slack's time, and the
+-- latest event wins. slack_posts says which turn a message belongs to.
+CREATE TABLE thumbs (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    message_ts text NOT NULL,
+    user_id text NOT NULL,
+    reaction text NOT NULL,
+    put boolean NOT NULL,
+    at numeric(20, 6) NOT NULL,
+    PRIMARY KEY (conversation_id, message_ts, user_id, reaction)
+);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Decisions
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- One round of the decision engine in a turn. `decided` is the model's answer; it may quote people, and is removed with
+-- their messages. `sources` lose their texts when the turn is finished. `factors` and `course` are set once the evidence
+-- is scored, `outcome` once the turn is finished.
+CREATE TABLE decisions (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    turn int NOT NULL,
+    round int NOT NULL,
+    inputs_hash text NOT NULL,
+    prompt_version text NOT NULL,
+    variant text NOT NULL DEFAULT '',
+    action text NOT NULL,
+    decided jsonb NOT NULL,
+    threshold_high double precision NOT NULL,
+    threshold_low double precision NOT NULL,
+    sources jsonb NOT NULL DEFAULT '[]',
+    retrieval jsonb,
+    factors jsonb,
+    confidence double precision,
+    course text NOT NULL DEFAULT '',
+    reason text NOT NULL DEFAULT '',
+    outcome text NOT NULL DEFAULT '',
+    cost_usd double precision NOT NULL DEFAULT 0,
+    at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (conversation_id, turn, round)
+);
+CREATE INDEX decisions_age_idx ON decisions (at);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Handovers
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- A turn that was given to a person. `channel` and `card_ts` are its card, once posted; the card's text is made of the
+-- conversation each time. `closed_at` is when the button was pressed: what was written before that counts, whenever it
+-- arrives.
+CREATE TABLE handovers (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    turn int NOT NULL,
+    user_id text NOT NULL,
+    channel text NOT NULL DEFAULT '',
+    card_ts text NOT NULL DEFAULT '',
+    taken_by text NOT NULL DEFAULT '',
+    taken_at timestamptz,
+    closed_by text NOT NULL DEFAULT '',
+    closed_at timestamptz,
+    reminded int NOT NULL DEFAULT 0,
+    opened_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (conversation_id, turn)
+);
+-- A thread has one open handover at most.
+CREATE UNIQUE INDEX handovers_open_key ON handovers (conversation_id) WHERE closed_at IS NULL;
+CREATE INDEX handovers_card_idx ON handovers (channel, card_ts);
+
+-- The processed messages below a handover's card. Edits and deletions have rows of their own; an edit keeps its text,
+-- since it may arrive before its original. The highest `version` wins.
+CREATE TABLE handover_answers (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    message_id text NOT NULL,
+    turn int NOT NULL,
+    message_type text NOT NULL,
+    sender_id text NOT NULL,
+    channel text NOT NULL,
+    slack_ts text NOT NULL,
+    correction_of text NOT NULL DEFAULT '',
+    version numeric(20, 6) NOT NULL DEFAULT 0,
+    message_text text NOT NULL DEFAULT '',
+    files jsonb NOT NULL DEFAULT '[]',
+    deleted boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (conversation_id, message_id)
+);
+CREATE INDEX handover_answers_message_idx ON handover_answers (message_id);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Tools and rate limits
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- The verdict on each event that a rule limits. A retry of the event gets the same one.
+CREATE TABLE limit_verdicts (
+    rule text NOT NULL CHECK (rule IN ('duplicate', 'user', 'mutation')),
+    scope text NOT NULL,
+    event text NOT NULL,
+    at double precision NOT NULL,
+    verdict text NOT NULL CHECK (verdict IN ('ok', 'throttled_first', 'throttled')),
+    PRIMARY KEY (rule, scope, event)
+);
+CREATE INDEX limit_verdicts_window_idx ON limit_verdicts (rule, scope, at);
+CREATE INDEX limit_verdicts_told_idx ON limit_verdicts (rule, scope, at) WHERE verdict = 'throttled_first';
+CREATE INDEX limit_verdicts_age_idx ON limit_verdicts (at);
+
+-- Executions of tools. A row without a status is an intent: the call may have been made, and its outcome is unknown.
+CREATE TABLE agent_tool_executions (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    request_id varchar(255) NOT NULL,
+    team varchar(255) NOT NULL,
+    channel varchar(255) NOT NULL,
+    thread_ts varchar(255) NOT NULL,
+    user_id varchar(255) NOT NULL,
+    turn int NOT NULL,
+    step int NOT NULL,
+    call_id text NOT NULL,
+    tool_name varchar(100) NOT NULL,
+    fingerprint text NOT NULL,
+    cacheable boolean NOT NULL,
+    parameters jsonb,
+    result jsonb,
+    status text CHECK (status IN ('ok', 'error', 'blocked', 'cached')),
+    success boolean NOT NULL GENERATED ALWAYS AS (status IS NOT NULL AND status IN ('ok', 'cached')) STORED,
+    execution_time_ms int CHECK (execution_time_ms >= 0),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    CONSTRAINT agent_tool_executions_call_key UNIQUE (team, channel, thread_ts, turn, step, call_id),
+    CHECK ((status IS NULL) = (finished_at IS NULL))
+);
+CREATE INDEX idx_tool_executions_channel_thread ON agent_tool_executions (channel, thread_ts);
+CREATE INDEX idx_tool_executions_user ON agent_tool_executions (user_id);
+CREATE INDEX idx_tool_executions_age ON agent_tool_executions (created_at);
+
+-- The cache of read-only tools. `until` is in seconds since 1970.
+CREATE TABLE tool_results (
+    fingerprint text PRIMARY KEY,
+    team text NOT NULL,
+    toolset text NOT NULL,
+    result jsonb NOT NULL,
+    until double precision NOT NULL
+);
+CREATE INDEX tool_results_toolset_idx ON tool_results (team, toolset);
+CREATE INDEX tool_results_age_idx ON tool_results (until);
+
+-- Changes that tools have made, each once under its key, with the result that a retry returns.
+CREATE TABLE tool_operations (
+    key text PRIMARY KEY,
+    kind text NOT NULL,
+    record text NOT NULL,
+    result jsonb,
+    created_at timestamptz NOT NULL
+);
+CREATE INDEX tool_operations_age_idx ON tool_operations (created_at);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Knowledge
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- The team's documents, one row each; answers quote their passages. `root` is the folder or list that a document came
+-- with: a document that is gone from there is removed. `content_hash` is that of the file; an empty one differs from
+-- every file, so that the next ingest replaces the document.
+CREATE TABLE knowledge_documents (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    team text NOT NULL,
+    title text NOT NULL CHECK (title <> ''),
+    source text NOT NULL CHECK (source <> ''),
+    body text NOT NULL CHECK (body <> ''),
+    words tsvector GENERATED ALWAYS AS
+        (setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', body), 'B')) STORED,
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    type text NOT NULL DEFAULT 'product',
+    authority double precision NOT NULL DEFAULT 0.7 CHECK (authority BETWEEN 0 AND 1),
+    effective date,
+    expires date,
+    root text NOT NULL DEFAULT '',
+    content_hash text NOT NULL DEFAULT '',
+    UNIQUE (team, source)
+);
+CREATE INDEX knowledge_documents_words_idx ON knowledge_documents USING gin (words);
+
+-- A part of a document, with its title and the path of headings above it. `vector` is the embedding that `model` made,
+-- as plain numbers: the extension pgvector compares them, and a Postgres without it has the same tables.
+CREATE TABLE knowledge_passages (
+    document_id bigint NOT NULL REFERENCES knowledge_documents (id) ON DELETE CASCADE,
+    place int NOT NULL,
+    title text NOT NULL,
+    section text NOT NULL,
+    body text NOT NULL,
+    words tsvector GENERATED ALWAYS AS
+        (setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', section), 'B')
+         || setweight(to_tsvector('english', body), 'C')) STORED,
+    model text NOT NULL DEFAULT '',
+    vector real[],
+    PRIMARY KEY (document_id, place)
+);
+CREATE INDEX knowledge_passages_words_idx ON knowledge_passages USING gin (words);
+
+-- Each word that a team's documents have or had: mistyped words of a query are corrected to these.
+CREATE TABLE knowledge_words (
+    team text NOT NULL,
+    word text NOT NULL,
+    PRIMARY KEY (team, word)
+);
+CREATE INDEX knowledge_words_letters_idx ON knowledge_words USING gin (word gin_trgm_ops);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- RFPs and the operator agent's records
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Requests for proposals. A deleted one keeps its row: its journal and its events are kept for ever.
+CREATE TABLE rfps (
+    rfp_id text PRIMARY KEY CHECK (rfp_id ~ '^rfp_[a-z0-9]{3,40}$'),
+    team text NOT NULL,
+    title text NOT NULL CHECK (title <> ''),
+    client text NOT NULL,
+    due_date date,
+    status text NOT NULL CHECK (status ~ '^[a-z_]{1,40}$'),
+    owner text NOT NULL,
+    source_name text NOT NULL,
+    source_hash text CHECK (source_hash ~ '^[0-9a-f]{64}$'),
+    source_text text NOT NULL,
+    words tsvector GENERATED ALWAYS AS
+        (setweight(to_tsvector('english', title || ' ' || client), 'A')
+         || setweight(to_tsvector('english', left(source_text, 200000)), 'D')) STORED,
+    created_by text NOT NULL,
+    created_at timestamptz NOT NULL,
+    deleted_at timestamptz,
+    UNIQUE (team, rfp_id)
+);
+-- In one team, the same file is the same request.
+CREATE UNIQUE INDEX rfps_source_idx ON rfps (team, source_hash) WHERE deleted_at IS NULL;
+CREATE INDEX rfps_due_idx ON rfps (team, due_date, rfp_id) WHERE deleted_at IS NULL;
+CREATE INDEX rfps_client_idx ON rfps (team, lower(client)) WHERE deleted_at IS NULL;
+CREATE INDEX rfps_words_idx ON rfps USING gin (words);
+CREATE INDEX rfps_title_trgm_idx ON rfps USING gin (title gin_trgm_ops);
+
+-- One document for each request. A writer names the `version` that its change was made from.
+CREATE TABLE opportunity_states (
+    team text NOT NULL,
+    rfp_id text NOT NULL,
+    version int NOT NULL DEFAULT 1 CHECK (version > 0),
+    document jsonb NOT NULL CHECK (jsonb_typeof(document) = 'object'),
+    updated_by text NOT NULL DEFAULT '',
+    correlation_id text NOT NULL DEFAULT '',
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (team, rfp_id),
+    FOREIGN KEY (team, rfp_id) REFERENCES rfps (team, rfp_id)
+);
+
+CREATE TABLE journal_entries (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    team text NOT NULL,
+    rfp_id text NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('note', 'decision', 'said', 'failed')),
+    text text NOT NULL CHECK (text <> ''),
+    user_id text NOT NULL,
+    correlation_id text NOT NULL CHECK (correlation_id <> ''),
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    operation_key text NOT NULL,
+    at timestamptz NOT NULL,
+    FOREIGN KEY (team, rfp_id) REFERENCES rfps (team, rfp_id),
+    UNIQUE (team, operation_key)
+);
+CREATE INDEX journal_entries_order_idx ON journal_entries (team, rfp_id, id);
+CREATE INDEX journal_entries_correlation_idx ON journal_entries (team, correlation_id);
+
+CREATE TABLE events (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    team text NOT NULL,
+    rfp_id text NOT NULL,
+    event_type text NOT NULL CHECK (event_type <> ''),
+    payload jsonb NOT NULL CHECK (jsonb_typeof(payload) = 'object'),
+    user_id text NOT NULL,
+    correlation_id text NOT NULL CHECK (correlation_id <> ''),
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    operation_key text NOT NULL,
+    at timestamptz NOT NULL,
+    FOREIGN KEY (team, rfp_id) REFERENCES rfps (team, rfp_id),
+    UNIQUE (team, operation_key)
+);
+CREATE INDEX events_order_idx ON events (team, rfp_id, id);
+CREATE INDEX events_correlation_idx ON events (team, correlation_id);
+
+-- Append-only tables: not even their owner changes or deletes a row. ALWAYS: also for a session with
+-- session_replication_role = replica, which skips ordinary triggers.
+CREATE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+BEGIN
+    RAISE EXCEPTION '% only grows: nothing in it is changed or deleted', TG_TABLE_NAME USING ERRCODE = 'TL004';
+END $$;
+CREATE TRIGGER refuse_rewriting BEFORE UPDATE OR DELETE OR TRUNCATE ON journal_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+CREATE TRIGGER refuse_rewriting BEFORE UPDATE OR DELETE OR TRUNCATE ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+ALTER TABLE journal_entries ENABLE ALWAYS TRIGGER refuse_rewriting;
+ALTER TABLE events ENABLE ALWAYS TRIGGER refuse_rewriting;
+
+CREATE TABLE team_members (
+    team text NOT NULL,
+    user_id text NOT NULL CHECK (user_id <> ''),
+    name text NOT NULL CHECK (name <> ''),
+    email text NOT NULL,
+    role text NOT NULL,
+    biography text NOT NULL,
+    skills text[] NOT NULL,
+    -- Hours a week that the person has for proposals.
+    capacity int NOT NULL CHECK (capacity BETWEEN 0 AND 168),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (team, user_id)
+);
+CREATE INDEX team_members_name_idx ON team_members (team, lower(name));
+
+-- Profiles of Slack users, cached.
+CREATE TABLE actors (
+    team text NOT NULL,
+    user_id text NOT NULL CHECK (user_id <> ''),
+    email text NOT NULL,
+    display_name text NOT NULL,
+    platform_id text NOT NULL,
+    fetched_at timestamptz NOT NULL,
+    PRIMARY KEY (team, user_id)
+);
+
+-- The operator agent's memory. `cue` is the text that a search prefers, such as the question. A memory with a `channel`
+-- may be used in that channel alone.
+CREATE TABLE memories (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    team text NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('episodic', 'semantic', 'procedural')),
+    cue text NOT NULL,
+    text text NOT NULL CHECK (text <> ''),
+    error_class text NOT NULL,
+    user_id text NOT NULL,
+    channel text NOT NULL,
+    rfp_id text NOT NULL,
+    key text NOT NULL,
+    words tsvector GENERATED ALWAYS AS
+        (setweight(to_tsvector('english', cue), 'A') || setweight(to_tsvector('english', text), 'B')) STORED,
+    at timestamptz NOT NULL,
+    UNIQUE (team, kind, key)
+);
+CREATE INDEX memories_words_idx ON memories USING gin (words);
+CREATE INDEX memories_age_idx ON memories (at);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Approvals
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Actions that need a person's approval first. An action without a decision is open until it expires. Nobody approves
+-- an action of high risk that they asked for.
+CREATE TABLE proposed_actions (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    action_id text NOT NULL GENERATED ALWAYS AS ('ACT-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    rfp_id text NOT NULL,
+    action jsonb NOT NULL CHECK (jsonb_typeof(action) = 'object'),
+    action_hash text NOT NULL CHECK (action_hash ~ '^[0-9a-f]{64}$'),
+    risk text NOT NULL CHECK (risk IN ('low', 'medium', 'high')),
+    asked_by text NOT NULL CHECK (asked_by <> ''),
+    approvers text[] NOT NULL,
+    correlation_id text NOT NULL CHECK (correlation_id <> ''),
+    operation_key text NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    decision text CHECK (decision IN ('approved', 'rejected', 'expired')),
+    decided_at timestamptz,
+    decided_by text NOT NULL DEFAULT '',
+    decided_how text NOT NULL DEFAULT '',
+    UNIQUE (team, operation_key),
+    CHECK (created_at < expires_at),
+    CHECK ((decision IS NULL) = (decided_at IS NULL)),
+    CHECK (risk <> 'high' OR decided_by <> asked_by)
+);
+CREATE INDEX proposed_actions_thread_idx ON proposed_actions (team, channel, thread_ts, id);
+
+-- An action is decided once, and stays as it was proposed.
+CREATE FUNCTION refuse_second_decision() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    -- action_id is generated after this trigger has run.
+    others CONSTANT text[] := ARRAY['decision', 'decided_at', 'decided_by', 'decided_how', 'action_id'];
+BEGIN
+    IF OLD.decision IS NOT NULL OR to_jsonb(OLD) - others <> to_jsonb(NEW) - others THEN
+        RAISE EXCEPTION '% stays as it was proposed, and is decided once', OLD.action_id USING ERRCODE = 'TL004';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse_second_decision BEFORE UPDATE ON proposed_actions
+    FOR EACH ROW EXECUTE FUNCTION refuse_second_decision();
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Jobs
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Scheduled work: at one moment (`run_at`), or by `cron`.
+CREATE TABLE agent_jobs (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id text NOT NULL GENERATED ALWAYS AS ('JOB-' || id::text) STORED UNIQUE,
+    workflow_id text NOT NULL GENERATED ALWAYS AS ('job:' || team || ':' || id::text) STORED,
+    team text NOT NULL,
+    job_type text NOT NULL CHECK (job_type <> ''),
+    arguments jsonb NOT NULL CHECK (jsonb_typeof(arguments) = 'object'),
+    run_at timestamptz,
+    cron text NOT NULL,
+    time_zone text NOT NULL,
+    status text NOT NULL DEFAULT 'scheduled'
+        CHECK (status IN ('scheduled', 'running', 'done', 'failed', 'cancelled')),
+    rfp_id text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    asked_by text NOT NULL CHECK (asked_by <> ''),
+    correlation_id text NOT NULL CHECK (correlation_id <> ''),
+    operation_key text NOT NULL,
+    -- Of the latest run: what started it, its result, and its error.
+    run_key text NOT NULL DEFAULT '',
+    runs int NOT NULL DEFAULT 0,
+    result jsonb,
+    error text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL,
+    started_at timestamptz,
+    finished_at timestamptz,
+    UNIQUE (team, operation_key),
+    CHECK ((run_at IS NULL) = (cron <> ''))
+);
+CREATE INDEX agent_jobs_order_idx ON agent_jobs (team, id);
+CREATE INDEX agent_jobs_status_idx ON agent_jobs (team, status, id);
+CREATE INDEX agent_jobs_rfp_idx ON agent_jobs (team, rfp_id, id) WHERE rfp_id <> '';
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Appointments
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE appointment_resources (
+    team text NOT NULL,
+    name text NOT NULL CHECK (name <> ''),
+    time_zone text NOT NULL,
+    opens time NOT NULL,
+    closes time NOT NULL,
+    weekdays int[] NOT NULL CHECK (weekdays <@ ARRAY[1, 2, 3, 4, 5, 6, 7]),
+    PRIMARY KEY (team, name),
+    CHECK (opens < closes)
+);
+
+-- The exclusion constraint makes a double booking impossible, whoever writes. `revision` counts changes and the
+-- cancellation: an invitation's SEQUENCE.
+CREATE TABLE appointments (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    appointment_id text NOT NULL GENERATED ALWAYS AS ('APT-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    resource text NOT NULL,
+    during tstzrange NOT NULL,
+    title text NOT NULL,
+    attendee text NOT NULL,
+    created_at timestamptz NOT NULL,
+    cancelled_at timestamptz,
+    revision int NOT NULL DEFAULT 0,
+    FOREIGN KEY (team, resource) REFERENCES appointment_resources (team, name),
+    CHECK (NOT isempty(during) AND NOT lower_inf(during) AND NOT upper_inf(during)),
+    CHECK (lower_inc(during) AND NOT upper_inc(during)),
+    CONSTRAINT appointments_one_at_a_time
+        EXCLUDE USING gist (team WITH =, resource WITH =, during WITH &&) WHERE (cancelled_at IS NULL)
+);
+CREATE INDEX appointments_attendee_idx ON appointments (team, attendee);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Estimates
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE estimate_projects (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    project_id text NOT NULL GENERATED ALWAYS AS ('PRJ-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    name text NOT NULL CHECK (name <> ''),
+    currency text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    locked boolean NOT NULL DEFAULT false,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE UNIQUE INDEX estimate_projects_name_idx ON estimate_projects (team, lower(name));
+
+-- The upper bounds of this table and the next also keep NaN out, which is greater than any number.
+CREATE TABLE estimate_roles (
+    project_id text NOT NULL REFERENCES estimate_projects (project_id),
+    name text NOT NULL CHECK (name <> ''),
+    day_rate numeric NOT NULL CHECK (day_rate >= 0 AND day_rate <= 1000000 AND scale(day_rate) <= 4),
+    PRIMARY KEY (project_id, name)
+);
+
+CREATE TABLE estimate_items (
+    project_id text NOT NULL REFERENCES estimate_projects (project_id),
+    number int NOT NULL CHECK (number > 0),
+    title text NOT NULL CHECK (title <> ''),
+    role text NOT NULL,
+    days numeric NOT NULL CHECK (days >= 0 AND days <= 100000 AND scale(days) <= 4),
+    PRIMARY KEY (project_id, number),
+    FOREIGN KEY (project_id, role) REFERENCES estimate_roles (project_id, name)
+);
+
+CREATE TABLE estimate_quotes (
+    project_id text NOT NULL REFERENCES estimate_projects (project_id),
+    number int NOT NULL CHECK (number > 0),
+    discount_percent numeric NOT NULL DEFAULT 0 CHECK (discount_percent >= 0 AND discount_percent <= 100),
+    tax_percent numeric NOT NULL DEFAULT 0 CHECK (tax_percent >= 0 AND tax_percent <= 100),
+    subtotal numeric NOT NULL DEFAULT 0 CHECK (scale(subtotal) <= 2),
+    discount numeric NOT NULL DEFAULT 0 CHECK (scale(discount) <= 2),
+    tax numeric NOT NULL DEFAULT 0 CHECK (scale(tax) <= 2),
+    total numeric NOT NULL DEFAULT 0 CHECK (scale(total) <= 2),
+    PRIMARY KEY (project_id, number)
+);
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Sales
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE crm_companies (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    company_id text NOT NULL GENERATED ALWAYS AS ('CO-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    name text NOT NULL CHECK (name <> ''),
+    website text NOT NULL DEFAULT '',
+    industry text NOT NULL DEFAULT '',
+    company_notes text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL
+);
+CREATE UNIQUE INDEX crm_companies_name_idx ON crm_companies (team, lower(name));
+
+-- `user_id` is empty for a person who is not in Slack.
+CREATE TABLE crm_leads (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    lead_id text NOT NULL GENERATED ALWAYS AS ('LEAD-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    user_id text NOT NULL DEFAULT '',
+    email text NOT NULL DEFAULT '' CHECK (email = lower(email)),
+    name text NOT NULL DEFAULT '',
+    title text NOT NULL DEFAULT '',
+    phone text NOT NULL DEFAULT '',
+    stage text NOT NULL DEFAULT 'new' CHECK (stage ~ '^[a-z_]{1,40}$'),
+    notes text NOT NULL DEFAULT '',
+    company_id text REFERENCES crm_companies (company_id),
+    created_at timestamptz NOT NULL
+);
+CREATE UNIQUE INDEX crm_leads_user_idx ON crm_leads (team, user_id) WHERE user_id <> '';
+CREATE UNIQUE INDEX crm_leads_email_idx ON crm_leads (team, email) WHERE email <> '';
+
+CREATE TABLE crm_interactions (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    lead_id text NOT NULL REFERENCES crm_leads (lead_id) ON DELETE CASCADE,
+    kind text NOT NULL CHECK (kind <> ''),
+    summary text NOT NULL CHECK (summary <> ''),
+    at timestamptz NOT NULL,
+    by_user text NOT NULL
+);
+CREATE INDEX crm_interactions_lead_idx ON crm_interactions (lead_id, id);
+
+-- One row for each field that a change has changed. Rows are never rewritten, but are deleted with their lead or
+-- company.
+CREATE TABLE crm_audit (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    lead_id text REFERENCES crm_leads (lead_id) ON DELETE CASCADE,
+    company_id text REFERENCES crm_companies (company_id) ON DELETE CASCADE,
+    field text NOT NULL CHECK (field <> ''),
+    was text NOT NULL,
+    became text NOT NULL CHECK (became <> was),
+    user_id text NOT NULL,
+    correlation_id text NOT NULL CHECK (correlation_id <> ''),
+    operation_key text NOT NULL CHECK (operation_key <> ''),
+    at timestamptz NOT NULL,
+    CHECK (num_nonnulls(lead_id, company_id) = 1)
+);
+CREATE INDEX crm_audit_lead_idx ON crm_audit (lead_id, id);
+CREATE INDEX crm_audit_company_idx ON crm_audit (company_id, id);
+CREATE TRIGGER refuse_rewriting BEFORE UPDATE OR TRUNCATE ON crm_audit
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+ALTER TABLE crm_audit ENABLE ALWAYS TRIGGER refuse_rewriting;
+
+-- Drafts of emails; their text never changes. `operation_key` is the key of the call that sends the draft, and empty
+-- until one does.
+CREATE TABLE email_drafts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    draft_id text NOT NULL GENERATED ALWAYS AS ('MAIL-' || id::text) STORED UNIQUE,
+    team text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    user_id text NOT NULL,
+    recipient text NOT NULL CHECK (recipient <> ''),
+    subject text NOT NULL CHECK (subject !~ '[\r\n]'),
+    body text NOT NULL CHECK (body <> ''),
+    status text NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'sending', 'sent')),
+    operation_key text NOT NULL DEFAULT '',
+    message_id text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL,
+    sent_at timestamptz,
+    CHECK ((status = 'draft') = (operation_key = '')),
+    CHECK ((status = 'sent') = (sent_at IS NOT NULL))
+);
+CREATE INDEX email_drafts_age_idx ON email_drafts (created_at);

@@ -1,1 +1,0 @@
-"""The schema's history: each version is SQL that is read, not generated."""
