@@ -1,16 +1,49 @@
-"""A uvicorn server inside this process: on a port of 127.0.0.1, up when the block begins and gone when it ends."""
+"""What all three sandboxes share: a uvicorn server on a port of 127.0.0.1, and the guards in front of its routes."""
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOST = "127.0.0.1"
 GRACE = 2
 """Seconds for requests in flight when it stops."""
+
+
+class JsonControl:
+    """Refuses orders to the control API that are not JSON.
+
+    A browser lets any web page send a form or plain text to this machine, but asks the server before it sends JSON.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].startswith("/control/"):
+            content_type = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+            if content_type != "application/json":
+                app = JSONResponse({"ok": False, "error": "send application/json"}, status_code=415)
+        await app(scope, receive, send)
+
+
+def guarded(routes: Sequence[BaseRoute]) -> Starlette:
+    """A sandbox's app, which answers to names of this machine alone and takes orders in JSON alone.
+
+    The first guard shuts out a web site that lets its own name point to this machine (DNS rebinding).
+    """
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
+    return Starlette(routes=routes, middleware=[hosts, Middleware(JsonControl)])
 
 
 class _Server(uvicorn.Server):

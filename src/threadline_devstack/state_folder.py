@@ -4,10 +4,17 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from threadline.errors import Permanent
+
+LOCK_TIMEOUT = 1.0
+"""Seconds for which a stack that starts tries again to get the lock: a command that looks for a running stack (see
+`published`) has it for a moment."""
+LOCK_RETRY_DELAY = 0.02
 
 
 class Home:
@@ -34,7 +41,7 @@ class Home:
             raise Permanent(f"{self.root} cannot be used: {exc}. Set THREADLINE_HOME to another folder.") from exc
         with lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock_alone(lock)
             except BlockingIOError:
                 holder = self._lock.read_text().strip() or "unknown"
                 raise Permanent(
@@ -66,3 +73,17 @@ class Home:
             with contextlib.suppress(FileNotFoundError):
                 return dict(json.loads(self._running.read_text()))
         return {}
+
+
+def _lock_alone(lock: IO[str]) -> None:
+    """Take the exclusive lock. Raises `BlockingIOError` when it is still taken after `LOCK_TIMEOUT`."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(LOCK_RETRY_DELAY)
+        else:
+            return

@@ -1,9 +1,11 @@
 """The devstack's folder, and the ports that it takes."""
 
+import fcntl
 import socket
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,20 @@ with Home(Path({str(tmp_path)!r})).held():
         other.communicate("\n")
     with Home(tmp_path).held():
         pass
+
+
+def test_a_new_stack_starts_while_another_command_looks_for_a_running_one(tmp_path: Path) -> None:
+    with Home(tmp_path).held():
+        pass
+    with (tmp_path / "lock").open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        looked = threading.Timer(0.2, fcntl.flock, (reader, fcntl.LOCK_UN))
+        looked.start()
+        try:
+            with Home(tmp_path).held():
+                pass
+        finally:
+            looked.join()
 
 
 def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:

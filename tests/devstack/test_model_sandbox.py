@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models import ModelSandbox, Turn, director
 
 GREP = {"name": "Grep", "input_schema": {"type": "object"}}
 PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
@@ -118,6 +118,31 @@ async def test_a_step_knows_how_often_it_was_asked_for_whoever_asks(model: Model
     assert [answer["content"][0]["text"] for _, answer in replies] == ["1", "2", "1"]
 
 
+async def test_the_oldest_steps_are_forgotten_when_too_many_are_counted(
+    model: ModelSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def count(turn: Turn) -> None:
+        await turn.text_only(str(turn.asked))
+
+    async def asked(prompt: str) -> str:
+        _, answer = await ask(model, messages=[PROMPT | {"content": prompt}])
+        return str(answer["content"][0]["text"])
+
+    monkeypatch.setattr(director, "COUNTED_STEPS", 2, raising=False)
+    model.script(count)
+    replies = [await asked(prompt) for prompt in ("one", "two", "one", "three", "one", "two")]
+    assert replies == ["1", "1", "2", "1", "3", "1"], "two was the step asked for least recently"
+    assert len(model._asked) == 2
+
+
+async def test_a_fault_that_is_used_up_is_forgotten(model: ModelSandbox) -> None:
+    model.fail_next(2, status=500)
+    model.fail_next(status=429)
+    assert [(await ask(model))[0] for _ in range(4)] == [500, 500, 429, 200]
+    assert model._faults == []
+    assert (await post(f"{model.url}/control/errors", {"count": 0}))[0] == 400, "it would never be used up"
+
+
 async def test_the_script_registered_last_wins_where_it_fits(model: ModelSandbox) -> None:
     def says(text: str) -> Callable[[Turn], Any]:
         async def script(turn: Turn) -> None:
@@ -193,13 +218,13 @@ async def test_errors_are_queued_over_the_control_api(model: ModelSandbox) -> No
 
 async def test_an_armed_hold_stops_a_case_until_it_is_released(model: ModelSandbox) -> None:
     holds = f"{model.url}/control/holds"
-    await post(f"{holds}/investigating:BUG-7/arm")
+    await post(f"{holds}/investigating:BUG-7/arm", {})
     asking = asyncio.create_task(ask(model))
     await asyncio.wait_for(model.reached("investigating:BUG-7"), 10)
     status, other = await ask(model, messages=[PROMPT | {"content": "Case BUG-8, turn 1 (initial)\nA cart."}])
     assert (status, other["stop_reason"]) == (200, "tool_use")
     assert not asking.done()
-    _, overview = await post(f"{holds}/investigating:BUG-7/release")
+    _, overview = await post(f"{holds}/investigating:BUG-7/release", {})
     assert overview["released"] == ["investigating:BUG-7"]
     assert (await asyncio.wait_for(asking, 10))[0] == 200
     assert (await asyncio.wait_for(ask(model), 10))[0] == 200

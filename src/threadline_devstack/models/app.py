@@ -18,14 +18,15 @@ from threadline_devstack.models import openai_common as openai_wire
 from threadline_devstack.models.director import Director
 from threadline_devstack.models.request import Conversation, read
 from threadline_devstack.models.script import Answer, Failure
+from threadline_devstack.server import guarded
 
 
 def build(director: Director) -> Starlette:
     """The routes of one sandbox: a further model API is one more `_Wire`."""
     messages, control = _Model(director, _ANTHROPIC), _Control(director)
     responses, chat = _Model(director, _RESPONSES), _Model(director, _CHAT)
-    return Starlette(
-        routes=[
+    return guarded(
+        [
             Route("/v1/messages", messages.create, methods=["POST"]),
             Route("/v1/messages/count_tokens", messages.count_tokens, methods=["POST"]),
             Route("/v1/responses", responses.create, methods=["POST"]),
@@ -45,7 +46,7 @@ class ErrorOrder(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     status: int = Field(default=529, ge=400, le=599)
-    count: int = 1
+    count: int = Field(default=1, ge=1)
     retry_after: float | None = None
     bug_id: str = ""
     api: Literal["", "messages", "responses", "chat"] = ""

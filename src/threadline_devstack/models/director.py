@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 LOG_SIZE = 500
 """Requests that the log keeps; older ones are forgotten, since each holds a whole conversation."""
+COUNTED_STEPS = 10_000
+"""Steps whose requests are counted; the one asked for least recently is forgotten, and counted from 1 again."""
 
 Predicate = Callable[[Conversation], bool]
 
@@ -81,7 +83,7 @@ class Director:
     refused: deque[Failure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     holds: Holds = field(default_factory=Holds, init=False)
     _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
-    _asked: Counter[str] = field(default_factory=Counter, init=False)
+    _asked: dict[str, int] = field(default_factory=dict, init=False)
     _faults: list[_Fault] = field(default_factory=list, init=False)
 
     def script(
@@ -164,15 +166,24 @@ class Director:
         if conversation.api == "messages" and not conversation.tools:
             # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
             return Reply("Bug investigation")
-        self._asked[conversation.fingerprint] += 1
-        exchange = Exchange(conversation, self._asked[conversation.fingerprint])
+        exchange = Exchange(conversation, self._count(conversation.fingerprint))
         (self.forms if conversation.form else self.log).append(exchange)
         fault = next((fault for fault in self._faults if fault.meets(conversation)), None)
         if fault:
             fault.left -= 1
+            if not fault.left:
+                self._faults.remove(fault)
             await asyncio.sleep(fault.seconds)
         exchange.answer = (fault and fault.answer) or await self._play(conversation, exchange.asked)
         return exchange.answer
+
+    def _count(self, fingerprint: str) -> int:
+        """How often this step was asked for, this time included."""
+        times = self._asked.pop(fingerprint, 0) + 1
+        self._asked[fingerprint] = times
+        if len(self._asked) > COUNTED_STEPS:
+            del self._asked[next(iter(self._asked))]
+        return times
 
     async def _play(self, conversation: Conversation, asked: int) -> Answer:
         default, hold = self.default, f"investigating:{conversation.bug_id}"

@@ -7,8 +7,6 @@ from typing import TypedDict, Unpack
 
 import aiohttp
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -96,7 +94,8 @@ class SlackSandbox:
 
     async def click(self, user: str, channel: str, ts: str, action_id: str) -> bool:
         """`user` presses a button of the bot's; whether the app acknowledged it in time."""
-        return await self.deliveries.interact(self._interactions.click(user, channel, ts, action_id))
+        payload = self._interactions.click(user, channel, ts, action_id)
+        return await self.deliveries.interact(payload) is not None
 
     async def close(self) -> None:
         """Stop deliveries, end the streams of open pages, cut the connections."""
@@ -110,17 +109,15 @@ class SlackSandbox:
         methods = {name: method for table in tables for name, method in table.table().items()}
         web_api = WebApi(methods, self.faults, self.url)
         control = Control(self.workspace, self.deliveries, self.sockets, self.faults, self._interactions)
-        return Starlette(
-            routes=[
+        return server.guarded(
+            [
                 Route("/api/{method}", web_api.endpoint, methods=["GET", "POST"]),
                 WebSocketRoute("/link/", self.sockets.serve),
                 Route("/upload/v1/{ticket}", self._receive_upload, methods=["POST", "PUT"]),
                 Route("/actions/{team}/{ticket}", self._receive_response, methods=["POST"]),
                 *control.routes(),
                 *self._page.routes(),
-            ],
-            # A site on the web that lets its name point to this machine is not answered.
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[server.HOST, "localhost"])],
+            ]
         )
 
     async def _receive_upload(self, request: Request) -> Response:

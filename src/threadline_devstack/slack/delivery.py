@@ -77,11 +77,16 @@ class Deliveries:
             plan = DeliveryPlan() if events.author(each) == BOT_USER else self._faults.next_delivery()
             self._take(callback, plan)
 
-    async def interact(self, payload: Json) -> bool:
-        """Send an interaction once; Slack does not repeat them. Returns whether it was acknowledged in time."""
+    async def interact(self, payload: Json) -> Json | None:
+        """Send an interaction once; Slack does not repeat them.
+
+        Returns:
+            The payload of the acknowledgement, such as a modal's errors (empty where the app sent none), or None when
+            the app did not acknowledge in time.
+        """
         if self.request_url:
             answer = await self._http.send_interaction(self.request_url, payload, self._ack_timeout)
-            return not answer.failure
+            return None if answer.failure else answer.payload
         return await self._sockets.deliver("interactive", payload, 0, "", self._ack_timeout)
 
     async def verify_url(self) -> bool:
@@ -151,7 +156,7 @@ class Deliveries:
         if self.request_url:
             return await self._http.send_event(self.request_url, callback, attempt, reason, self._ack_timeout)
         taken = await self._sockets.deliver("events_api", callback, attempt, reason, self._ack_timeout)
-        return Answer("" if taken else "timeout")
+        return Answer("timeout" if taken is None else "")
 
 
 def _delivery(callback: Json, outcome: str = "pending") -> Delivery:

@@ -24,6 +24,15 @@ class Answer:
     may_retry: bool = True
     body: str = ""
 
+    @property
+    def payload(self) -> Json:
+        """The body's JSON object; empty where the app sent none."""
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
 
 def sign(secret: str, body: bytes, timestamp: int) -> dict[str, str]:
     """The two headers by which a receiver knows Slack.

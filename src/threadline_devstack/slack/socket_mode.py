@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from typing import Any
 from uuid import uuid4
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -36,7 +35,7 @@ class Sockets:
     def __init__(self) -> None:
         self._open: deque[WebSocket] = deque()
         self._draining: set[WebSocket] = set()
-        self._unanswered: dict[str, asyncio.Future[Any]] = {}
+        self._unanswered: dict[str, asyncio.Future[Json]] = {}
         self._arrival = asyncio.Event()
 
     @property
@@ -65,7 +64,7 @@ class Sockets:
         finally:
             self._forget(socket)
 
-    async def deliver(self, kind: str, payload: Json, attempt: int, reason: str, timeout: float) -> bool:
+    async def deliver(self, kind: str, payload: Json, attempt: int, reason: str, timeout: float) -> Json | None:
         """Send one envelope and wait for its acknowledgement.
 
         Args:
@@ -76,19 +75,21 @@ class Sockets:
             timeout: seconds for a connection to be there and for the answer to come; Slack's are 3.
 
         Returns:
-            Whether it was acknowledged. The answer may come over another connection than the envelope went by: a
-            client that was told to reconnect answers over its new one.
+            The payload of the acknowledgement (empty where it has none), or None when it was not acknowledged. The
+            answer may come over another connection than the envelope went by: a client that was told to reconnect
+            answers over its new one.
         """
         envelope_id = str(uuid4())
         envelope: Json = {
             "envelope_id": envelope_id,
             "type": kind,
             "payload": payload,
-            "accepts_response_payload": False,
+            "accepts_response_payload": kind == "interactive",
         }
         if kind == "events_api":
             envelope |= {"retry_attempt": attempt, "retry_reason": reason}
-        answer = self._unanswered[envelope_id] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._unanswered[envelope_id] = answer
         try:
             async with asyncio.timeout(timeout):
                 while not self._open:
@@ -97,12 +98,10 @@ class Sockets:
                 socket = self._open[0]
                 self._open.rotate(-1)
                 await socket.send_json(envelope)
-                await answer
+                return await answer
         except (TimeoutError, WebSocketDisconnect, RuntimeError):
             # RuntimeError is Starlette's word for sending on a connection whose end it has not told us of yet.
-            return False
-        else:
-            return True
+            return None
         finally:
             del self._unanswered[envelope_id]
 
@@ -125,12 +124,13 @@ class Sockets:
 
     def _answered(self, text: str) -> None:
         try:
-            envelope_id = json.loads(text).get("envelope_id")
+            told = json.loads(text)
+            envelope_id, payload = told.get("envelope_id"), told.get("payload")
         except (ValueError, AttributeError):
             return
         answer = self._unanswered.get(envelope_id)
         if answer is not None and not answer.done():
-            answer.set_result(None)
+            answer.set_result(payload if isinstance(payload, dict) else {})
 
     def _forget(self, socket: WebSocket) -> None:
         self._draining.discard(socket)

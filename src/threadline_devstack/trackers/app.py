@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from threadline_devstack.server import HOST, bound, serving
+from threadline_devstack.server import HOST, bound, guarded, serving
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.faults import Fault, Faults, Kind
@@ -69,7 +69,7 @@ class Services:
             Route("/control/faults", self._order, methods=["POST"]),
             Route("/control/runs/{run:int}/finish", self._finish, methods=["POST"]),
         ]
-        return Starlette(routes=[*self.jira.routes(), *self.github.routes(), *control])
+        return guarded([*self.jira.routes(), *self.github.routes(), *control])
 
     async def _state(self, request: Request) -> Response:
         issues, runs = self.jira.site.issues.values(), self.github.repository.runs.values()
