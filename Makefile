@@ -87,17 +87,9 @@ format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-.PHONY: guarantees
-guarantees: setup ## write docs/guarantees.md from tests/promises/
-	@$(BIN)/python -m tests.promises
-
-.PHONY: tools-page
-tools-page: setup ## write the lists of docs/tools.md from the registry
-	@$(BIN)/python -m tests.tools_page
-
-.PHONY: operator-page
-operator-page: setup ## write the rules of docs/operator.md from the code
-	@$(BIN)/python -m tests.operator_page
+.PHONY: docs
+docs: setup ## write docs/settings.md, docs/cli.md, .env.example and the list of docs/tools.md from the code
+	@$(BIN)/python -m tests.docs.generate
 
 .PHONY: audit
 audit: setup $(AUDIT)/.installed ## look the dependencies up: known vulnerabilities (needs the network), and licences

@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.postgres import agent_url, database, database_url, empty_url, postgres
@@ -21,6 +22,16 @@ _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", _patient, derandomize=True)
 settings.register_profile("explore", _patient, max_examples=1_000, print_blob=True)
 settings.load_profile("same")
+
+
+# structlog's default renderer formats each traceback with rich, which takes more than a second.
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 def pytest_collection_finish() -> None:

@@ -27,7 +27,6 @@ def refuse() -> None:
     raise RuntimeError(f"refused: {TOKEN}")
 
 
-@pytest.mark.promise("privacy:redaction:logs")
 def test_no_part_of_a_log_line_holds_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
     telemetry.set_up("DEBUG")
     log = structlog.get_logger("test")

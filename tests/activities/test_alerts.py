@@ -29,7 +29,6 @@ def told(sandbox: SlackSandbox) -> list[str]:
     return [each.text for each in sandbox.workspace.channel(ESCALATIONS).messages.values() if each.bot_id]
 
 
-@pytest.mark.promise("talk:operators:told-once")
 async def test_the_third_failure_in_ten_minutes_is_told_and_the_fourth_says_nothing_new(
     alerts: Alerts, sandbox: SlackSandbox
 ) -> None:
@@ -39,7 +38,6 @@ async def test_the_third_failure_in_ten_minutes_is_told_and_the_fourth_says_noth
     assert "jira.search" in told(sandbox)[0]
 
 
-@pytest.mark.promise("talk:operators:told-once")
 async def test_failures_of_different_things_are_counted_apart(alerts: Alerts, sandbox: SlackSandbox) -> None:
     for what in ("model", "jira.search", "model", "ci.rerun", "jira.search"):
         await alerts.failed(what)
@@ -63,7 +61,6 @@ async def test_in_a_later_window_it_is_told_again(alerts: Alerts, sandbox: Slack
     assert len(told(sandbox)) == 2
 
 
-@pytest.mark.promise("talk:operators:told-once")
 async def test_two_workers_that_notice_the_same_tell_it_once(slack: Slack, sandbox: SlackSandbox, clock: Clock) -> None:
     ledger = MemoryLedger()
     for _ in range(2):

@@ -33,7 +33,6 @@ async def click(
     return await desk.talk.run(desk.activities(settings).decide_action, request)
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_the_first_click_decides_and_the_message_says_who_in_place_of_the_buttons(desk: Desk) -> None:
     await desk.propose()
     message = await desk.say()
@@ -127,7 +126,6 @@ async def test_the_decision_waits_for_a_message_that_is_not_in_slack_yet(desk: D
     assert "Approved" in desk.talk.slack.workspace.message(GENERAL, message.ts).text
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_a_message_that_somebody_deleted_takes_nothing_with_it(desk: Desk) -> None:
     await desk.propose()
     message = await desk.say()
@@ -147,7 +145,6 @@ async def test_the_buttons_are_found_in_the_part_that_has_them(desk: Desk) -> No
     assert "Approved" in desk.talk.slack.workspace.message(GENERAL, holding[0].ts).text
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_an_approved_action_is_made_once_for_who_asked_and_its_outcome_is_said_once(desk: Desk) -> None:
     await desk.propose()
     await desk.say()
@@ -187,7 +184,6 @@ async def test_an_approved_action_that_cannot_be_made_says_why(desk: Desk) -> No
     assert "could not be carried out: There is no such project." in desk.thread()[-1]
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_a_worker_that_dies_amid_it_leaves_an_outcome_that_says_it_is_not_known(desk: Desk) -> None:
     class Died(BaseException):
         pass
@@ -206,7 +202,6 @@ async def test_a_worker_that_dies_amid_it_leaves_an_outcome_that_says_it_is_not_
     assert "not known whether" in desk.thread()[-1] or "may have taken effect" in desk.thread()[-1]
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_where_no_execution_is_on_record_nothing_was_done_and_that_is_said(desk: Desk) -> None:
     await desk.propose()
     await click(desk, APPROVER)
@@ -214,7 +209,6 @@ async def test_where_no_execution_is_on_record_nothing_was_done_and_that_is_said
     assert "could not be begun: nothing was done" in desk.thread()[-1]
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_a_database_that_is_away_when_it_is_begun_is_waited_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,6 @@ def said(talk: Talking) -> str:
     return talk.posted()[-1].text
 
 
-@pytest.mark.promise("operator:thread:link")
 async def test_a_thread_is_linked_and_says_what_it_was_linked_to_without_a_model(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     await ended(desk, await desk.begin(), 1)
@@ -70,7 +69,6 @@ async def test_a_thread_is_linked_and_says_what_it_was_linked_to_without_a_model
     assert not desk.model.log
 
 
-@pytest.mark.promise("operator:thread:link")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -86,7 +84,6 @@ async def test_what_cannot_be_bound_is_refused_with_what_to_do(desk: Talking, wo
     assert not await desk.rows("SELECT * FROM thread_bindings")
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_the_message_names_the_rfp_before_its_thread_does(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     await ended(desk, await desk.begin(), 1)
@@ -101,14 +98,12 @@ async def test_the_message_names_the_rfp_before_its_thread_does(desk: Talking) -
     assert route.notes == (f"You named several RFPs: this is about {HARBOUR}. For {CITY}, please write again.",)
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_an_rfp_that_does_not_exist_ends_the_turn_with_the_nearest_ids(desk: Talking) -> None:
     await desk.said("Update the status of rfp_abc124 to won")
     await ended(desk, await desk.begin(), 1)
     assert said(desk) == "There is no RFP rfp_abc124; did you mean rfp_abc123? Nothing was done."
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_a_thread_that_is_bound_to_a_deleted_rfp_says_so_and_goes_on_without(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     await ended(desk, await desk.begin(), 1)
@@ -123,7 +118,6 @@ async def test_a_thread_that_is_bound_to_a_deleted_rfp_says_so_and_goes_on_witho
     )
 
 
-@pytest.mark.promise("operator:branch:four")
 @pytest.mark.parametrize(
     ("words", "branch", "agent"),
     [
@@ -142,7 +136,6 @@ async def test_a_request_takes_one_of_four_branches(desk: Talking, words: str, b
     assert (begun.ends is OutcomeKind.ASKED) == (branch is Branch.C)
 
 
-@pytest.mark.promise("operator:branch:four")
 async def test_where_the_conversational_agent_fails_the_operator_goes_on_without_an_rfp(desk: Talking) -> None:
     await desk.said("the proposal")
     await desk.begin()
@@ -154,7 +147,6 @@ async def test_where_the_conversational_agent_fails_the_operator_goes_on_without
     assert not again.falls_through
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize("answer", [CITY, f"it's {CITY}", f"link {CITY}"])
 async def test_the_answer_goes_on_with_the_request_that_wanted_an_rfp(desk: Talking, answer: str) -> None:
     await desk.said("add to journal: they called")
@@ -169,7 +161,6 @@ async def test_the_answer_goes_on_with_the_request_that_wanted_an_rfp(desk: Talk
     assert begun.protocol == ProtocolState(scope=CITY)
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize(
     ("question", "answer"),
     [("Is it for one that we have, or is it a new RFP?", "a new rfp"), ("Search for it, or wait?", "search for it")],
@@ -191,7 +182,6 @@ async def test_a_short_answer_that_the_question_asked_for_goes_on_with_the_reque
     assert (begun.agent, (await plan(desk, 2)).route.resumes) == (Agent.OPERATOR, 1)
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_an_answer_that_names_nothing_that_exists_leaves_the_request_open(desk: Talking) -> None:
     await desk.said("add to journal: they called")
     await ended(desk, await desk.begin(), 1)
@@ -202,7 +192,6 @@ async def test_an_answer_that_names_nothing_that_exists_leaves_the_request_open(
     assert (await plan(desk, 3)).route.resumes == 1
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize("own", ["what can you do?", "search for new tenders", f"update rfp {HARBOUR}"])
 async def test_a_message_with_a_request_of_its_own_is_no_answer(desk: Talking, own: str) -> None:
     await desk.said("add to journal: they called")
@@ -212,7 +201,6 @@ async def test_a_message_with_a_request_of_its_own_is_no_answer(desk: Talking, o
     assert (await plan(desk, 2)).route.resumes == 0
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_somebody_elses_message_is_no_answer(desk: Talking) -> None:
     await desk.said("add to journal: they called")
     await ended(desk, await desk.begin(), 1)
@@ -225,7 +213,6 @@ async def test_somebody_elses_message_is_no_answer(desk: Talking) -> None:
     assert (await plan(desk, 3)).route.resumes == 1
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_what_was_deleted_of_the_request_is_not_gone_on_with(desk: Talking) -> None:
     request = desk.message(f"add to journal of {HARBOUR} that they called")
     await desk.said(request)
@@ -237,14 +224,12 @@ async def test_what_was_deleted_of_the_request_is_not_gone_on_with(desk: Talking
         assert await work.turn_plans.said_in(desk.thread, 1) == []
 
 
-@pytest.mark.promise("operator:turn:cut")
 async def test_a_question_that_is_too_long_is_cut_and_its_writer_is_told(desk: Talking) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
     await desk.begin()
     assert (await plan(desk)).route.notes == (questions.cut_note(),)
 
 
-@pytest.mark.promise("operator:turn:cut")
 async def test_who_is_asked_back_about_a_question_that_is_too_long_is_told_that_it_was_cut(desk: Talking) -> None:
     await desk.said("add to journal: " + "word " * 2_000)
     await ended(desk, await desk.begin(), 1)
@@ -252,7 +237,6 @@ async def test_who_is_asked_back_about_a_question_that_is_too_long_is_told_that_
     assert (await plan(desk)).route.branch is Branch.C
 
 
-@pytest.mark.promise("operator:turn:cut", "operator:scope:first")
 async def test_an_id_behind_what_is_read_is_not_what_the_turn_is_about(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     await ended(desk, await desk.begin(), 1)
@@ -274,14 +258,12 @@ async def test_what_somebody_asks_to_have_remembered_is_known_from_the_beginning
     assert (await desk.begin()).remembers is remembers
 
 
-@pytest.mark.promise("operator:turn:recorded")
 async def test_a_message_without_words_is_recorded_as_that(desk: Talking) -> None:
     await desk.said("")
     await desk.begin()
     assert (await plan(desk)).route.missing == "missing_question"
 
 
-@pytest.mark.promise("operator:turn:recorded")
 async def test_the_way_of_a_turn_is_the_same_when_it_is_asked_for_again(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     first = await desk.begin()
@@ -293,7 +275,6 @@ async def test_the_way_of_a_turn_is_the_same_when_it_is_asked_for_again(desk: Ta
     assert "from now on" in said(desk)
 
 
-@pytest.mark.promise("operator:turn:recorded")
 async def test_words_that_are_not_for_the_bot_take_no_way_of_the_operator(desk: Talking) -> None:
     await desk.said("hello", desk.message(f"link {CITY}", sender_id=DEVELOPER, addressed=False))
     await desk.begin()

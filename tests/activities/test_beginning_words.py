@@ -57,7 +57,6 @@ async def begun(desk: Talking, turn: int, *words: str | IncomingMessage) -> tupl
     return route.scope.rfp_id, route.resumes, ends.value if ends else ""
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_what_people_say_to_each_other_binds_nothing_and_is_no_request(desk: Talking) -> None:
     about = await begun(desk, 1, overheard(desk, f"link {CITY}"), overheard(desk, f"{HARBOUR} is lost"), ASK)
     assert about == ("", 0, "asked")
@@ -66,13 +65,11 @@ async def test_what_people_say_to_each_other_binds_nothing_and_is_no_request(des
         assert await work.turn_plans.said_in(desk.thread, 1) == [ASK]
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_what_somebody_wrote_before_calling_the_bot_belongs_to_their_request(desk: Talking) -> None:
     words = (overheard(desk, "hi"), mine(desk, f"{CITY} was lost"), mine(desk, f"<@U9> see {HARBOUR}"))
     assert await begun(desk, 1, *words, "put that into the journal, please") == (CITY, 0, "")
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_an_edit_of_an_old_message_is_no_new_word(desk: Talking) -> None:
     first = desk.message(f"link {CITY}")
     await desk.said(first)
@@ -85,7 +82,6 @@ async def test_an_edit_of_an_old_message_is_no_new_word(desk: Talking) -> None:
     assert (await plan(desk, 3)).route.notes == ()
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_a_request_counts_with_the_rfp_that_its_thread_had_when_it_was_said(desk: Talking) -> None:
     assert (await begun(desk, 1, f"link {CITY}", "update the rfp: status won", f"link {HARBOUR}")) == (CITY, 0, "")
     notes = (await plan(desk)).route.notes
@@ -93,7 +89,6 @@ async def test_a_request_counts_with_the_rfp_that_its_thread_had_when_it_was_sai
     assert await bound(desk) == [HARBOUR]
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_requests_before_and_behind_a_link_are_not_done_in_one(desk: Talking) -> None:
     words = (f"link {CITY}", "status won", f"link {HARBOUR}", "and status lost")
     assert await begun(desk, 1, *words) == ("", 0, "told")
@@ -102,7 +97,6 @@ async def test_requests_before_and_behind_a_link_are_not_done_in_one(desk: Talki
     assert await bound(desk) == [HARBOUR]
 
 
-@pytest.mark.promise("operator:thread:link")
 @pytest.mark.parametrize("link", ["link rfp_xyz788", "link rfp_..."])
 async def test_a_link_that_is_refused_ends_the_turn_with_what_was_asked_beside_it(desk: Talking, link: str) -> None:
     words = (f"link {CITY}", link, "update the rfp: status won")
@@ -111,13 +105,11 @@ async def test_a_link_that_is_refused_ends_the_turn_with_what_was_asked_beside_i
     assert "nothing was done: please write it again" in said(desk)
 
 
-@pytest.mark.promise("operator:thread:link")
 async def test_a_link_that_is_made_right_at_once_goes_on(desk: Talking) -> None:
     words = (f"link {CITY}", "link rfp_xyz788", "update the rfp: status won", f"link {HARBOUR}")
     assert await begun(desk, 1, *words) == (HARBOUR, 0, "")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize("question", [f"Look into {CITY} again and tell me more.", f"link {CITY}"])
 async def test_what_a_job_asks_is_no_answer_and_binds_nothing(desk: Talking, question: str) -> None:
     await asked(desk)
@@ -127,7 +119,6 @@ async def test_what_a_job_asks_is_no_answer_and_binds_nothing(desk: Talking, que
     assert await begun(desk, 3, by_job(desk, f"again: {CITY}", 2), HARBOUR) == (HARBOUR, 1, "")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_among_several_people_the_answer_needs_no_mention(desk: Talking) -> None:
     await desk.said(overheard(desk, "hello all"), ASK)
     await ended(desk, await desk.begin(), 1)
@@ -140,7 +131,6 @@ async def test_among_several_people_the_answer_needs_no_mention(desk: Talking) -
     assert await begun(desk, 2) == (CITY, 1, "")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_a_silent_turn_leaves_the_request_open(desk: Talking) -> None:
     await asked(desk)
     await desk.said(mine(desk, "<@U9> which one was it?"))
@@ -149,7 +139,6 @@ async def test_a_silent_turn_leaves_the_request_open(desk: Talking) -> None:
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_a_word_to_stop_ends_the_wait_for_an_answer(desk: Talking) -> None:
     await asked(desk)
     stored = await desk.said(desk.message("stop", kind=messages.STOP, sender_id=DEVELOPER))
@@ -159,13 +148,11 @@ async def test_a_word_to_stop_ends_the_wait_for_an_answer(desk: Talking) -> None
     assert await begun(desk, 2, f"I like {CITY}") == (CITY, 0, "")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_never_mind_is_no_answer(desk: Talking) -> None:
     await asked(desk)
     assert (await begun(desk, 2, "never mind"))[1] == 0
 
 
-@pytest.mark.promise("operator:turn:recorded")
 async def test_who_has_said_to_stop_before_the_turn_is_asked_nothing(desk: Talking) -> None:
     before = (desk.message(f"link {CITY}"), desk.message(ASK))
     about = await begun(desk, 1, *before, desk.message("stop", kind=messages.STOP), "what can you do?")
@@ -177,7 +164,6 @@ async def test_who_has_said_to_stop_before_the_turn_is_asked_nothing(desk: Talki
     assert [each.text for each in left] == ["what can you do?"]
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_an_answer_that_is_deleted_or_missing_is_asked_for_again(desk: Talking) -> None:
     await asked(desk)
     assert await begun(desk, 2, "") == ("", 1, "asked")
@@ -186,7 +172,6 @@ async def test_an_answer_that_is_deleted_or_missing_is_asked_for_again(desk: Tal
     assert await begun(desk, 3, CITY) == (CITY, 2, "")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_where_is_no_answer_and_leaves_the_request_open(desk: Talking) -> None:
     await asked(desk)
     assert await begun(desk, 2, "where?") == ("", 0, "told")
@@ -194,7 +179,6 @@ async def test_where_is_no_answer_and_leaves_the_request_open(desk: Talking) -> 
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
 
-@pytest.mark.promise("operator:thread:link")
 async def test_what_is_about_the_thread_waits_for_the_turn_behind_the_one_under_way(desk: Talking) -> None:
     await desk.said("Good morning")
     await desk.begin()
@@ -210,7 +194,6 @@ async def test_what_is_about_the_thread_waits_for_the_turn_behind_the_one_under_
     assert await bound(desk) == [HARBOUR]
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_what_is_about_another_rfp_waits_while_the_operator_is_at_one(desk: Talking) -> None:
     assert await begun(desk, 1, f"status of {CITY}") == (CITY, 0, "")
     await desk.said(f"due date of {CITY}, too", f"and of {HARBOUR}", "thanks")
@@ -223,7 +206,6 @@ async def test_what_is_about_another_rfp_waits_while_the_operator_is_at_one(desk
     assert await begun(desk, 2) == (HARBOUR, 0, "")
 
 
-@pytest.mark.promise("operator:scope:first")
 async def test_a_deleted_rfp_of_the_thread_is_told_once_and_only_where_it_matters(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     await ended(desk, await desk.begin(), 1)
@@ -238,7 +220,6 @@ async def test_a_deleted_rfp_of_the_thread_is_told_once_and_only_where_it_matter
     assert (route.branch, len(route.notes)) == (Branch.A, 1)
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_a_thread_is_told_that_its_rfp_was_deleted_and_cannot_be_bound_to_it_again(desk: Talking) -> None:
     await desk.said(f"link {CITY}")
     await ended(desk, await desk.begin(), 1)

@@ -162,7 +162,6 @@ async def house(database: Database) -> AsyncIterator[House]:
         yield House(database, slack, http)
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_what_was_said_in_a_conversation_while_nobody_listened_is_found_once(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root)
@@ -182,7 +181,6 @@ async def test_what_was_said_in_a_conversation_while_nobody_listened_is_found_on
     assert await house.look() == []
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_edits_and_deletions_in_a_conversation_are_found(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     typo, secret = await house.say("for the shp", root), await house.say("my card is 1234", root)
@@ -205,7 +203,6 @@ async def test_an_edit_that_changes_nothing_that_is_kept_is_none(house: House) -
     assert await house.look() == []
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_a_direct_message_is_found_as_one(house: House) -> None:
     place = house.workspace.open_im(REPORTER)
     root = await house.say_in(place.id, "what is open?")
@@ -216,7 +213,6 @@ async def test_a_direct_message_is_found_as_one(house: House) -> None:
     assert house.sent[0].addressed
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_of_direct_messages_what_was_said_before_the_first_that_was_delivered_is_found(house: House) -> None:
     direct = house.workspace.open_im(REPORTER).id
     root = await house.say_in(direct, "add three items", kept=False)
@@ -226,7 +222,6 @@ async def test_of_direct_messages_what_was_said_before_the_first_that_was_delive
     assert await house.memory.said(house.thread(root)) == ["add three items", "for the shop"]
 
 
-@pytest.mark.promise("intake:talk:stop")
 async def test_a_direct_word_to_stop_that_another_thread_has_heard_is_not_missing_in_its_own(house: House) -> None:
     direct = house.workspace.open_im(REPORTER).id
     root = await house.say_in(direct, "add three items")
@@ -240,7 +235,6 @@ async def test_a_direct_word_to_stop_that_another_thread_has_heard_is_not_missin
     assert await house.look(talk=None) == []
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_what_people_said_before_they_spoke_to_the_bot_stays_theirs(house: House) -> None:
     root = await house.say("lunch?", kept=False)
     await house.say("pizza", root, user=BYSTANDER, kept=False)
@@ -252,7 +246,6 @@ async def test_what_people_said_before_they_spoke_to_the_bot_stays_theirs(house:
     assert await house.memory.said(house.thread(root)) == ["where is good pizza?", "near the office"]
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_a_missed_mention_is_found_where_the_settings_say_so_and_nowhere_else(house: House) -> None:
     await house.look(talk=[GENERAL])  # what is older than the first look is nobody's
     elsewhere = house.workspace.create_channel("random", [BOT, REPORTER])
@@ -277,7 +270,6 @@ async def test_no_mention_from_before_the_setting_is_answered(house: House) -> N
     assert await house.look(talk=[GENERAL]) == []
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
@@ -287,7 +279,6 @@ async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> 
     assert await house.memory.said(house.thread(root)) == ["for the shop"]
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     for bot in (identity.BOT_ID, "B0OTHER"):
@@ -296,7 +287,6 @@ async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> N
     assert await house.look() == []
 
 
-@pytest.mark.promise("catch-up:trouble:others-go-on")
 async def test_a_channel_that_the_bot_was_taken_out_of_is_no_trouble(house: House) -> None:
     root, other = await house.say(f"{CALL} hi"), house.workspace.create_channel("random", [BOT, REPORTER])
     still = await house.say_in(other.id, f"{CALL} hi")

@@ -11,7 +11,6 @@ from threadline.slack.history import History
 __all__ = ["house"]
 
 
-@pytest.mark.promise("catch-up:talk:missed")
 async def test_a_mention_and_a_first_direct_message_are_found_wherever_the_bot_is(house: House) -> None:
     random = house.workspace.create_channel("random", [BOT, REPORTER])
     await house.say(f"{CALL} before the installation", kept=False)
@@ -29,7 +28,6 @@ async def test_a_mention_and_a_first_direct_message_are_found_wherever_the_bot_i
     assert await house.look(talk=None) == []
 
 
-@pytest.mark.promise("intake:talk:followed")
 async def test_a_mention_that_an_edit_has_brought_is_found_as_a_message(house: House) -> None:
     await house.look(talk=None)
     said = await house.say("add three items", kept=False)

@@ -35,7 +35,6 @@ async def test_a_turn_chains_tools_answers_and_is_remembered_by_the_next(talk: T
     assert not talk.model.refused
 
 
-@pytest.mark.promise("tool:read-only:blocked")
 async def test_a_locked_project_blocks_what_the_model_asks_for_anyway_until_the_turn_ends(talk: Talking) -> None:
     async def create(turn: Turn) -> None:
         await turn.call("lamps_create", title="Milk")
@@ -57,7 +56,6 @@ async def test_a_locked_project_blocks_what_the_model_asks_for_anyway_until_the_
     assert row["status"] == "blocked"
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_a_reply_that_is_kept_is_not_asked_for_again_and_a_result_is_not_made_again(talk: Talking) -> None:
     await talk.said('Create a lamp "Milk".')
     first = await talk.think()
@@ -70,7 +68,6 @@ async def test_a_reply_that_is_kept_is_not_asked_for_again_and_a_result_is_not_m
     assert [key for key, _ in await talk.transcript()].count(f"t:1:1:{call.id}") == 1
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_of_two_attempts_at_once_the_first_reply_stands(make_talk: Make) -> None:
     one, other = make_talk(), make_talk()
     await one.said("hello there")
@@ -80,7 +77,6 @@ async def test_of_two_attempts_at_once_the_first_reply_stands(make_talk: Make) -
     assert [key for key, _ in await one.transcript() if key.startswith("c:")] == ["c:1"]
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_a_message_that_comes_while_a_tool_runs_is_in_the_next_call(talk: Talking) -> None:
     await talk.said("List the lamps.")
     thought = await talk.think()
@@ -95,7 +91,6 @@ async def test_a_message_that_comes_while_a_tool_runs_is_in_the_next_call(talk: 
     assert not (await talk.settle(Outcome(OutcomeKind.ANSWERED, "ok", 2))).turn_due
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_the_model_learns_that_the_outcome_of_a_lost_call_is_unknown(talk: Talking) -> None:
     await talk.said('Create a lamp "Milk".')
     [call] = (await talk.think()).reply.calls
@@ -107,7 +102,6 @@ async def test_the_model_learns_that_the_outcome_of_a_lost_call_is_unknown(talk:
     assert dict(await talk.transcript())[f"t:1:1:{call.id}"] == kept, "what the model has read stays as it was"
 
 
-@pytest.mark.promise("tool:calls:in-order")
 async def test_twenty_calls_of_a_reply_are_made_and_no_more(talk: Talking) -> None:
     async def greedy(turn: Turn) -> None:
         await turn.call_together(*[("lamps_list", {})] * 30)
@@ -119,7 +113,6 @@ async def test_twenty_calls_of_a_reply_are_made_and_no_more(talk: Talking) -> No
     assert "Of the 30 calls in your reply only the first 20 were made." in told
 
 
-@pytest.mark.promise("talk:help:without-model", "talk:input:unhoped-for")
 @pytest.mark.parametrize("text", ["", ":tada:", "🎉🎉 !", "help"])
 async def test_where_there_is_nothing_to_understand_help_is_given_without_a_model(talk: Talking, text: str) -> None:
     await talk.said(text)
@@ -142,7 +135,6 @@ async def test_a_thumb_after_a_question_is_an_answer(talk: Talking) -> None:
     assert talk.sent()[-1]["content"] == ":+1:"
 
 
-@pytest.mark.promise("talk:model:refused")
 async def test_without_a_key_whoever_asks_is_told_whom_to_ask(make_talk: Make) -> None:
     talk = make_talk(with_model=False)
     await talk.said("what is open for checkout?")
@@ -154,7 +146,6 @@ async def test_without_a_key_whoever_asks_is_told_whom_to_ask(make_talk: Make) -
     assert talk.posted()[0].text == sentences.NO_MODEL
 
 
-@pytest.mark.promise("talk:model:rate-limit")
 async def test_a_rate_limit_says_for_how_long_to_wait(talk: Talking) -> None:
     talk.model.fail_next(2, status=429, retry_after=9)
     await talk.said("hello there")
@@ -165,7 +156,6 @@ async def test_a_rate_limit_says_for_how_long_to_wait(talk: Talking) -> None:
     assert (await talk.think(attempt=5)).reply.text
 
 
-@pytest.mark.promise("talk:model:refused", "talk:operators:told-once")
 async def test_a_refused_key_ends_the_turn_with_words_and_the_third_time_the_operators_are_told(
     make_talk: Make,
 ) -> None:
@@ -180,7 +170,6 @@ async def test_a_refused_key_ends_the_turn_with_words_and_the_third_time_the_ope
     assert "model" in alert.text
 
 
-@pytest.mark.promise("tool:error:in-words", "talk:operators:told-once")
 async def test_a_tool_that_keeps_breaking_is_told_to_the_model_in_words_and_to_the_operators_once(
     talk: Talking,
 ) -> None:
@@ -210,7 +199,6 @@ async def test_a_failure_that_is_tried_again_is_counted_once(talk: Talking) -> N
     assert talk.posted(ESCALATIONS) == []
 
 
-@pytest.mark.promise("talk:run:small")
 async def test_two_megabytes_of_output_travel_as_one_line_and_the_model_gets_what_it_can_read(talk: Talking) -> None:
     await talk.said("Dump everything.")
     thought = await talk.think()

@@ -37,7 +37,6 @@ async def marks_of(talk: Talking) -> ConversationMarks:
     return (await talk.run(talk.thinking.open_conversation, talk.thread)).marks
 
 
-@pytest.mark.promise("talk:input:unhoped-for")
 @pytest.mark.parametrize(
     "text",
     [
@@ -60,7 +59,6 @@ async def test_whatever_is_said_gets_one_answer_that_can_be_seen(talk: Talking, 
     assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 0)
 
 
-@pytest.mark.promise("talk:input:unhoped-for", "talk:answer:refused-by-slack")
 async def test_in_a_channel_that_the_bot_was_removed_from_the_answer_is_kept_until_it_is_back(talk: Talking) -> None:
     await talk.said("hello there")
     talk.slack.workspace.leave(GENERAL, BOT_USER)
@@ -74,7 +72,6 @@ async def test_in_a_channel_that_the_bot_was_removed_from_the_answer_is_kept_unt
     assert len(talk.model.log) == 1, "it is not thought about again"
 
 
-@pytest.mark.promise("talk:input:unhoped-for", "talk:answer:refused-by-slack")
 async def test_under_a_parent_that_is_gone_the_answer_is_kept_and_it_is_said_why(talk: Talking) -> None:
     await talk.said("hello there")
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
@@ -89,7 +86,6 @@ async def test_under_a_parent_that_is_gone_the_answer_is_kept_and_it_is_said_why
     assert settled.answer
 
 
-@pytest.mark.promise("talk:input:unhoped-for")
 async def test_under_a_deleted_parent_with_replies_the_conversation_goes_on(talk: Talking) -> None:
     await talk.said("hello there")
     await talk.answer()
@@ -99,7 +95,6 @@ async def test_under_a_deleted_parent_with_replies_the_conversation_goes_on(talk
     assert [each.thread_ts for each in talk.posted()] == [talk.thread.ts] * 2
 
 
-@pytest.mark.promise("talk:input:unhoped-for", "tool:arguments:refused-first")
 async def test_arguments_that_are_not_json_are_told_to_the_model_and_run_nothing(talk: Talking) -> None:
     async def mends(turn: Turn) -> None:
         await turn.call("lamps_list")
@@ -124,7 +119,6 @@ async def test_arguments_that_are_not_json_are_told_to_the_model_and_run_nothing
     assert talk.posted()[0].text.startswith("I could not create it.")
 
 
-@pytest.mark.promise("talk:input:unhoped-for", "tool:time:limited")
 async def test_a_tool_that_hangs_is_given_up_and_the_loop_goes_on(make_talk: Make) -> None:
     async def waits(turn: Turn) -> None:
         hung = await turn.call("lamps_wait")
@@ -141,7 +135,6 @@ async def test_a_tool_that_hangs_is_given_up_and_the_loop_goes_on(make_talk: Mak
     assert "TOOL_TIMEOUT" in posted.text
 
 
-@pytest.mark.promise("talk:input:unhoped-for", "tool:result:bounded")
 async def test_fifty_megabytes_of_output_are_kept_and_shown_in_part(make_talk: Make) -> None:
     async def floods(turn: Turn) -> None:
         shown = await turn.call("lamps_flood")
@@ -158,7 +151,6 @@ async def test_fifty_megabytes_of_output_are_kept_and_shown_in_part(make_talk: M
     assert posted.text == "It was cut."
 
 
-@pytest.mark.promise("tool:result:bounded")
 async def test_the_results_of_one_reply_share_what_may_be_sent_with_each_later_step(talk: Talking) -> None:
     async def many(turn: Turn) -> None:
         await turn.call_together(*[("lamps_dump", {})] * 6)
@@ -171,7 +163,6 @@ async def test_the_results_of_one_reply_share_what_may_be_sent_with_each_later_s
     assert FOR_STEP // 2 < sum(map(len, results)) <= FOR_STEP
 
 
-@pytest.mark.promise("talk:input:unhoped-for", "talk:answer:bounded")
 async def test_a_model_that_asks_for_the_same_for_ever_is_asked_for_words_and_then_told_about(talk: Talking) -> None:
     async def insists(turn: Turn) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
@@ -15,7 +14,6 @@ from threadline_devstack.slack.identity import BYSTANDER
 __all__ = ["make_talk", "talk"]
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_silence_is_kept_and_nothing_is_posted(talk: Talking) -> None:
     async def silent(turn: Turn) -> None:
         await turn.text_only("NO_REPLY")
@@ -31,7 +29,6 @@ async def test_silence_is_kept_and_nothing_is_posted(talk: Talking) -> None:
     assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_silence_with_its_reasons_is_silence_and_nothing_of_it_is_posted(talk: Talking) -> None:
     async def silent(turn: Turn) -> None:
         await turn.text_only("NO_REPLY: this is between Ann and Ben.")
@@ -44,7 +41,6 @@ async def test_silence_with_its_reasons_is_silence_and_nothing_of_it_is_posted(t
     assert talk.posted() == []
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_where_silence_is_not_allowed_the_word_for_it_is_never_posted(talk: Talking) -> None:
     async def silent(turn: Turn) -> None:
         await turn.text_only("NO_REPLY")
@@ -57,7 +53,6 @@ async def test_where_silence_is_not_allowed_the_word_for_it_is_never_posted(talk
     assert "NO_REPLY" not in posted.text
 
 
-@pytest.mark.promise("talk:answer:posted-once", "talk:answer:blocks")
 async def test_an_answer_is_posted_once_and_shows_what_the_tools_returned(talk: Talking) -> None:
     """Property 7, on the real wire: records are posted as blocks."""
     await talk.said('Create a lamp "Milk".')
@@ -68,7 +63,6 @@ async def test_an_answer_is_posted_once_and_shows_what_the_tools_returned(talk: 
     assert "N-3" in json.dumps(posted.blocks[1:])
 
 
-@pytest.mark.promise("talk:answer:length")
 async def test_details_are_posted_whole_where_somebody_asked_for_them(talk: Talking) -> None:
     async def long(turn: Turn) -> None:
         await turn.text_only("\n\n".join(f"Paragraph {number}. {'word ' * 60}" for number in range(30)))
@@ -83,7 +77,6 @@ async def test_details_are_posted_whole_where_somebody_asked_for_them(talk: Talk
     assert "Paragraph 29." in whole
 
 
-@pytest.mark.promise("guard:verdict:stands")
 async def test_the_guards_refuse_a_duplicate_and_too_many_and_say_so_again_when_asked_again(talk: Talking) -> None:
     same = [talk.message("hello"), talk.message("hello")]
     stored = await talk.said(*same)
@@ -99,7 +92,6 @@ async def test_the_guards_refuse_a_duplicate_and_too_many_and_say_so_again_when_
     assert all(each["wakes"] == (each["verdict"] == "ok") for each in rows)
 
 
-@pytest.mark.promise("guard:duplicate:answer-exempt")
 async def test_an_answer_to_a_question_may_be_the_same_twice(talk: Talking) -> None:
     async def ask(turn: Turn) -> None:
         await turn.text_only("Are you sure?")
@@ -112,7 +104,6 @@ async def test_an_answer_to_a_question_may_be_the_same_twice(talk: Talking) -> N
         await talk.answer(turn)
 
 
-@pytest.mark.promise("sweep:terminated:conversation")
 async def test_what_was_stored_and_not_judged_is_judged_when_a_run_begins(talk: Talking) -> None:
     async with talk.database.begin() as work:
         await work.conversations.store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
@@ -124,7 +115,6 @@ async def test_what_was_stored_and_not_judged_is_judged_when_a_run_begins(talk: 
     assert (opened.marks.rev, opened.refused) == (rev, ())
 
 
-@pytest.mark.promise("guard:trouble:open")
 async def test_a_guard_that_cannot_be_asked_lets_everything_pass_and_is_counted(talk: Talking) -> None:
     async with talk.database.begin() as work:
         await work.connection.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
@@ -135,7 +125,6 @@ async def test_a_guard_that_cannot_be_asked_lets_everything_pass_and_is_counted(
     assert [each["guard"] for each in logs if each["event"] == "guard_open"] == ["duplicate", "user"]
 
 
-@pytest.mark.promise("privacy:redaction:stored")
 async def test_no_secret_of_a_message_reaches_the_database_or_the_model(talk: Talking) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     await talk.said(f"use {token} for it")

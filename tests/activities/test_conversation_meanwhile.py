@@ -26,7 +26,6 @@ def asked(talk: Talking) -> list[str]:
     return [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
 
 
-@pytest.mark.promise("talk:model:away")
 async def test_what_is_said_while_the_model_is_away_is_read_by_the_call_that_it_answers(talk: Talking) -> None:
     await talk.said("what do we have here, please?")
     talk.model.fail_next(1, status=503)
@@ -42,7 +41,6 @@ async def test_what_is_said_while_the_model_is_away_is_read_by_the_call_that_it_
     assert [key[:4] for key, _ in await talk.transcript() if not key.startswith("u:")] == ["c:1", "a:1:", "t:1:"]
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 @pytest.mark.parametrize("over", ["settled", "gone on"])
 async def test_a_reply_that_comes_when_its_step_is_over_is_paid_for_and_not_remembered(
     talk: Talking, monkeypatch: pytest.MonkeyPatch, over: str
@@ -79,7 +77,6 @@ async def test_of_a_turn_that_is_over_nothing_is_asked_any_more(talk: Talking) -
     assert (await talk.transcript(), len(talk.model.log)) == (before, 0)
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 @pytest.mark.parametrize("settles", [False, True])
 async def test_what_is_deleted_while_slack_is_asked_for_names_is_not_written_down(
     talk: Talking, monkeypatch: pytest.MonkeyPatch, settles: bool
@@ -107,7 +104,6 @@ async def test_what_is_deleted_while_slack_is_asked_for_names_is_not_written_dow
     assert "password" not in str(texts)
 
 
-@pytest.mark.promise("memory:context:bounded", "talk:deletion:not-shown")
 async def test_a_deletion_in_mid_turn_sends_no_more_of_the_past_though_it_voids_the_summary(talk: Talking) -> None:
     first = talk.message("it all began with a secret")
     await talk.said(first)

@@ -17,7 +17,6 @@ from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 __all__ = ["make_talk", "talk"]
 
 
-@pytest.mark.promise("memory:context:prefix")
 async def test_each_call_of_a_turn_begins_byte_for_byte_like_the_one_before(talk: Talking) -> None:
     await talk.said("hello there, who are you")
     await talk.answer()
@@ -33,7 +32,6 @@ async def test_each_call_of_a_turn_begins_byte_for_byte_like_the_one_before(talk
     assert all(each["cached_tokens"] > 0 for each in rows[2:])
 
 
-@pytest.mark.promise("memory:people:told-apart")
 async def test_the_model_is_told_when_who_and_what_the_thread_is_about(talk: Talking) -> None:
     await talk.said("what is this about, please?")
     async with talk.database.begin() as work:
@@ -48,7 +46,6 @@ async def test_the_model_is_told_when_who_and_what_the_thread_is_about(talk: Tal
     assert sorted(talk.model.log[-1].conversation.tools) == ["lamps_break", "lamps_dump", "lamps_list"]
 
 
-@pytest.mark.promise("talk:input:unhoped-for")
 async def test_a_message_of_40_000_characters_is_kept_and_shown_in_part(talk: Talking) -> None:
     await talk.said(f"Here is the log: {'x' * 39_000} What do you say?")
     await talk.think()
@@ -59,7 +56,6 @@ async def test_a_message_of_40_000_characters_is_kept_and_shown_in_part(talk: Ta
     assert row["length"] > 39_000
 
 
-@pytest.mark.promise("memory:summary:extended")
 async def test_above_twenty_messages_the_older_are_summarised_once_and_the_summary_is_extended(talk: Talking) -> None:
     for turn in range(1, 21):
         await talk.said(f"remark number {turn}")
@@ -76,7 +72,6 @@ async def test_above_twenty_messages_the_older_are_summarised_once_and_the_summa
     assert row["made"] == len(asked)
 
 
-@pytest.mark.promise("memory:summary:extended")
 async def test_where_no_summary_can_be_had_the_oldest_are_left_out_and_the_log_says_so(make_talk: Make) -> None:
     talk = make_talk(budget=Budget(messages=6, tokens=4_000))
 
@@ -95,7 +90,6 @@ async def test_where_no_summary_can_be_had_the_oldest_are_left_out_and_the_log_s
     assert "remark number 1" in str(await talk.transcript()), "it is still there for the next try"
 
 
-@pytest.mark.promise("memory:context:bounded")
 async def test_a_context_that_is_too_long_after_all_is_halved_once(talk: Talking) -> None:
     for turn in range(1, 5):
         await talk.said(f"remark number {turn}")
@@ -110,7 +104,6 @@ async def test_a_context_that_is_too_long_after_all_is_halved_once(talk: Talking
         await talk.think(5, 2)
 
 
-@pytest.mark.promise("memory:people:told-apart")
 async def test_people_are_told_apart_as_soon_as_there_are_two(talk: Talking) -> None:
     await talk.said("hello there, who are you")
     await talk.answer()
@@ -121,7 +114,6 @@ async def test_people_are_told_apart_as_soon_as_there_are_two(talk: Talking) -> 
     assert any("You were not spoken to" in str(each.get("content")) for each in talk.sent())
 
 
-@pytest.mark.promise("memory:people:told-apart")
 async def test_a_name_that_slack_does_not_tell_is_the_id(talk: Talking) -> None:
     await talk.said(talk.message("hello", sender_id="U0NOBODY"), "and from me")
     await talk.think()
@@ -142,7 +134,6 @@ async def test_what_a_lost_thought_has_taken_up_is_remembered_too(talk: Talking)
     assert [key for key, _ in keys].count("u:") == 2
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_a_message_that_was_deleted_before_it_was_read_is_not_answered_by_a_guess(talk: Talking) -> None:
     first = talk.message("my password is in here")
     await talk.said(first)
@@ -164,7 +155,6 @@ async def test_our_own_last_words_are_remembered_too(talk: Talking) -> None:
     assert said[-1] == "I have stopped, as you asked."
 
 
-@pytest.mark.promise("memory:reference:listed")
 async def test_what_was_listed_can_be_named_by_it_in_the_next_turn(talk: Talking) -> None:
     await talk.said("List the lamps.")
     await talk.answer()

@@ -36,7 +36,6 @@ def engine(talk: Talking) -> Engine:
     return engine_of(talk)
 
 
-@pytest.mark.promise("decision:retrieval:conditional")
 @pytest.mark.parametrize(
     "words", ["thanks", "what did I just ask you?", "list the lamps", "book a meeting with me tomorrow"]
 )
@@ -46,7 +45,6 @@ async def test_thanks_and_what_the_conversation_or_a_tool_answers_make_no_retrie
     assert engine.documents.asked == []
 
 
-@pytest.mark.promise("decision:made:once")
 async def test_the_first_decision_stands_and_each_call_of_the_model_is_paid_for(engine: Engine) -> None:
     await begun(engine, "thanks")
     first = await engine.step("decide")
@@ -59,7 +57,6 @@ async def test_the_first_decision_stands_and_each_call_of_the_model_is_paid_for(
     assert sent.conversation.form == "decision"
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 async def test_what_is_invalid_is_shown_once_more_with_its_faults_and_then_decided(engine: Engine) -> None:
     engine.answers(
         json.dumps(decided({}) | {"decision": "RETRIEVE"}),
@@ -72,7 +69,6 @@ async def test_what_is_invalid_is_shown_once_more_with_its_faults_and_then_decid
     assert len(await engine.talk.rows("SELECT 1 FROM model_calls")) == 2
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 @pytest.mark.parametrize("written", ["", "no JSON at all", "{", json.dumps({"decision": "DANCE"}), "[" * 5_000])
 async def test_whatever_the_model_writes_twice_a_person_takes_over(engine: Engine, written: str) -> None:
     engine.answers(written)
@@ -84,7 +80,6 @@ async def test_whatever_the_model_writes_twice_a_person_takes_over(engine: Engin
     assert await engine.settled(OutcomeKind.ESCALATED) == decision_words.handed_over(Reason.DECIDED)
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_who_was_asked_twice_in_a_row_without_avail_is_given_to_a_person(engine: Engine) -> None:
     engine.decides("CLARIFY", clarifying_question="Which plan do you mean?", intent_clear=False)
     for turn in (1, 2):
@@ -96,7 +91,6 @@ async def test_who_was_asked_twice_in_a_row_without_avail_is_given_to_a_person(e
     assert [row["outcome"] for row in rows] == [Result.CLARIFIED, Result.CLARIFIED, Result.ESCALATED]
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 @pytest.mark.parametrize(("sensitivity", "course"), [("asks", Course.PROCEED), ("claims", Course.ESCALATE)])
 async def test_of_a_sensitive_word_the_model_says_what_is_meant(
     engine: Engine, sensitivity: str, course: Course
@@ -105,7 +99,6 @@ async def test_of_a_sensitive_word_the_model_says_what_is_meant(
     assert (await (await begun(engine, "and the refunds?")).whole()).course is course
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 @pytest.mark.parametrize(
     ("words", "course"),
     [
@@ -126,7 +119,6 @@ async def test_where_the_model_cannot_be_asked_the_sensitive_word_alone_hands_ov
         assert await engine.settled(OutcomeKind.ESCALATED) == decision_words.handed_over(Reason.SENSITIVE_TOPIC)
 
 
-@pytest.mark.promise("decision:model:away")
 async def test_an_answer_that_cannot_be_made_is_told_in_the_designs_sentence(engine: Engine) -> None:
     await (await begun(engine, "thanks")).whole()
     await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, Reason.RESPONSE_ERROR))
@@ -136,7 +128,6 @@ async def test_an_answer_that_cannot_be_made_is_told_in_the_designs_sentence(eng
     assert row["confidence"] <= ESCALATED
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_a_critical_tool_that_has_failed_brings_a_person_beside_the_answer(engine: Engine) -> None:
     await (await begun(engine, "thanks")).whole()
     await engine.talk.think()
@@ -146,7 +137,6 @@ async def test_a_critical_tool_that_has_failed_brings_a_person_beside_the_answer
     assert not said.startswith(decision_words.handed_over(Reason.TOOL_FAILURE))
 
 
-@pytest.mark.promise("decision:model:away")
 async def test_what_a_turn_had_done_before_it_failed_is_told_with_the_designs_sentence(engine: Engine) -> None:
     await (await begun(engine, "thanks")).whole()
     await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, Reason.RESPONSE_ERROR))
@@ -155,7 +145,6 @@ async def test_what_a_turn_had_done_before_it_failed_is_told_with_the_designs_se
     assert said == f"{FALLBACK}\n\nUntil then:\n\n- `calendar.book`: done. Booked APT-1."
 
 
-@pytest.mark.promise("handover:story:whole")
 @pytest.mark.parametrize("tool", ["", "lamps_list", "lamps_create"])
 async def test_an_answer_that_comes_when_a_person_has_the_thread_is_not_said_unless_something_was_changed(
     engine: Engine, tool: str
@@ -209,7 +198,6 @@ async def test_weighing_what_nobody_has_decided_is_refused(engine: Engine) -> No
         await engine.step("weigh")
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 async def test_what_the_tools_of_the_thread_came_to_counts(engine: Engine) -> None:
     async def calling(turn: Turn) -> None:
         await turn.call("lamps_list")
@@ -228,7 +216,6 @@ async def test_what_the_tools_of_the_thread_came_to_counts(engine: Engine) -> No
     assert (before.context_completeness, after.context_completeness) == (0.666667, 1.0)
 
 
-@pytest.mark.promise("decision:model:away")
 @pytest.mark.parametrize("trouble", [Transient("Slack is away."), Permanent("Slack refuses.")])
 async def test_who_asks_may_be_unknown_while_slack_does_not_say_it(talk: Talking, trouble: Exception) -> None:
     engine = engine_of(talk, lead=trouble)
@@ -254,7 +241,6 @@ async def test_a_turn_decides_among_the_tools_that_it_may_use_and_none_of_them_l
     assert not {"qa_answer", "lamps_create"} & set(shown)
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 async def test_a_claim_in_the_middle_of_a_turn_waits_for_a_decision_of_its_own(engine: Engine) -> None:
     talk = engine.talk
     await begun(engine, "list the lamps, please")
@@ -286,7 +272,6 @@ async def test_a_person_who_takes_the_thread_while_a_turn_runs_is_what_came_of_i
     assert [each["outcome"] for each in rows] == [Result.TAKEN_OVER]
 
 
-@pytest.mark.promise("decision:made:once")
 async def test_what_is_said_to_the_bot_while_it_overhears_others_is_a_turn_of_its_own(engine: Engine) -> None:
     talk = engine.talk
     await talk.said("hello")
@@ -307,7 +292,6 @@ async def test_what_is_said_to_the_bot_while_it_overhears_others_is_a_turn_of_it
     assert "the big one" in str(talk.sent())
 
 
-@pytest.mark.promise("talk:answer:always")
 async def test_who_writes_alone_and_calls_somebody_else_first_is_still_answered(engine: Engine) -> None:
     talk = engine.talk
     await talk.said("hello")
@@ -320,7 +304,6 @@ async def test_who_writes_alone_and_calls_somebody_else_first_is_still_answered(
     assert "Enterprise cost" in str(talk.sent())
 
 
-@pytest.mark.promise("decision:made:once")
 @pytest.mark.parametrize("kind", [OutcomeKind.CLARIFIED, OutcomeKind.ANSWERED])
 async def test_who_was_asked_back_answers_the_bot_without_calling_it_also_among_others(
     engine: Engine, kind: OutcomeKind

@@ -43,7 +43,6 @@ async def found(engine: Engine) -> Sequence[str]:
     return [source.source for source in (await engine.last()).sources]
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_without_any_document_a_question_is_asked_back_and_then_given_to_a_person(engine: Engine) -> None:
     for turn, course in ((1, Course.CLARIFY), (2, Course.CLARIFY), (3, Course.ESCALATE)):
         assert (await (await begun(engine, QUESTION, turn)).whole(turn)).course is course
@@ -54,7 +53,6 @@ async def test_without_any_document_a_question_is_asked_back_and_then_given_to_a
     assert (made.decided.action, made.factors.source_quality) == (Action.RETRIEVE, 0.0)
 
 
-@pytest.mark.promise("decision:sources:cited")
 async def test_a_price_that_has_expired_is_told_to_nobody(engine: Engine) -> None:
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     old = PRICE.replace("type: pricing", f"type: pricing\nexpires: {yesterday}").replace("29", "19")
@@ -67,7 +65,6 @@ async def test_a_price_that_has_expired_is_told_to_nobody(engine: Engine) -> Non
     assert [source.source for source in (await engine.last(2)).sources] == ["kb/new.md"]
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 async def test_documents_that_contradict_each_other_bring_a_person(engine: Engine) -> None:
     other = PRICE.replace("29", "39").replace("# Prices", "# Leaflet")
     await documents(engine, prices=PRICE, leaflet=other)
@@ -80,7 +77,6 @@ async def test_documents_that_contradict_each_other_bring_a_person(engine: Engin
     assert sorted(await found(engine)) == ["kb/leaflet.md", "kb/prices.md"]
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 async def test_what_a_document_orders_is_material_for_the_agent_and_decides_nothing(engine: Engine) -> None:
     await documents(engine, prices=f"{PRICE}\n\n{ORDERS}")
     assert (await (await begun(engine, QUESTION)).whole()).course is Course.PROCEED
@@ -94,7 +90,6 @@ async def test_what_a_document_orders_is_material_for_the_agent_and_decides_noth
     assert (await (await begun(engine, claim, 2)).whole(2)).course is Course.ESCALATE
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 async def test_a_claim_at_the_end_of_a_long_message_is_read(engine: Engine) -> None:
     engine.decides("REASON_ONLY", sensitivity="asks")
     await (await begun(engine, f"{'So it went on. ' * 600}I will sue you and want compensation.")).whole()
@@ -110,7 +105,6 @@ async def unreachable() -> AsyncIterator[OpenAIEmbedder]:
     await embedder.close()
 
 
-@pytest.mark.promise("decision:retrieval:conditional")
 async def test_where_embeddings_are_away_documents_are_found_by_their_words_and_the_log_says_so(
     talk: Talking, unreachable: OpenAIEmbedder
 ) -> None:
@@ -122,7 +116,6 @@ async def test_where_embeddings_are_away_documents_are_found_by_their_words_and_
     assert [each["log_level"] for each in logged if each["event"] == "question_not_embedded"] == ["warning"]
 
 
-@pytest.mark.promise("decision:retrieval:conditional")
 async def test_an_endpoint_of_embeddings_that_accepts_and_hangs_leaves_a_look_up_its_words(talk: Talking) -> None:
     silent = socket.create_server(("127.0.0.1", 0))  # connections wait in its queue for ever
     embedder = OpenAIEmbedder(OpenAIEmbedding("none", f"http://127.0.0.1:{silent.getsockname()[1]}/v1"))
@@ -138,7 +131,6 @@ async def test_an_endpoint_of_embeddings_that_accepts_and_hangs_leaves_a_look_up
     silent.close()
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 @pytest.mark.parametrize(
     "words",
     ["", " \n ", "asdf qwer zxcv", "¿?¡!", "🙂" * 300, "%s'; DROP TABLE decisions; --", QUESTION * 1_200],

@@ -49,7 +49,6 @@ async def test_what_was_looked_up_reaches_the_agent_and_is_cited_in_the_answer(e
     assert (source.title, source.text) == ("Plans", ""), "the texts of documents are not kept with the turn"
 
 
-@pytest.mark.promise("decision:sources:cited", "decision:confidence:evidence")
 @pytest.mark.parametrize(("complexity", "course"), [(0.0, Course.PROCEED), (0.1, Course.CLARIFY)])
 async def test_a_second_round_that_looks_nothing_up_rests_on_what_the_first_one_found(
     engine: Engine, complexity: float, course: Course
@@ -72,7 +71,6 @@ async def test_a_second_round_that_looks_nothing_up_rests_on_what_the_first_one_
         assert said.endswith("Plans – Enterprise")
 
 
-@pytest.mark.promise("decision:sources:cited")
 @pytest.mark.parametrize(
     ("answer", "cited"),
     [
@@ -87,7 +85,6 @@ def test_an_answer_names_the_passages_that_it_marks_or_all_that_it_was_given(ans
     assert decision_words.sources_of("", [PRICES]) == ""
 
 
-@pytest.mark.promise("decision:sources:cited")
 @pytest.mark.parametrize(
     ("answer", "found", "cited"),
     [
@@ -106,7 +103,6 @@ def test_an_answer_names_what_its_tools_have_found_unless_it_has_done_so(
     assert decision_words.sources_of(answer, given, found) == cited
 
 
-@pytest.mark.promise("decision:sources:cited")
 @pytest.mark.parametrize("words", ["what is the price of Enterprise?", "what is the price of Enterprise, in detail?"])
 async def test_a_long_answer_says_what_it_rests_on_and_that_a_person_takes_over(engine: Engine, words: str) -> None:
     async def long(turn: Turn) -> None:
@@ -125,7 +121,6 @@ async def test_a_long_answer_says_what_it_rests_on_and_that_a_person_takes_over(
     assert "in detail" in words or len(said) <= answers.LIMIT
 
 
-@pytest.mark.promise("decision:sources:cited")
 def test_what_stands_around_an_answer_is_never_cut_and_what_fits_is_not_cut_either() -> None:
     fits, end = "y" * 1_700, f"Sources: {'s' * 100}"
     assert decision_words.fitting("", fits, end, detail=False) == f"{fits}\n\n{end}"
@@ -139,7 +134,6 @@ def test_what_stands_around_an_answer_is_never_cut_and_what_fits_is_not_cut_eith
     assert decision_words.fitting("n", long, end, detail=True) == f"n\n\n{long}\n\n{end}"
 
 
-@pytest.mark.promise("decision:sources:cited")
 def test_a_source_with_a_long_name_keeps_both_its_ends() -> None:
     names = [f"{'t' * 120}.pdf – {section}" for section in ("Prices", "Terms")]
     told = decision_words.sources_of("It is so.", [], names)
@@ -148,7 +142,6 @@ def test_a_source_with_a_long_name_keeps_both_its_ends() -> None:
     assert told.endswith(".pdf – Terms")
 
 
-@pytest.mark.promise("decision:sources:cited")
 @pytest.mark.parametrize("decides", [True, False])
 async def test_what_the_agent_looks_up_by_itself_is_cited_too(
     make_talk: Make, database: Database, decides: bool
@@ -172,7 +165,6 @@ async def test_what_the_agent_looks_up_by_itself_is_cited_too(
     assert talk.posted()[-1].text == "It has five seats.\n\nSources: Offers – Starter"
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_what_is_not_found_is_looked_for_once_more_and_then_asked_about(engine: Engine) -> None:
     engine.documents.found, engine.documents.retrieval = (), Retrieval(0.0)
     step = await (await begun(engine, "what is the price of the Ultra plan?")).whole()
@@ -182,7 +174,6 @@ async def test_what_is_not_found_is_looked_for_once_more_and_then_asked_about(en
     assert await engine.settled(OutcomeKind.CLARIFIED) == decision_words.SAY_MORE
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 @pytest.mark.parametrize(("contradicts", "course"), [(True, Course.ESCALATE), (False, Course.PROCEED)])
 async def test_passages_that_look_contradictory_are_compared_by_the_model(
     engine: Engine, contradicts: bool, course: Course
@@ -201,7 +192,6 @@ async def test_passages_that_look_contradictory_are_compared_by_the_model(
     assert [each["purpose"] for each in purposes] == ["decide", "compare"]
 
 
-@pytest.mark.promise("decision:retrieval:conditional")
 @pytest.mark.parametrize(
     ("types", "course", "reason"),
     [([], Course.PROCEED, None), (["pricing"], Course.ESCALATE, Reason.RETRIEVAL_FAILURE)],
@@ -222,7 +212,6 @@ async def test_documents_that_cannot_be_asked_cost_confidence_or_bring_a_person_
         assert any("cannot be asked right now" in str(each) for each in engine.talk.sent())
 
 
-@pytest.mark.promise("decision:retrieval:conditional")
 @pytest.mark.parametrize(
     ("types", "course", "reason"),
     [([], Course.PROCEED, None), (["pricing"], Course.ESCALATE, Reason.RETRIEVAL_FAILURE)],
@@ -242,7 +231,6 @@ async def test_a_look_up_that_never_came_back_counts_as_documents_that_cannot_be
         assert made.verdict.confidence == pytest.approx(0.7 * (0.2 * 0.9 + 0.3 * 2 / 3 + 0.2) / 0.7, abs=1e-6)
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 @pytest.mark.parametrize("fails", [True, False])
 async def test_what_the_first_round_found_is_there_when_the_second_finds_nothing(engine: Engine, fails: bool) -> None:
     engine.documents.retrieval = Retrieval(0.5)
@@ -262,7 +250,6 @@ async def test_what_the_first_round_found_is_there_when_the_second_finds_nothing
     assert last.retrieval.suspicious == (() if fails else ((0, 1),)), "also what stands in two rounds is compared"
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 async def test_of_two_rounds_the_later_ones_passages_come_first_each_as_it_was_found_and_once(engine: Engine) -> None:
     a, b, c, d = (
         replace(PRICES, section=name, score=score) for name, score in zip("ABCD", (0.9, 0.5, 0.9, 0.7), strict=True)

@@ -74,7 +74,6 @@ async def kept(talk: Talking) -> tuple[str, str]:
     return next(message.content for key, message in await talk.transcript() if key.startswith("t:")), row["data"]
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_what_was_deleted_while_the_thread_was_read_is_kept_nowhere(talk: Talking, reader: Reader) -> None:
     async def delete() -> None:
         await talk.said(deletion(talk))
@@ -85,14 +84,12 @@ async def test_what_was_deleted_while_the_thread_was_read_is_kept_nowhere(talk: 
         assert await kept(talk) == (GONE, GONE)
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_what_was_deleted_before_the_thread_was_read_takes_nothing_with_it(talk: Talking) -> None:
     await talk.said(deletion(talk))
     await read(talk)
     assert all(SECRET in each for each in await kept(talk))
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_what_was_deleted_between_the_record_and_the_transcript_is_not_kept_either(
     talk: Talking,
 ) -> None:

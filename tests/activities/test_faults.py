@@ -77,7 +77,6 @@ async def test_a_long_wait_for_the_model_is_the_workflows_and_said_to_people(
     assert fault.next_retry_delay == timedelta(seconds=wait)
 
 
-@pytest.mark.promise("talk:operators:told-once")
 @pytest.mark.parametrize(
     ("activity", "counted"),
     [

@@ -106,7 +106,6 @@ async def asked(make_talk: Make) -> WithAPerson:
     return house
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_what_nobody_can_read_is_said_to_nobody(asked: WithAPerson) -> None:
     before = len(asked.talk.posted())
     await asked.written(messages.quarantined('{"id": 7}'))
@@ -114,7 +113,6 @@ async def test_what_nobody_can_read_is_said_to_nobody(asked: WithAPerson) -> Non
     assert not asked.under_the_card()
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_file_is_named_under_the_card_with_and_without_words(asked: WithAPerson) -> None:
     await asked.taken()
     receipt = (FileRef("F1", "receipt.png", "image/png", 10),)
@@ -125,7 +123,6 @@ async def test_a_file_is_named_under_the_card_with_and_without_words(asked: With
     assert "receipt.png" in worded
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_word_to_stop_is_an_answer_like_any_other_while_a_person_has_the_thread(asked: WithAPerson) -> None:
     await asked.taken()
     stop = asked.talk.message("please stop it", kind=messages.STOP)
@@ -135,7 +132,6 @@ async def test_a_word_to_stop_is_an_answer_like_any_other_while_a_person_has_the
     assert "please stop it" in said
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_word_to_stop_behind_another_message_loses_neither(asked: WithAPerson) -> None:
     await asked.taken()
     await asked.talk.said("here is more")
@@ -145,7 +141,6 @@ async def test_a_word_to_stop_behind_another_message_loses_neither(asked: WithAP
     assert [words.partition("\n")[2] for words in asked.under_the_card()] == ["here is more", "one thing more", "stop"]
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_word_to_stop_ends_what_the_agent_was_at_when_a_person_took_the_thread(asked: WithAPerson) -> None:
     await asked.talk.said("my order is 4711")
     assert (await asked.talk.begin(2)).ends is None
@@ -154,7 +149,6 @@ async def test_a_word_to_stop_ends_what_the_agent_was_at_when_a_person_took_the_
     assert (stored.marks.stop_due, stored.passed_on) == (True, ())
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_the_asker_corrects_or_deletes_reads_so_under_the_card_in_all_its_parts(asked: WithAPerson) -> None:
     await asked.taken()
     long = asked.talk.message("\n\n".join(f"paragraph {number} {'x' * 900}" for number in range(20)))
@@ -171,7 +165,6 @@ async def test_what_the_asker_corrects_or_deletes_reads_so_under_the_card_in_all
     assert not any("paragraph" in str(each.blocks) for each in asked.talk.posted(ESCALATIONS))
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_an_edit_that_is_longer_is_shown_whole_and_once(asked: WithAPerson) -> None:
     await asked.taken()
     said = asked.talk.message("on Monday")
@@ -183,7 +176,6 @@ async def test_an_edit_that_is_longer_is_shown_whole_and_once(asked: WithAPerson
     assert "Monday" not in shown
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_is_deleted_after_the_end_is_gone_under_the_card_and_on_it(asked: WithAPerson) -> None:
     await asked.taken()
     said = asked.talk.message("my account is DE89 3704")
@@ -197,7 +189,6 @@ async def test_what_is_deleted_after_the_end_is_gone_under_the_card_and_on_it(as
     assert "money back" not in shown
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_is_deleted_before_it_was_shown_is_not_shown(asked: WithAPerson) -> None:
     await asked.taken()
     said = asked.talk.message("never mind this")
@@ -208,7 +199,6 @@ async def test_what_is_deleted_before_it_was_shown_is_not_shown(asked: WithAPers
     assert asked.under_the_card() == []
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_was_not_shown_when_it_was_closed_is_shown_to_nobody_and_its_turn_is_told_so(
     asked: WithAPerson,
 ) -> None:
@@ -225,7 +215,6 @@ async def test_what_was_not_shown_when_it_was_closed_is_shown_to_nobody_and_its_
     assert [words.partition("\n")[2] for words in asked.under_the_card()] == ["on Monday"]
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_what_was_written_before_the_button_was_pressed_arrives_also_behind_it(asked: WithAPerson) -> None:
     await asked.taken()
     early, late = (
@@ -241,14 +230,12 @@ async def test_what_was_written_before_the_button_was_pressed_arrives_also_behin
     assert "This is closed" in asked.under_the_card()[-1]
 
 
-@pytest.mark.promise("handover:reminder:bounded")
 async def test_a_new_run_goes_on_with_the_number_of_the_last_reminder(asked: WithAPerson) -> None:
     for number in (1, 2):
         await asked.talk.run(asked.activities.remind_handover, Reminder(asked.ref, number))
     assert (await asked.talk.run(asked.activities.open_handover, asked.ref)).reminded == 2
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_an_untaken_turn_hears_on_its_way_and_what_a_stop_ends_is_read_along(asked: WithAPerson) -> None:
     await asked.talk.said("how do I export?")
     assert (await asked.talk.begin(2)).relays
@@ -267,7 +254,6 @@ async def test_what_an_untaken_turn_hears_on_its_way_and_what_a_stop_ends_is_rea
     assert [words.partition("\n")[2] for words in asked.under_the_card()][2:] == ["or PDF?", "stop"]
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_person_is_shown_the_same_word_twice_and_many_in_a_minute(asked: WithAPerson) -> None:
     await asked.taken()
     first = asked.talk.message("yes")
@@ -286,7 +272,6 @@ async def test_a_person_is_shown_the_same_word_twice_and_many_in_a_minute(asked:
     assert [each.ts for each in (await asked.talk.said(again, same)).refused] == [same.ts]
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_whoever_closes_it_is_told_nothing_when_the_answer_was_lost_and_others_are(asked: WithAPerson) -> None:
     await asked.taken()
 
@@ -301,7 +286,6 @@ async def test_whoever_closes_it_is_told_nothing_when_the_answer_was_lost_and_ot
         assert words == f"It was closed before by <@{DEVELOPER}>."
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_whoever_presses_while_slack_does_not_say_who_they_are_is_told_why_and_may_press_again(
     asked: WithAPerson,
 ) -> None:
@@ -314,7 +298,6 @@ async def test_whoever_presses_while_slack_does_not_say_who_they_are_is_told_why
     assert (taken.words, taken.taken_by) == ("", DEVELOPER)
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_where_the_asker_cannot_be_told_the_card_changes_and_whoever_pressed_is_told_under_it(
     asked: WithAPerson,
 ) -> None:
@@ -329,7 +312,6 @@ async def test_where_the_asker_cannot_be_told_the_card_changes_and_whoever_press
         assert told.endswith(f"The other thread was not told that you have {what} this.")
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_where_the_card_cannot_be_changed_the_asker_is_told_all_the_same(asked: WithAPerson) -> None:
     asked.talk.slack.faults.refuse("chat.update", "cant_update_message")
     with pytest.raises(Permanent):

@@ -120,7 +120,6 @@ async def office(talk: Talking) -> AsyncIterator[Office]:
         yield Office(talk, server)
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_what_was_approved_is_read_whole_sent_once_and_told(office: Office) -> None:
     await office.ask()
     [card] = office.said()
@@ -135,7 +134,6 @@ async def test_what_was_approved_is_read_whole_sent_once_and_told(office: Office
     assert office.said()[-1] == "ACT-1 was approved and is carried out: MAIL-1 is sent."
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_what_was_rejected_stays_a_draft(office: Office) -> None:
     await office.ask()
     assert await office.click(approve=False) is Stage.REJECTED
@@ -145,7 +143,6 @@ async def test_what_was_rejected_stays_a_draft(office: Office) -> None:
     assert (await office.talk.rows("SELECT status FROM email_drafts")) == [{"status": "draft"}]
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_a_mail_is_not_proposed_by_its_number_alone(office: Office) -> None:
     draft = await office.call("email_draft", **LETTER)
     given = json.dumps({"draft_id": draft.data["draft_id"], "reason": "x"})

@@ -137,7 +137,6 @@ async def test_of_an_rfp_that_is_not_there_the_nearest_is_named(database: Databa
     assert "rfp_abc123" in report(prepared, "rfp_state").missing
 
 
-@pytest.mark.promise("memory:context:at-once")
 async def test_the_number_of_queries_does_not_grow_with_what_there_is(database: Database) -> None:
     counts = list[int]()
     await Talking(database).hear(mention(60))
@@ -168,7 +167,6 @@ async def more(database: Database, rows: int, rfp_id: str) -> None:
                 await work.memories.remember("T1", new, f"{kind}{n}", NOW + n)
 
 
-@pytest.mark.promise("memory:context:at-once")
 async def test_all_queries_run_side_by_side(database_url: str) -> None:
     database = Meeting(database_url, pool_size=20)
     await Talking(database).hear(mention(60))
@@ -202,7 +200,6 @@ async def test_without_a_database_there_is_a_turn_all_the_same() -> None:
     await away.dispose()
 
 
-@pytest.mark.promise("memory:operator:own-channel")
 async def test_other_threads_tell_their_words_in_their_own_channel_alone(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     for channel, ts, words in (
@@ -222,7 +219,6 @@ async def test_other_threads_tell_their_words_in_their_own_channel_alone(databas
     assert not [each for each in ("Between us", "My secret", "D1") if each in prepared.text]
 
 
-@pytest.mark.promise("memory:operator:own-channel")
 async def test_a_memory_of_another_channel_is_not_told(database: Database) -> None:
     async with database.begin() as work:
         for channel in ("C1", "C2"):

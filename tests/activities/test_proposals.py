@@ -21,7 +21,6 @@ def patch(status: str, rfp_id: str = "rfp_abc") -> dict[str, Any]:
     return {"rfp_id": rfp_id, "patch": json.dumps({"status": status})}
 
 
-@pytest.mark.promise("record:action:by-its-risk")
 async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_done(desk: Desk) -> None:
     result = await desk.propose()
     assert result.success, result.error
@@ -41,7 +40,6 @@ async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_d
     assert action.action == {"tool": "jira.create", "arguments": {"title": "new"}}
 
 
-@pytest.mark.promise("record:action:by-its-risk")
 async def test_what_is_of_low_risk_is_done_at_once_and_needs_nobody(make_desk: MakeDesk) -> None:
     desk = make_desk(approvers=())
     result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
@@ -55,7 +53,6 @@ async def test_what_is_of_low_risk_is_done_at_once_and_needs_nobody(make_desk: M
     ]
 
 
-@pytest.mark.promise("record:action:by-its-risk")
 async def test_the_model_can_have_it_treated_as_riskier_and_not_as_safer(desk: Desk) -> None:
     raised = await desk.propose(
         "journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED, risk="high", rfp_id="rfp_abc"
@@ -95,7 +92,6 @@ async def test_a_call_that_is_not_allowed_in_the_turn_is_not_proposed_and_anothe
     assert [each.error.code for each in (foreign, crossed) if each.error] == [Code.PROTOCOL, Code.PROTOCOL]
 
 
-@pytest.mark.promise("record:action:by-its-risk")
 @pytest.mark.parametrize(
     ("approvers", "tool", "words"),
     [
@@ -115,7 +111,6 @@ async def test_where_nobody_may_decide_it_is_refused_in_a_clear_sentence(
     assert desk.started == []
 
 
-@pytest.mark.promise("record:action:decided-once")
 async def test_of_high_risk_nobody_decides_who_has_asked_for_it_in_the_turn(desk: Desk) -> None:
     """An approver asks, and somebody says "yes, please" in the same turn."""
     asked = await desk.propose("opportunity_patch", patch("won"), state=LOADED, by=ASKER, others=(OTHER, APPROVER))
@@ -128,7 +123,6 @@ async def test_of_high_risk_nobody_decides_who_has_asked_for_it_in_the_turn(desk
     assert lower.data["waits_for"] == [ASKER, APPROVER]
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_what_nobody_could_read_whole_is_not_proposed(desk: Desk) -> None:
     hidden = {"rfp_id": "rfp_abc", "patch": json.dumps({"terms": {"a": {"b": {"c": {"price": 0}}}}})}
     result = await desk.propose("opportunity_patch", hidden, state=LOADED)

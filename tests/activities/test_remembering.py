@@ -79,7 +79,6 @@ async def test_a_turn_leaves_its_pattern_its_failure_and_what_happened(talk: Tal
     assert failure["error_class"] == "validation"
 
 
-@pytest.mark.promise("memory:operator:once")
 async def test_the_same_turn_is_remembered_once(talk: Talking) -> None:
     await done(talk)
     for _ in range(3):
@@ -134,7 +133,6 @@ async def test_nothing_is_remembered_of_what_is_not_there_not_settled_or_silent(
     assert await kept(talk) == []
 
 
-@pytest.mark.promise("memory:operator:once")
 async def test_what_is_deleted_in_slack_is_forgotten_with_its_words(talk: Talking) -> None:
     await done(talk, "remember that rfp_abc123 is a secret project")
     await remembering(talk).remember(THREAD, 1)
@@ -145,7 +143,6 @@ async def test_what_is_deleted_in_slack_is_forgotten_with_its_words(talk: Talkin
     assert "secret" not in str(left)
 
 
-@pytest.mark.promise("memory:operator:once")
 async def test_what_was_deleted_before_it_is_remembered_is_not(talk: Talking) -> None:
     await done(talk)
     await talk.hear(deletion(0))
@@ -163,7 +160,6 @@ async def test_of_two_who_asked_the_one_who_deleted_is_left_out_with_the_answer_
     assert (fact["text"], fact["user_id"]) == ("<@U2> said: Acme wants PDF", "U2")
 
 
-@pytest.mark.promise("memory:operator:once")
 async def test_each_of_several_is_remembered_as_whoever_said_it_and_forgotten_together(talk: Talking) -> None:
     first = mention(0, "remember that our discount is 10%", sender_id="U1")
     await talk.hear(first, says(1, "remember: no Fridays", sender_id="U2"))
@@ -199,7 +195,6 @@ async def read_the_thread(talk: Talking) -> None:
             await work.tool_executions.finish(made, "ok", result, 5, 1_772_000_000.0)
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 @pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
 async def test_what_is_deleted_goes_from_what_a_tool_has_read_of_the_thread(talk: Talking, which: int) -> None:
     await talk.hear(mention(0, "what is said here?"), mention(1, "and since?"))

@@ -17,7 +17,6 @@ from threadline_devstack.slack.model import User
 __all__ = ["desk"]
 
 
-@pytest.mark.promise("record:upload:whole")
 async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31", correlation_id="forged")
@@ -51,7 +50,6 @@ async def test_what_the_model_has_read_comes_before_what_stands_in_the_file(desk
     assert (await desk.made(desk.upload(b"7", "the_big-crane.txt").id))["title"] == "the big crane"
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 async def test_the_same_file_twice_is_the_same_request_and_says_so(desk: Desk) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     elsewhere = desk.new_thread(REPORTS)
@@ -67,7 +65,6 @@ async def test_the_same_file_twice_is_the_same_request_and_says_so(desk: Desk) -
     assert (await desk.kept())["rfps"] == 1
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 async def test_of_many_who_bring_the_same_file_at_once_one_makes_the_request(desk: Desk) -> None:
     threads = [desk.new_thread() for _ in range(4)]
     uploads = [desk.upload(BRIEF, thread=each) for each in threads]
@@ -94,7 +91,6 @@ async def test_a_thread_stays_about_what_it_is_about_unless_that_is_gone(desk: D
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 async def test_the_file_of_a_deleted_request_makes_another_that_the_thread_is_about(desk: Desk) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     async with desk.database.begin() as work:
@@ -112,7 +108,6 @@ async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
         assert "hunter2" not in await work.rfps.text_of(TEAM, data["rfp_id"])
 
 
-@pytest.mark.promise("record:upload:read-apart")
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -139,7 +134,6 @@ async def test_a_login_page_in_the_place_of_a_file_is_told_with_the_scope_that_l
     assert "give the bot the scope files:read" in await desk.refused(desk.upload(BRIEF).id)
 
 
-@pytest.mark.promise("record:upload:bounded")
 async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     file.announced = 60 * MIB
@@ -148,14 +142,12 @@ async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> Non
     assert desk.sandbox.faults.ordered("files.download") == 1  # nobody asked for it
 
 
-@pytest.mark.promise("record:upload:bounded")
 async def test_a_file_that_is_larger_than_it_says_is_left_at_the_limit(desk: Desk) -> None:
     file = desk.upload(BRIEF + b" " * (20 * MIB))
     file.announced = 3
     assert "larger than 20 MiB" in await desk.refused(file.id)
 
 
-@pytest.mark.promise("record:upload:of-the-channel")
 async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk) -> None:
     private = Thread(TEAM, desk.sandbox.workspace.open_im(DEVELOPER).id, "")
     for hidden in (
@@ -202,7 +194,6 @@ async def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
     assert "was deleted, or lies in a channel without the bot" in await desk.refused("F0GONE")
 
 
-@pytest.mark.promise("privacy:external-people:refused")
 @pytest.mark.parametrize(
     "who",
     [
@@ -220,7 +211,6 @@ async def test_a_file_of_somebody_external_counts_once_a_colleague_has_shared_it
     assert (await desk.made(file.id))["title"] == "A crane for the harbour"
 
 
-@pytest.mark.promise("privacy:external-people:never-guessed")
 async def test_while_slack_does_not_say_whose_a_file_is_nothing_is_made_of_it(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     desk.sandbox.faults.fail_before("users.info")

@@ -25,7 +25,6 @@ __all__ = ["desk"]
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.promise("record:upload:whole")
 @pytest.mark.parametrize("method", ["files.info", "files.download"])
 async def test_while_slack_is_away_the_call_is_tried_again_and_makes_one_request(desk: Desk, method: str) -> None:
     file = desk.upload(BRIEF)
@@ -40,7 +39,6 @@ async def test_while_slack_is_away_the_call_is_tried_again_and_makes_one_request
     assert (await desk.kept())["rfps"] == 1
 
 
-@pytest.mark.promise("record:upload:whole")
 async def test_a_worker_that_is_killed_between_the_download_and_the_record_leaves_nothing_and_the_repeat_makes_one(
     desk: Desk, database_url: str
 ) -> None:
@@ -63,7 +61,6 @@ async def test_a_worker_that_is_killed_between_the_download_and_the_record_leave
     }
 
 
-@pytest.mark.promise("record:upload:whole")
 async def test_a_call_that_is_cut_off_before_the_record_leaves_nothing_and_the_repeat_makes_one(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     async with _held(desk.database) as work:
@@ -78,7 +75,6 @@ async def test_a_call_that_is_cut_off_before_the_record_leaves_nothing_and_the_r
     assert (await desk.kept())["rfps"] == 1
 
 
-@pytest.mark.promise("record:upload:whole")
 async def test_a_result_that_was_lost_is_found_again_without_another_download(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

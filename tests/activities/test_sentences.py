@@ -10,7 +10,6 @@ from threadline.conversations.contract import WordKind
 URL = "https://github.com/acme/shop/pull/7"
 
 
-@pytest.mark.promise("privacy:audience:bots-own-words")
 @pytest.mark.parametrize("kind", NoticeKind)
 def test_no_notice_without_a_detail_names_commands_settings_or_files(kind: NoticeKind) -> None:
     words = sentences.notice(kind, "BUG-1")

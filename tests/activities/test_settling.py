@@ -51,7 +51,6 @@ async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
     return [(each.kind, each.text, each.author.correlation_id) for each in entries]
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 @pytest.mark.parametrize(
     "kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED]
 )
@@ -62,7 +61,6 @@ async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_
     assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 async def test_the_plain_text_of_a_status_turn_is_in_the_journal_once_when_it_is_posted(desk: Talking) -> None:
     async with desk.database.begin() as work:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
@@ -70,7 +68,6 @@ async def test_the_plain_text_of_a_status_turn_is_in_the_journal_once_when_it_is
     assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 @pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.PROPOSED])
 async def test_what_has_failed_is_said_and_written_down_where_nothing_was_changed(
     desk: Talking, kind: OutcomeKind
@@ -81,7 +78,6 @@ async def test_what_has_failed_is_said_and_written_down_where_nothing_was_change
     assert await journal(desk) == [(entry, said, f"{desk.thread.key}:1")]
 
 
-@pytest.mark.promise("operator:protocol:written-down", "operator:protocol:lost-calls")
 @pytest.mark.parametrize(("state", "kind"), [(STATUS_TURN, EntryKind.SAID), (FAILED_TURN, EntryKind.FAILED)])
 @pytest.mark.parametrize("entered", [False, True])
 async def test_the_words_of_a_speaking_call_that_broke_off_are_held_to_the_rules_behind_it(
@@ -102,21 +98,18 @@ async def test_the_words_of_a_speaking_call_that_broke_off_are_held_to_the_rules
     assert await journal(desk) == [(kind, said, f"{desk.thread.key}:1")]
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_a_turn_about_an_rfp_in_which_nothing_is_said_leaves_nothing_in_the_journal(desk: Talking) -> None:
     request = SettleRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
     marks = await desk.run(desk.thinking.settle_turn, request)
     assert (marks.turn, await journal(desk)) == (1, [])
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 async def test_a_turn_that_has_written_by_itself_is_not_written_down_again(desk: Talking) -> None:
     wrote = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
     await settled(desk, OutcomeKind.SUMMARISED, protocol=wrote)
     assert await journal(desk) == []
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 async def test_where_the_rfp_is_gone_the_words_are_posted_all_the_same(desk: Talking) -> None:
     async with desk.database.begin() as work:
         await work.rfps.delete(TEAM, CITY)
@@ -124,7 +117,6 @@ async def test_where_the_rfp_is_gone_the_words_are_posted_all_the_same(desk: Tal
     assert await journal(desk) == []
 
 
-@pytest.mark.promise("operator:turn:one-message")
 @pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.SPOKEN, "text"), (OutcomeKind.ASKED, "question")])
 async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
     desk: Talking, kind: OutcomeKind, name: str
@@ -147,7 +139,6 @@ async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
     assert metadata["event_payload"]["correlation_id"] == f"{desk.thread.key}:1"
 
 
-@pytest.mark.promise("operator:turn:recorded")
 async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talking) -> None:
     async with desk.database.begin() as work:
         await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
@@ -182,7 +173,6 @@ async def _reply(desk: Talking, call: ToolCall) -> None:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
 
 
-@pytest.mark.promise("operator:turn:recorded")
 async def test_what_comes_after_the_end_tells_a_turn_nothing_any_more(desk: Talking) -> None:
     await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
     async with desk.database.begin() as work:
@@ -193,7 +183,6 @@ async def test_what_comes_after_the_end_tells_a_turn_nothing_any_more(desk: Talk
     assert (plan.context, plan.patterns, plan.analysis, plan.layers) == ("", "", "", ())
 
 
-@pytest.mark.promise("operator:turn:cut")
 async def test_of_a_long_message_that_came_while_the_operator_worked_its_writer_is_told(desk: Talking) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
     async with desk.database.begin() as work:
@@ -201,13 +190,11 @@ async def test_of_a_long_message_that_came_while_the_operator_worked_its_writer_
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == f"{questions.cut_note()}\n\nIt is new."
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 async def test_a_turn_that_was_stopped_before_it_did_anything_leaves_nothing_in_the_journal(desk: Talking) -> None:
     await settled(desk, OutcomeKind.STOPPED, "I have stopped.", protocol=STATUS_TURN)
     assert await journal(desk) == []
 
 
-@pytest.mark.promise("operator:pending:resumed")
 async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done(desk: Talking) -> None:
     (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
     gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
@@ -225,7 +212,6 @@ async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done
     assert not desk.model.log
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_by_then(talk: Talking) -> None:
     await talk.said("add to journal: they called")
     begun = await talk.begin()
@@ -240,7 +226,6 @@ async def test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_
     assert answers.stopped(()) in " ".join(remembered)
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_what_was_done_by_rule_is_told_to_who_says_to_stop_behind_it(desk: Talking) -> None:
     await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
     await desk.said(f"link {CITY}")

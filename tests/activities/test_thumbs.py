@@ -51,7 +51,6 @@ async def outcome(talk: Talking) -> Outcome:
     return found
 
 
-@pytest.mark.promise("decision:thumb:last-word")
 async def test_a_thumb_on_an_answer_is_told_of_until_it_is_taken_away(
     talk: Talking, told: list[dict[str, Any]]
 ) -> None:

@@ -71,7 +71,6 @@ def log(database: Database) -> PostgresExecutionLog:
     return PostgresExecutionLog(database)
 
 
-@pytest.mark.promise("tool:call:on-record")
 @of_many
 @given(any_result)
 @example(ToolResult(data=[1e23, 123456789012345678.0, -0.0, 5e-324, 2**53 + 1, 10**18]))
@@ -85,7 +84,6 @@ async def test_any_result_comes_back_equal(database: Database, result: ToolResul
     assert await cache.get(done.key, 9.9) == result
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_change_is_intended_once_and_unknown_until_its_result_is_recorded(log: PostgresExecutionLog) -> None:
     assert await log.recorded(entry()) is None
     first = await log.intend(entry())
@@ -127,7 +125,6 @@ async def test_a_call_id_may_be_whatever_a_model_wrote(log: PostgresExecutionLog
     assert await log.recorded(entry(call_id=f"{call_id}.")) is None
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_what_is_on_record_says_whose_call_it_was_and_holds_no_argument_unredacted(
     database: Database, log: PostgresExecutionLog
 ) -> None:
@@ -144,7 +141,6 @@ async def test_what_is_on_record_says_whose_call_it_was_and_holds_no_argument_un
     assert row.fingerprint != json.dumps(given)
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 async def test_a_change_makes_its_toolsets_answers_void_in_its_team_alone(database: Database) -> None:
     cache = PostgresResultCache(database)
     keys = [
@@ -162,7 +158,6 @@ async def test_a_change_makes_its_toolsets_answers_void_in_its_team_alone(databa
     assert [await cache.get(key, 0.0) is None for key in keys] == [True, True, False, False]
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 async def test_an_answer_is_given_until_it_is_too_old_and_a_newer_one_takes_its_place(database: Database) -> None:
     cache, key = PostgresResultCache(database), CallKey("estimates.listRoles", "{}", "T1/")
     await cache.put(key, ToolResult(data=1), 10.0)
@@ -173,7 +168,6 @@ async def test_an_answer_is_given_until_it_is_too_old_and_a_newer_one_takes_its_
         assert [await work.tool_results.prune(20.0), await work.tool_results.prune(20.1)] == [0, 1]
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_a_record_is_changed_so_often_in_all_threads_together(database: Database) -> None:
     limit = PostgresMutationLimit(database, Rate(2, 60.0))
     asked = ("k1", "k2", "k3", "k1", "odd \x00 key")
@@ -183,7 +177,6 @@ async def test_a_record_is_changed_so_often_in_all_threads_together(database: Da
     assert await limit.admit("T1", "PRJ-1", "k4", 60.0)
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_a_change_that_the_policy_and_the_record_both_count_is_one(database: Database) -> None:
     rate = Rate(1, 60.0)
     here = context(call_id="c1")
@@ -228,7 +221,6 @@ async def total(context: ToolContext) -> int:
     return next(numbers)
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_through_all_policies_nothing_runs_twice_and_a_change_is_seen_at_once(
     database: Database, database_url: str
 ) -> None:

@@ -60,7 +60,6 @@ async def test_a_developers_request_edits_the_code_and_the_diff_is_kept(bench: B
     assert turn["parent_session"] == bench.request(turn=1).session_id
 
 
-@pytest.mark.promise("fix:permission:developer-in-the-batch")
 async def test_a_reporters_request_for_a_fix_edits_nothing(bench: Bench) -> None:
     await _open(bench, said(5, "Please fix it and open a pull request"))
     await bench.run()
@@ -68,7 +67,6 @@ async def test_a_reporters_request_for_a_fix_edits_nothing(bench: Bench) -> None
     assert not any("Edit" in exchange.conversation.tools for exchange in bench.model.log)
 
 
-@pytest.mark.promise("turn:claim:lease", "turn:process:no-orphan")
 async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(bench: Bench) -> None:
     async def thinks(turn: Turn) -> None:
         await turn.hold("thinking")
@@ -93,7 +91,6 @@ def _is_agent(pid: int) -> bool:
         return False
 
 
-@pytest.mark.promise("turn:attempt:same-batch", "turn:budget:of-the-case")
 async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(bench: Bench) -> None:
     bench.model.fail_next(3, status=500)  # the agent asks twice more by itself
     await _open(bench)
@@ -117,7 +114,6 @@ async def _until_it_works(bench: Bench) -> Action:
     raise AssertionError("the model never recovered")
 
 
-@pytest.mark.promise("turn:claim:living-attempt")
 async def test_a_turn_that_is_done_is_not_run_again(bench: Bench) -> None:
     await _open(bench)
     first = await bench.run()
@@ -127,7 +123,6 @@ async def test_a_turn_that_is_done_is_not_run_again(bench: Bench) -> None:
     assert len(bench.model.log) == asked
 
 
-@pytest.mark.promise("turn:budget:of-the-case")
 async def test_a_case_that_has_used_up_its_budget_is_for_people(bench: Bench) -> None:
     await _open(bench)
     await bench.run()
@@ -137,7 +132,6 @@ async def test_a_case_that_has_used_up_its_budget_is_for_people(bench: Bench) ->
         await bench.run(turn=2, limits=Limits(case_budget_usd=0.001))
 
 
-@pytest.mark.promise("silence:question:unanswered")
 async def test_an_unanswered_question_forbids_another(bench: Bench) -> None:
     await _open(bench)
     await bench.run(unanswered=True)
@@ -146,7 +140,6 @@ async def test_an_unanswered_question_forbids_another(bench: Bench) -> None:
     assert "You may not ask the reporter in this turn." in prompt
 
 
-@pytest.mark.promise("case:end:told")
 async def test_the_workspace_goes_when_the_case_ends(bench: Bench) -> None:
     await _open(bench)
     await bench.run()
@@ -155,7 +148,6 @@ async def test_the_workspace_goes_when_the_case_ends(bench: Bench) -> None:
     assert not (bench.root / "cases" / "BUG-1").exists()
 
 
-@pytest.mark.promise("privacy:redaction:findings")
 async def test_what_the_agent_hands_over_is_stored_without_its_secrets(bench: Bench) -> None:
     token = "gh" + "p_" + "a1B2" * 9
 
@@ -182,7 +174,6 @@ class _Unwritable(Workspaces):
         raise OSError(self._number, os.strerror(self._number))
 
 
-@pytest.mark.promise("turn:retried:disk-full")
 @pytest.mark.parametrize(
     ("number", "todo"),
     [(errno.ENOSPC, "free some space"), (errno.EROFS, "mend THREADLINE_WORKSPACES"), (errno.ENOTDIR, "mend")],
@@ -199,7 +190,6 @@ async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_w
     assert (await bench.run(attempt=2)).action is Action.POST_FINDINGS
 
 
-@pytest.mark.promise("turn:files:with-their-message")
 async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(bench: Bench) -> None:
     """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
     await _open(bench, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))

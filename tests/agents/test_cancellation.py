@@ -43,7 +43,6 @@ async def _cancel(running: asyncio.Task[TurnResult], times: int) -> float:
     return time.monotonic() - started
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 @pytest.mark.parametrize("times", [1, 3])
 async def test_cancelled_turn_ends_at_once_with_its_process(
     bench: "Bench", times: int, leftovers: Callable[[], list[str]]
@@ -57,7 +56,6 @@ async def test_cancelled_turn_ends_at_once_with_its_process(
     assert leftovers() == []
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 @pytest.mark.parametrize("times", [1, 3])
 async def test_turn_that_is_cancelled_while_it_starts_leaves_no_process(
     bench: "Bench", times: int, leftovers: Callable[[], list[str]]
@@ -80,7 +78,6 @@ async def test_turn_that_is_cancelled_before_its_first_step_leaves_nothing(
     assert leftovers() == []
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 async def test_frozen_process_is_killed(bench: "Bench") -> None:
     _hold(bench)
     running = asyncio.create_task(bench.first_turn())
@@ -109,7 +106,6 @@ async def test_interrupted_process_is_a_turn_that_may_be_tried_again(bench: "Ben
         await running
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 async def test_finished_turn_leaves_nothing_behind(bench: "Bench", leftovers: Callable[[], list[str]]) -> None:
     bench.answers()
     await bench.first_turn()
@@ -131,7 +127,6 @@ asyncio.run(Investigator(config).run_investigation(brief, None, InMemorySessionS
 """
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 async def test_process_dies_with_its_worker(bench: "Bench", tmp_path: Path) -> None:
     _hold(bench)
     command = [sys.executable, "-c", WORKER, bench.model.url, bench.config.api_key, str(bench.workspace)]

@@ -50,7 +50,6 @@ def _run(home: CliHome, *arguments: str) -> tuple[list[str], dict[str, str], int
     return argv, environment, pid
 
 
-@pytest.mark.promise("agent:environment:by-name")
 def test_only_named_variables_reach_the_cli(home: CliHome) -> None:
     _, environment, _ = _run(home)
     assert environment.keys() >= home.environment.keys() | {"PATH"}
@@ -59,7 +58,6 @@ def test_only_named_variables_reach_the_cli(home: CliHome) -> None:
     assert environment["EXTRA"] == "one"
 
 
-@pytest.mark.promise("agent:environment:by-name")
 def test_secrets_of_the_worker_do_not_reach_the_cli(home: CliHome) -> None:
     _, environment, _ = _run(home)
     assert "DATABASE_URL" not in environment
@@ -72,7 +70,6 @@ def test_arguments_arrive_as_they_are(home: CliHome) -> None:
     assert _run(home, *arguments)[0] == arguments
 
 
-@pytest.mark.promise("agent:environment:by-name")
 def test_key_is_in_no_argument(home: CliHome) -> None:
     assert "key" not in home.launcher.read_text().split()
 
@@ -99,7 +96,6 @@ def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
     assert not home.launcher.exists()
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 def test_wrapper_of_a_worker_that_is_gone_does_not_start_the_cli(home: CliHome) -> None:
     """A process in between is the parent that the wrapper finds, and it is not the one that it was told."""
     between = [
@@ -136,7 +132,6 @@ time.sleep(60)
 WORKER = "import subprocess, sys; subprocess.call([sys.executable, '-c', *sys.argv[1:]])"
 
 
-@pytest.mark.promise("turn:process:no-orphan")
 def test_watchdog_ends_the_cli_of_a_worker_that_was_killed() -> None:
     """What macOS uses in place of the death signal works on every Unix, and is tried here."""
     folder = str(Path(cli_wrapper.__file__).parent)

@@ -24,7 +24,6 @@ def asked(past: Past, *current: Message, allowed: Allowed = ALL, tight: bool = F
     return context.prompt_of(THREAD, past, current, (REGISTRY, allowed), ToolChoice.AUTO, tight=tight)
 
 
-@pytest.mark.promise("memory:context:prefix")
 def test_the_system_prompt_and_the_tools_are_the_same_whatever_a_turn_is_about() -> None:
     one = asked(NOTHING, brief(1, actor="Ann").message(), person("a"))
     other = asked(Past("We spoke.", ()), brief(9, actor="Bob", records=("project P-1",)).message(), person("b"))
@@ -46,7 +45,6 @@ def test_calls_have_the_providers_names_in_the_prompt_and_their_own_in_the_trans
     assert [each.name for each in made.calls] == ["tickets.search", "tickets.close_one", "gone.long since!"]
 
 
-@pytest.mark.promise("tool:read-only:blocked")
 def test_a_read_only_turn_is_offered_nothing_that_changes_something() -> None:
     allowed = access.allowed(REGISTRY, Ports(), read_only=True)
     assert [tool["name"] for tool in asked(NOTHING, person("a"), allowed=allowed).tools] == ["tickets_search"]
@@ -69,13 +67,11 @@ def test_a_call_whose_turn_was_stopped_is_not_sent_without_its_result() -> None:
     assert [each.content for each in prompt.messages] == ["a", "I have stopped.", "b"]
 
 
-@pytest.mark.promise("memory:context:bounded")
 def test_twenty_messages_that_fit_are_sent_whole() -> None:
     past = Past("", placed([person(str(number)) for number in range(18)]))
     assert context.cut(past, [person("new")], Budget()).kept == past.messages
 
 
-@pytest.mark.promise("memory:context:bounded")
 def test_of_twenty_one_the_oldest_are_summarised() -> None:
     past = Past("", placed([person(str(number)) for number in range(20)]))
     cut = context.cut(past, [person("new")], Budget())
@@ -106,7 +102,6 @@ def test_a_summary_is_made_of_calls_and_results_too_and_of_no_more_than_it_can_b
     assert context.piece(older[:1]) == older[:1]
 
 
-@pytest.mark.promise("memory:context:in-order")
 def test_a_cut_never_parts_a_call_from_its_result() -> None:
     calls = [call(str(number)) for number in range(6)]
     group = [bot("", *calls), *(result(each.id) for each in calls)]

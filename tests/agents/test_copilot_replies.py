@@ -35,7 +35,6 @@ def test_a_call_that_may_bind_the_thread_travels_as_one() -> None:
     assert all(each.read_only for each in told.calls)
 
 
-@pytest.mark.promise("talk:run:small")
 def test_what_travels_is_the_beginning_and_no_arguments() -> None:
     calls = tuple(ToolCall(str(number), "x" * 5_000, "y" * 100_000) for number in range(50))
     told = replies.told(replies.message(ModelReply("z" * 100_000, calls), REGISTRY))
@@ -58,7 +57,6 @@ def test_what_travels_can_travel_and_is_blank_when_the_whole_is(text: str, name:
     assert is_blank(told.text) == is_blank(kept.content)
 
 
-@pytest.mark.promise("talk:answer:silent")
 @pytest.mark.parametrize("text", ["NO_REPLY", " NO_REPLY\n", "`NO_REPLY`", "**NO_REPLY**", '"NO_REPLY".'])
 def test_silence_is_the_word_alone_and_its_text_goes_nowhere(text: str) -> None:
     told = replies.told(replies.message(ModelReply(text), REGISTRY))
@@ -71,7 +69,6 @@ def test_anything_else_is_no_silence(text: str) -> None:
     assert (told.silent, told.text) == (False, text)
 
 
-@pytest.mark.promise("talk:answer:silent")
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -100,7 +97,6 @@ def test_nothing_but_the_word_stays_where_the_bot_was_spoken_to() -> None:
     assert replies.clear(Answer(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
 
 
-@pytest.mark.promise("talk:answer:length")
 def test_an_answer_that_was_cut_off_by_the_model_says_so() -> None:
     assert (
         replies.clear(Answer(ModelReply("The first"), cut=True), addressed=True).text == f"The first\n\n{replies.CUT}"

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 GET_BUG: tuple[str, dict[str, Any]] = ("mcp__bug__get_bug", {"bug_id": "BUG-12"})
 
 
-@pytest.mark.promise("turn:retry:transient")
 @pytest.mark.parametrize("status", [429, 500, 529])
 async def test_busy_api_is_transient(bench: "Bench", status: int) -> None:
     bench.model.fail_next(50, status=status)
@@ -24,7 +23,6 @@ async def test_busy_api_is_transient(bench: "Bench", status: int) -> None:
         await bench.first_turn()
 
 
-@pytest.mark.promise("turn:retry:transient")
 async def test_wait_that_the_api_names_is_passed_on(bench: "Bench") -> None:
     bench.model.fail_next(50, status=429, retry_after=2)
     with pytest.raises(Transient) as failed:
@@ -58,7 +56,6 @@ async def test_reply_that_breaks_off_each_time_is_transient(bench: "Bench", even
         await bench.first_turn()
 
 
-@pytest.mark.promise("turn:budget:stopped")
 async def test_agent_that_never_ends_is_stopped_at_its_limit_of_steps(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
         while True:
@@ -72,7 +69,6 @@ async def test_agent_that_never_ends_is_stopped_at_its_limit_of_steps(bench: "Be
     assert failed.value.spend.input_tokens > 0
 
 
-@pytest.mark.promise("turn:budget:stopped")
 async def test_agent_is_stopped_at_its_budget(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
         while True:
@@ -83,7 +79,6 @@ async def test_agent_is_stopped_at_its_budget(bench: "Bench") -> None:
         await bench.first_turn(budget_usd=0.01)
 
 
-@pytest.mark.promise("turn:budget:stopped")
 async def test_turn_that_takes_too_long_is_stopped_for_good(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
         await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
@@ -96,7 +91,6 @@ async def test_turn_that_takes_too_long_is_stopped_for_good(bench: "Bench") -> N
     assert bench.running() == []
 
 
-@pytest.mark.promise("turn:budget:stopped")
 async def test_silent_agent_is_broken_off(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
         await turn.hold("for ever")
@@ -108,7 +102,6 @@ async def test_silent_agent_is_broken_off(bench: "Bench") -> None:
     assert bench.running() == []
 
 
-@pytest.mark.promise("agent:failure:no-secret")
 async def test_failing_tool_tells_the_model_and_not_the_secret(bench: "Bench") -> None:
     told: list[str] = []
 

@@ -140,7 +140,6 @@ async def test_calls_of_an_endpoint_that_numbers_them_anew_are_told_apart(make: 
     assert len(set(ids)) == len(ids) == 4
 
 
-@pytest.mark.promise("talk:model:nothing-kept")
 async def test_chat_is_told_to_keep_nothing_where_that_is_understood(
     make: Make, answering: Answering, bodies: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

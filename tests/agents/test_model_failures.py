@@ -53,14 +53,12 @@ async def test_a_refusal_is_on_one_side_and_names_what_to_mend(
     assert "127.0.0.1" not in str(raised.value)
 
 
-@pytest.mark.promise("talk:model:refused")
 async def test_a_key_that_is_wrong_is_said_without_the_key(make: Make) -> None:
     with pytest.raises(ModelRefused, match="check OPENAI_API_KEY") as raised:
         await make(api_key="sk-wrong-0123456789").ask(asked())
     assert "sk-wrong" not in str(raised.value)
 
 
-@pytest.mark.promise("talk:model:rate-limit")
 @pytest.mark.parametrize(("named", "attempt", "wait"), [(None, 1, 2), (1, 1, 2), (60, 1, 60), (5, 3, 8), (0, 2, 4)])
 async def test_a_rate_limit_is_waited_for_as_long_as_the_longer_of_both_says(
     make: Make, sandbox: ModelSandbox, named: float | None, attempt: int, wait: float
@@ -99,7 +97,6 @@ async def test_an_endpoint_out_of_reach_is_no_reason_to_give_up(make: Make) -> N
     assert "127.0.0.1" not in str(raised.value)
 
 
-@pytest.mark.promise("talk:model:refused")
 def test_every_error_of_the_model_is_on_one_side() -> None:
     assert all(issubclass(kind, Transient) for kind in (RateLimited, ModelUnavailable))
     assert all(issubclass(kind, Permanent) for kind in (ModelRefused, ContextTooLong))
@@ -108,7 +105,6 @@ def test_every_error_of_the_model_is_on_one_side() -> None:
 SECRET = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=40).map(lambda text: f"zq-{text}")
 
 
-@pytest.mark.promise("talk:model:refused")
 @given(
     status=st.integers(400, 599),
     secret=SECRET,

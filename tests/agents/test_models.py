@@ -28,7 +28,6 @@ async def test_a_turn_chains_tools_and_ends_with_a_sentence(make: Make, sandbox:
     assert not sandbox.refused
 
 
-@pytest.mark.promise("memory:context:prefix")
 @BOTH
 async def test_each_call_of_a_turn_begins_byte_for_byte_like_the_one_before(
     make: Make, sandbox: ModelSandbox, api: str
@@ -50,7 +49,6 @@ async def test_a_reasoning_model_gets_its_thoughts_back_where_they_were(make: Ma
     assert sent == ["user", *step, *step]
 
 
-@pytest.mark.promise("talk:model:nothing-kept")
 async def test_nothing_is_kept_at_the_provider(make: Make, sandbox: ModelSandbox) -> None:
     """The sandbox refuses any request over Responses without `store=false`."""
     await make().ask(asked())

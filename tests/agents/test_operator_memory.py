@@ -155,7 +155,6 @@ def test_what_is_kept_of_peoples_words_is_bounded_and_stays_in_its_channel(reque
             assert each.channel == "C1"
 
 
-@pytest.mark.promise("memory:operator:own-channel")
 @given(st.text(max_size=500) | st.lists(st.sampled_from(["updating", "Müller", "status", "hunter2"])).map(" ".join))
 def test_what_the_whole_team_may_recall_has_no_word_of_anybody(request: str) -> None:
     known = set(memory._WORDS) | {"request"}

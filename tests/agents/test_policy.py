@@ -26,14 +26,12 @@ def test_paths_of_the_workspace_are_granted_as_resolved(root: Path, path: str) -
     assert granted == {"file_path": str((root / path).resolve()), "content": "x"}
 
 
-@pytest.mark.promise("agent:files:nothing-of-git")
 @pytest.mark.parametrize("path", ["", "HEAD", "attachments/a.txt", "./shop"])
 def test_nothing_is_written_beside_the_repositories_where_it_would_be_lost(root: Path, path: str) -> None:
     with pytest.raises(Refused, match="in no repository"):
         WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
 
 
-@pytest.mark.promise("agent:files:workspace-alone")
 @pytest.mark.parametrize(
     "path",
     ["/etc/passwd", "..", "../work-of-others/a", "out/a", "loop", "~", "~root/a", " /etc/passwd", "\ufeff/etc/passwd",
@@ -45,7 +43,6 @@ def test_paths_elsewhere_and_of_git_are_refused(root: Path, path: str, tool: str
         WorkspacePolicy(root, may_fix=True).decide(tool, {name: path, "pattern": "x"})
 
 
-@pytest.mark.promise("agent:files:workspace-alone")
 @pytest.mark.parametrize(
     "pattern", ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{..,a}/*"]
 )
@@ -61,7 +58,6 @@ def test_patterns_of_the_workspace_are_left_to_the_cli(root: Path, pattern: str)
     assert WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern}) is None
 
 
-@pytest.mark.promise("agent:tools:named-alone")
 @pytest.mark.parametrize("tool", ["Bash", "Task", "WebFetch", "MultiEdit", "mcp__other__tool", "mcp__bugs__x", ""])
 def test_unknown_tools_are_refused(root: Path, tool: str) -> None:
     with pytest.raises(Refused):
@@ -73,7 +69,6 @@ def test_answer_and_own_tools_are_left_to_the_cli(root: Path, tool: str) -> None
     assert WorkspacePolicy(root, may_fix=False).decide(tool, {}) is None
 
 
-@pytest.mark.promise("agent:tools:named-alone")
 async def test_refusal_reaches_the_model_and_a_broken_hook_blocks(root: Path) -> None:
     matcher = WorkspacePolicy(root, may_fix=False).hook()
     call: PreToolUseHookInput = {

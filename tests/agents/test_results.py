@@ -99,7 +99,6 @@ def test_error_of_somebody_else_is_not_judged() -> None:
     assert failure_of(KeyError("x"), _watch()) is None
 
 
-@pytest.mark.promise("agent:failure:no-secret")
 def test_error_text_holds_the_last_lines_and_no_secret() -> None:
     watch = _watch()
     for line in [*("noise" for _ in range(100)), f"key {KEY} of postgresql://owner:pass@db", "password hunter2"]:
@@ -123,7 +122,6 @@ OUTCOME = {
 EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
 
 
-@pytest.mark.promise("turn:outcome:checked")
 @pytest.mark.parametrize(
     ("changes", "may_ask", "told"),
     [
@@ -143,7 +141,6 @@ def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) 
     assert bool(told) == bool(violations)
 
 
-@pytest.mark.promise("privacy:audience:schema")
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -172,7 +169,6 @@ def test_what_the_reporter_is_to_read_is_checked(changes: dict[str, Any], told: 
     assert bool(told) == bool(found)
 
 
-@pytest.mark.promise("privacy:audience:schema")
 def test_an_answer_without_words_for_the_reporter_is_told_so() -> None:
     outcome, problems = read_outcome({name: value for name, value in OUTCOME.items() if name != "for_reporter"})
     assert outcome is None

@@ -55,7 +55,6 @@ async def _conversation(bench: "Bench") -> list[str]:
         given["cursor"] = page.rsplit('cursor "', 1)[1].split('"')[0]
 
 
-@pytest.mark.promise("order:conversation:as-written")
 @pytest.mark.parametrize(("count", "size"), [(1, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)])
 async def test_conversation_comes_whole_and_in_order_page_by_page(bench: "Bench", count: int, size: int) -> None:
     bench.case.entries = [bench.entry(seq, f"[{seq}]" + "z" * size) for seq in range(1, count + 1)]
@@ -79,7 +78,6 @@ async def test_invented_cursor_is_told(bench: "Bench", cursor: str) -> None:
     assert "cursor is unknown" in text
 
 
-@pytest.mark.promise("agent:case:its-own")
 @pytest.mark.parametrize("tool", ["get_bug", "get_bug_conversations"])
 async def test_id_of_another_case_is_refused(bench: "Bench", tool: str) -> None:
     assert await _use(bench, tool, bug_id="BUG-1") == ("This session works on BUG-12 alone: use its id.", True)
@@ -126,7 +124,6 @@ async def test_sentence_of_a_port_reaches_the_model(bench: "Bench", failure: Exc
     assert await _use(bench, "get_bug_conversations", bug_id="BUG-12") == (str(failure), True)
 
 
-@pytest.mark.promise("agent:failure:no-secret")
 async def test_unforeseen_error_reaches_the_model_without_its_text(bench: "Bench") -> None:
     bench.case.failing = OSError("password=hunter2")
     text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12")
@@ -158,7 +155,6 @@ class Leaking:
         return [f"password={self.token}"]
 
 
-@pytest.mark.promise("privacy:redaction:tools")
 async def test_the_model_is_shown_no_secret_of_a_row_or_a_log_line(bench: "Bench") -> None:
     source = Leaking()
     rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
@@ -181,7 +177,6 @@ class Cutting:
         return ["y" * 980 + " " + self.token]
 
 
-@pytest.mark.promise("privacy:redaction:tools")
 async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: "Bench") -> None:
     source = Cutting()
     rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
@@ -193,7 +188,6 @@ async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: "Be
     assert json.loads(rows)["rows"][0][1:3] == ["one\n[redacted: GitHub token]", "[redacted: secret]"]
 
 
-@pytest.mark.promise("privacy:redaction:tools")
 async def test_a_rule_never_reaches_from_one_persons_words_into_anothers(bench: "Bench") -> None:
     key = "aB3d" * 16
     words = [

@@ -70,7 +70,6 @@ async def test_the_default_branch_is_written_out_byte_for_byte_and_without_git(
         assert await workspace.diff() == {}
 
 
-@pytest.mark.promise("turn:attempt:from-the-last-good-point")
 async def test_a_case_keeps_its_commit_while_the_repository_moves_on(
     workspaces: Workspaces, shop: Path, run_git: RunGit
 ) -> None:
@@ -133,7 +132,6 @@ async def test_a_lock_that_a_killed_fetch_left_is_no_obstacle(
         assert workspace.base == newer
 
 
-@pytest.mark.promise("turn:attempt:from-the-last-good-point")
 async def test_changes_come_back_as_a_diff_and_are_there_again_at_the_next_opening(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         shop = workspace.path / "shop"
@@ -155,7 +153,6 @@ async def test_changes_come_back_as_a_diff_and_are_there_again_at_the_next_openi
         assert await again.diff() == diffs
 
 
-@pytest.mark.promise("fix:git:runs-nothing")
 async def test_what_the_agent_writes_is_never_run_by_git(
     workspaces: Workspaces, tmp_path: Path, run_git: RunGit
 ) -> None:
@@ -185,7 +182,6 @@ async def test_what_the_agent_writes_is_never_run_by_git(
     assert "/.git" not in diff
 
 
-@pytest.mark.promise("turn:attempt:from-the-last-good-point")
 async def test_what_an_attempt_left_behind_is_gone_at_the_next_opening(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}, [Attachment("old.png", b"1")]) as workspace:
         (workspace.path / "shop" / "src" / "cart.py").write_text("half done")
@@ -197,7 +193,6 @@ async def test_what_an_attempt_left_behind_is_gone_at_the_next_opening(workspace
         assert not (again.path / "stray").exists()
 
 
-@pytest.mark.promise("agent:files:safe-names")
 async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp_path: Path) -> None:
     names = [
         "screen shot.png",
@@ -224,7 +219,6 @@ async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp
     assert not (tmp_path / "evil").exists()
 
 
-@pytest.mark.promise("turn:attempt:one-at-a-time")
 async def test_a_second_attempt_waits_and_is_told_to_come_again(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}):
         with pytest.raises(Transient, match="another attempt still works in the workspace of BUG-1"):
@@ -236,7 +230,6 @@ async def test_a_second_attempt_waits_and_is_told_to_come_again(workspaces: Work
         pass
 
 
-@pytest.mark.promise("turn:attempt:one-at-a-time")
 async def test_a_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path: Path, shop: Path) -> None:
     workspaces = Workspaces(tmp_path / "work", [str(shop)], open_wait=20)
     inside = asyncio.Event()
@@ -278,7 +271,6 @@ async def test_a_sweep_takes_what_is_neither_kept_nor_held(workspaces: Workspace
         assert sorted(path.name for path in (tmp_path / "work" / "cases").glob("BUG-?")) == ["BUG-1", "BUG-3"]
 
 
-@pytest.mark.promise("agent:files:safe-names")
 @pytest.mark.parametrize("bug_id", ["../x", "", "a/b", ".", "BUG-1.lock", "-x"])
 async def test_an_id_that_is_no_case_reaches_no_file(workspaces: Workspaces, bug_id: str) -> None:
     with pytest.raises(Permanent, match="no id of a case"):

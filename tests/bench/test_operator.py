@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from bench.ground import Ground, ground
 from bench.rows.operator import STEPS
 from bench.scale import TINY
@@ -13,7 +11,6 @@ from tests.workflows.environment import until
 from threadline.threads.addressing import Thread
 
 
-@pytest.mark.promise("speed:bench:every-row")
 async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp_path: Path) -> None:
     async with ground(TINY, tmp_path) as under, talks(under) as ways:
         left = []

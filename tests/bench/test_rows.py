@@ -18,7 +18,6 @@ SLOW = ("recovery",)
 """Waits for the configured heartbeat timeout: half a minute, which no smaller load makes shorter."""
 
 
-@pytest.mark.promise("speed:bench:every-row")
 @pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic not in SLOW])
 async def test_each_row_comes_to_numbers_beside_its_floor(topic: str, tmp_path: Path) -> None:
     rows = [row async for row in measured([topic], TINY, tmp_path)]

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from bench.ground import ground
 from bench.scale import TINY
 from bench.talk import WORK, all_were_answered, talks
 from tests.bench.kept import kept
 
 
-@pytest.mark.promise("speed:bench:every-row")
 async def test_the_floor_of_a_conversation_leaves_what_the_product_leaves(tmp_path: Path) -> None:
     async with ground(TINY, tmp_path) as under, talks(under) as ways:
         left = []

@@ -114,7 +114,6 @@ async def test_the_limits_reach_the_activities_with_a_key_and_without(
     assert (limits.max_turns, limits.quiet, limits.model_patience) == (7, 7200, 600)
 
 
-@pytest.mark.promise("operation:doctor:names-what-is-missing")
 async def test_doctor_names_the_key_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
@@ -123,7 +122,6 @@ async def test_doctor_names_the_key_that_is_missing(monkeypatch: pytest.MonkeyPa
     assert "sk-proj" not in await conversation_model()
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_what_is_too_old_is_forgotten_and_what_is_not_stays(talk: Talking) -> None:
     settings = ConversationSettings.read()
     await talk.said("List the lamps.")
@@ -146,7 +144,6 @@ async def test_what_is_too_old_is_forgotten_and_what_is_not_stays(talk: Talking)
     assert await talk.rows("SELECT id FROM agent_tool_executions") == []
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_of_a_forgotten_thread_nothing_is_remembered_and_it_can_begin_again(talk: Talking) -> None:
     await talk.said("hello there")
     await talk.answer()
@@ -158,7 +155,6 @@ async def test_of_a_forgotten_thread_nothing_is_remembered_and_it_can_begin_agai
     assert len(talk.posted()) == 2
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_what_the_operator_remembers_and_who_people_are_is_forgotten_in_time(talk: Talking) -> None:
     now = time.time()
     async with talk.database.begin() as work:
@@ -171,7 +167,6 @@ async def test_what_the_operator_remembers_and_who_people_are_is_forgotten_in_ti
     assert [each["user_id"] for each in await talk.rows("SELECT user_id FROM actors")] == ["U89"]
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_what_was_proposed_and_decided_is_forgotten_with_its_conversation(talk: Talking) -> None:
     now = time.time()
     change = Change(Operation(talk.thread, 1, 1, "done"), now)
@@ -183,7 +178,6 @@ async def test_what_was_proposed_and_decided_is_forgotten_with_its_conversation(
         assert len(await talk.rows("SELECT 1 FROM proposed_actions")) == left
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_what_calls_have_kept_of_customers_and_mails_outlives_both_and_is_forgotten_in_time(
     talk: Talking,
 ) -> None:

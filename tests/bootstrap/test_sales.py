@@ -69,7 +69,6 @@ async def house(monkeypatch: pytest.MonkeyPatch, talk: Talking) -> AsyncIterator
             yield House(whole, server, made.deciding)
 
 
-@pytest.mark.promise("sales:crm:context")
 async def test_what_a_customer_says_of_themself_is_known_to_the_next_decision(house: House) -> None:
     said = await house.asked("Update my company name to Acme Corp.", ("crm_update", {"company": "Acme Corp"}))
     assert "Acme Corp" in said
@@ -86,7 +85,6 @@ async def test_what_a_customer_says_of_themself_is_known_to_the_next_decision(ho
     assert "Company: Acme Corp" in told[0]
 
 
-@pytest.mark.promise("sales:meeting:invited")
 async def test_a_meeting_comes_with_a_file_for_the_calendar(house: House) -> None:
     async with house.talk.database.begin() as work:
         resource = Resource("Sales call", "Europe/Berlin", time(0), time(23, 59), WEEKDAYS)
@@ -102,7 +100,6 @@ async def test_a_meeting_comes_with_a_file_for_the_calendar(house: House) -> Non
     assert event["ATTENDEE"] == f"mailto:{OWN}"
 
 
-@pytest.mark.promise("sales:mail:drafted-first")
 async def test_a_follow_up_is_drafted_and_sent_to_whoever_asks(house: House) -> None:
     letter = {"to": OWN, "subject": "Our call", "body": "Hello, here is what we said."}
     assert "MAIL-1" in await house.asked("Send me a follow-up email.", ("email_draft", letter))

@@ -28,7 +28,6 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.promise("tool:port:offered-when-set-up")
 async def test_without_settings_both_are_off_and_it_is_said_what_to_set() -> None:
     told = await toolsets.examined()
     assert told.startswith("on: none; ci is off: ")
@@ -78,7 +77,6 @@ def test_domains_are_read_in_any_form_and_mail_waits_above_low_risk(nothing_set:
     assert "hunter2" not in repr(settings)
 
 
-@pytest.mark.promise("sales:mail:encrypted")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -16,7 +16,6 @@ RING = KeyRing((Key("canary", bytes(range(32))),))
 EVERYTHING = {*TOLD.values(), FINDINGS, UNPROTECTED}
 
 
-@pytest.mark.promise("privacy:encryption:nothing-in-clear")
 async def test_temporals_file_holds_no_word_in_clear(database: Database, pool: asyncpg.Pool, tmp_path: Path) -> None:
     async with dev_server(tmp_path) as address, house_at(address, RING, database, pool) as home:
         await play(home)

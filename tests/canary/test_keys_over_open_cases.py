@@ -46,7 +46,6 @@ async def reply(client: Client, home: House, text: str) -> None:
     )
 
 
-@pytest.mark.promise("privacy:encryption:turn-on", "privacy:encryption:rotation")
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
@@ -83,7 +82,6 @@ async def test_a_case_goes_on_under_other_keys_and_its_history_replays(
     await replayer().replay_workflow(history)
 
 
-@pytest.mark.promise("privacy:encryption:missing-key")
 async def test_a_message_under_a_key_that_the_worker_lacks_waits_until_it_has_it(
     database: Database, pool: asyncpg.Pool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,7 +106,6 @@ async def test_a_message_under_a_key_that_the_worker_lacks_waits_until_it_has_it
     assert agent.batches[1] == ["Firefox"]
 
 
-@pytest.mark.promise("privacy:encryption:missing-key")
 async def test_a_turn_whose_worker_lacks_the_key_is_tried_again_and_calls_nobody(
     database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
@@ -130,7 +127,6 @@ async def test_a_turn_whose_worker_lacks_the_key_is_tried_again_and_calls_nobody
     assert agent.batches == [["The cart total is wrong"]]
 
 
-@pytest.mark.promise("privacy:encryption:missing-key")
 async def test_a_replay_without_the_key_says_which_one_is_missing(
     database: Database, pool: asyncpg.Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
-import pytest
 
 from tests.canary.scene import dev_server, house_at
 from tests.canary.search import found
@@ -34,7 +33,6 @@ async def say(home: House, text: str, ts: str, **more: str) -> None:
     await home.send(routed.message)
 
 
-@pytest.mark.promise("privacy:redaction:nothing-in-temporal")
 async def test_no_secret_reaches_temporals_file_also_without_keys(
     database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:

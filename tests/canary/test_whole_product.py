@@ -51,7 +51,6 @@ def replay(stack: Stack, **keys: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.promise("privacy:encryption:nothing-in-clear", "privacy:codec-server:ui", "privacy:logs:no-text")
 async def test_with_a_key_nothing_that_is_said_lies_in_temporals_file_or_the_logs(tmp_path: Path) -> None:
     wishes = Wishes(given=MACHINE, settings={"THREADLINE_PAYLOAD_KEYS": KEYS})
     async with Stack.running(tmp_path, wishes) as stack, Scene.on(stack) as scene:

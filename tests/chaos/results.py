@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.chaos.plan import KINDS, REAL_ONLY
 from tests.chaos.run import Outcome
 
-FILE = Path(__file__).with_name("results.jsonl")
+FILE = Path(__file__).parents[2] / ".threadline" / "chaos.jsonl"
 _SEVERAL = ("kinds", "missed", "faults")
 _NO_CODE = (".pyc", ".jsonl")
 
@@ -102,6 +102,7 @@ def read(path: Path = FILE) -> dict[int, Record]:
 def add(record: Record, path: Path = FILE) -> None:
     """Keep a record; it takes the place of an earlier one of the same seed."""
     known = {**read(path), record.seed: record}
+    path.parent.mkdir(exist_ok=True)
     lines = (json.dumps(asdict(known[seed]), ensure_ascii=False) for seed in sorted(known))
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
@@ -145,7 +146,7 @@ def section(known: Mapping[int, Record]) -> str:
         [
             "## Chaos, by the figures",
             "",
-            "What the seeds came to that lie in `tests/chaos/results.jsonl`, to which `make chaos` adds.",
+            "The seeds that `make chaos` ran on this machine.",
             "",
             "| | |",
             "|---|--:|",

@@ -16,10 +16,6 @@ DUE |= {"cancel a talk": "talks_cancelled", "terminate a talk": "talks_terminate
 """What happens in every run that is a storm at all, and what else by the faults that it has."""
 
 
-@pytest.mark.promise("intake:storing:chaos", "turn:batch:chaos", "post:once:chaos", "case:ends:chaos")
-@pytest.mark.promise(
-    "talk:storing:chaos", "talk:turn:chaos", "talk:answer:chaos", "tool:change:chaos", "handover:relay:chaos"
-)
 @pytest.mark.parametrize(
     ("seed", "kinds"),
     [

@@ -26,7 +26,6 @@ def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.
     )
 
 
-@pytest.mark.promise("operation:command:starts-light")
 @pytest.mark.parametrize(
     "command",
     [
@@ -56,7 +55,6 @@ def test_every_command_says_what_it_is_for(command: str, tmp_path: Path) -> None
     assert f"threadline {command}" in done.stdout
 
 
-@pytest.mark.promise("operation:command:starts-light")
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     source = (
         "import sys; import threadline.cli.main; heavy = ('temporalio', 'sqlalchemy', 'slack_bolt', 'openai'); "
@@ -66,7 +64,6 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.promise("operation:command:one-sentence")
 @pytest.mark.parametrize(
     ("command", "variable"),
     [
@@ -88,7 +85,6 @@ def test_what_is_missing_is_one_sentence(command: str, variable: str, tmp_path: 
     assert f"{variable} is not set" in sentence
 
 
-@pytest.mark.promise("devstack:home:one-at-a-time")
 def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
     with Home(tmp_path / "home").held():
         done = threadline("up", folder=tmp_path, THREADLINE_HOME=str(tmp_path / "home"))
@@ -96,7 +92,6 @@ def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
     assert f"already up in {tmp_path / 'home'}" in done.stderr
 
 
-@pytest.mark.promise("devstack:process:none-survives")
 def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with subprocess.Popen(
@@ -118,7 +113,6 @@ def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.promise("agent:worker:refuses-powers")
 @pytest.mark.parametrize(
     "power", ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL"]
 )

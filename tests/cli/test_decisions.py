@@ -125,7 +125,6 @@ async def test_tuning_says_how_many_judgements_are_missing(run: Command, talk: T
     assert run("tune", "--variant", "bold").stdout.strip() == "No decision of the variant bold is there."
 
 
-@pytest.mark.promise("decision:tuning:proposes")
 async def test_tuning_proposes_shows_what_would_change_and_changes_nothing(run: Command, talk: Talking) -> None:
     for turn in range(1, 41):
         await decided(talk, turn, 0.92 if turn % 2 else 0.78, "+1" if turn % 2 else "-1")

@@ -21,7 +21,6 @@ def run(database_url: str, tmp_path: Path) -> Command:
     return Command("records", database_url, tmp_path)
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_an_rfp_is_deleted_only_when_that_is_wanted_and_its_traces_are_said_first(
     run: Command, database: Database
 ) -> None:

@@ -107,7 +107,6 @@ async def asked(talk: Talking) -> IncomingMessage:
     return question
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_a_turn_is_told_with_all_that_is_on_record(
     talk: Talking, asked: IncomingMessage, explain: Explain
 ) -> None:
@@ -135,7 +134,6 @@ async def test_a_turn_is_told_with_all_that_is_on_record(
     assert SECRET not in json.dumps(told)
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_people_read_it_from_top_to_bottom(talk: Talking, asked: IncomingMessage, explain: Explain) -> None:
     done = explain(f"{GENERAL}/{asked.ts}")
     assert (done.returncode, done.stderr) == (0, "")
@@ -160,7 +158,6 @@ async def test_people_read_it_from_top_to_bottom(talk: Talking, asked: IncomingM
     assert SECRET not in seen
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_every_address_of_either_message_leads_to_the_turn(
     talk: Talking, asked: IncomingMessage, explain: Explain
 ) -> None:
@@ -170,7 +167,6 @@ async def test_every_address_of_either_message_leads_to_the_turn(
         assert explain.told(address) == told, address
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_what_was_deleted_is_not_told_nor_what_may_quote_it(
     talk: Talking, asked: IncomingMessage, explain: Explain
 ) -> None:
@@ -187,7 +183,6 @@ async def test_what_was_deleted_is_not_told_nor_what_may_quote_it(
     assert [each["tool_name"] for each in told["tool_calls"]] == ["lamps.list", "lamps.create"], "what ran is told"
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_a_turn_that_runs_is_told_as_far_as_it_is(talk: Talking, explain: Explain) -> None:
     question = talk.message("what is the weather like?")
     await talk.said(question)
@@ -198,7 +193,6 @@ async def test_a_turn_that_runs_is_told_as_far_as_it_is(talk: Talking, explain: 
     assert told["asker"]["user_id"] == REPORTER
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_a_turn_from_before_there_were_ways_is_told_without_one(talk: Talking, explain: Explain) -> None:
     await talk.said("hello there")
     outcome = await talk.answer()
@@ -210,7 +204,6 @@ async def test_a_turn_from_before_there_were_ways_is_told_without_one(talk: Talk
     assert "not on record" in explain(link(answer_of(talk), talk.thread.ts)).stdout
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_a_forgotten_conversation_is_said_to_be_so(
     talk: Talking, asked: IncomingMessage, explain: Explain
 ) -> None:
@@ -223,7 +216,6 @@ async def test_a_forgotten_conversation_is_said_to_be_so(
     assert "Nothing is on record" in explain.refused(f"{GENERAL}/{answer}"), "a bare address names no thread"
 
 
-@pytest.mark.promise("operator:turn:explained")
 @pytest.mark.parametrize("ts", [REPORT.ts, "1700000900.000100"])
 async def test_of_a_case_the_command_that_shows_it_is_named(database: Database, explain: Explain, ts: str) -> None:
     async with database.begin() as work:
@@ -238,21 +230,18 @@ async def test_of_a_case_the_command_that_shows_it_is_named(database: Database, 
     assert told == {"case": "BUG-1", "command": "threadline cases show BUG-1"}
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_a_notice_of_the_bots_own_is_said_to_be_of_no_turn(talk: Talking, explain: Explain) -> None:
     await talk.said("hello")
     await talk.run(talk.speaking.post_word, Word(talk.thread, WordKind.MODEL_AWAY, "1"))
     assert "a notice of the bot's own" in explain.refused(link(answer_of(talk), talk.thread.ts))
 
 
-@pytest.mark.promise("operator:turn:explained")
 async def test_a_message_that_waits_says_so(talk: Talking, explain: Explain) -> None:
     question = talk.message("what is the weather like?")
     await talk.said(question)
     assert "no turn has used it" in explain.refused(link(question.ts))
 
 
-@pytest.mark.promise("operator:turn:explained")
 @pytest.mark.parametrize(
     "address",
     [
@@ -271,7 +260,6 @@ def test_what_is_no_address_is_told_with_what_can_be_given(explain: Explain, add
     assert "C0123456789/1700000000.000100" in told
 
 
-@pytest.mark.promise("operator:turn:explained")
 def test_a_message_that_nobody_knows_is_said_to_be_unknown(explain: Explain) -> None:
     told = explain.refused("C0123456789/1700000000.000100")
     assert "Nothing is on record about the message C0123456789/1700000000.000100" in told

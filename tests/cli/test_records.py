@@ -79,7 +79,6 @@ def test_a_locked_project_is_shown_so_and_keeps_its_rates_until_it_is_unlocked(r
     assert run("load", "records.toml").returncode == 0
 
 
-@pytest.mark.promise("record:file:whole")
 @pytest.mark.parametrize(
     ("changed", "to", "said"),
     [
@@ -121,7 +120,6 @@ async def test_a_file_makes_rfps_with_their_states_and_people(run: Command, data
     ]
 
 
-@pytest.mark.promise("record:file:whole")
 async def test_loaded_again_rfps_stay_as_threads_have_made_them_and_people_are_as_the_file_says(
     run: Command, database: Database
 ) -> None:
@@ -138,7 +136,6 @@ async def test_loaded_again_rfps_stay_as_threads_have_made_them_and_people_are_a
     assert "20 hours a week" in run("list").stdout
 
 
-@pytest.mark.promise("record:file:whole")
 @pytest.mark.parametrize(
     ("changed", "to", "said"),
     [

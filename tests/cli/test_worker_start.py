@@ -46,7 +46,6 @@ async def temporal(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
         yield server.client
 
 
-@pytest.mark.promise("operation:worker:refuses-to-start")
 @pytest.mark.parametrize("temporal", [SEARCH_ATTRIBUTES[1:]], indirect=True)
 async def test_without_its_search_attributes_it_refuses_and_says_how_to_make_them(
     temporal: Client, tmp_path: Path
@@ -58,7 +57,6 @@ async def test_without_its_search_attributes_it_refuses_and_says_how_to_make_the
     assert f"search-attribute create --name {SEARCH_ATTRIBUTES[0]} --type Keyword" in done.stderr
 
 
-@pytest.mark.promise("operation:worker:refuses-to-start")
 @pytest.mark.parametrize("temporal", [SEARCH_ATTRIBUTES], indirect=True)
 async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(
     temporal: Client, empty_url: str, tmp_path: Path
@@ -69,7 +67,6 @@ async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(
     assert "run `threadline db upgrade`" in done.stderr
 
 
-@pytest.mark.promise("operation:worker:stopped-while-seeking")
 @pytest.mark.parametrize("command", ["worker --queue core", "worker --queue agents", "gateway --http 127.0.0.1:0"])
 async def test_a_process_that_seeks_temporal_ends_when_it_is_asked_to(
     command: str, unused_tcp_port: int, tmp_path: Path

@@ -36,19 +36,16 @@ TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
 
 
-@pytest.mark.promise("operation:contract:timeouts")
 def test_every_activity_has_its_times_and_no_other_has() -> None:
     assert set(options.FOR) == ACTIVITIES - TURNS
 
 
-@pytest.mark.promise("operation:contract:timeouts", "intake:storing:never-gives-up")
 @pytest.mark.parametrize("name", sorted(options.NEVER_GIVE_UP))
 def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment(name: str) -> None:
     chosen = options.FOR[name]
     assert (chosen.retry.maximum_attempts, chosen.schedule_to_close) == (0, None)
 
 
-@pytest.mark.promise("operation:contract:timeouts")
 def test_whatever_writes_about_a_case_never_gives_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
     of_a_conversation = ConversationActivities.__abstractmethods__ - {"summarise", "think", "act"}
@@ -58,14 +55,12 @@ def test_whatever_writes_about_a_case_never_gives_up() -> None:
     assert kept | of_a_conversation | of_a_turn | of_an_approval | of_a_job == options.NEVER_GIVE_UP
 
 
-@pytest.mark.promise("operation:contract:timeouts", "post:reply:no-early-look")
 def test_a_call_to_slack_ends_before_its_attempt_and_an_attempt_before_its_claim() -> None:
     assert HTTP_TOTAL < options.POST.start_to_close < LEASE
     assert HTTP_TOTAL < options.REPAIR.start_to_close < LEASE
     assert HTTP_TOTAL + GRACE < LEASE < HTTP_TOTAL + ROOT_GRACE
 
 
-@pytest.mark.promise("operation:contract:timeouts")
 def test_a_turn_is_tried_once_and_ends_by_itself_before_temporal_ends_it() -> None:
     chosen = options.turn(limits := Limits())
     assert chosen.retry.maximum_attempts == 1
@@ -73,7 +68,6 @@ def test_a_turn_is_tried_once_and_ends_by_itself_before_temporal_ends_it() -> No
     assert chosen.heartbeat
 
 
-@pytest.mark.promise("job:run:trouble-said")
 def test_why_a_job_failed_is_tried_to_be_said_without_end() -> None:
     chosen = options.FOR["tell_job_trouble"]
     assert (chosen.schedule_to_close, chosen.retry.maximum_attempts) == (None, 0)

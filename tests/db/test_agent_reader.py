@@ -46,7 +46,6 @@ async def test_a_finding_is_kept_once_and_told_with_the_case(reader: AgentReader
     assert case.findings == ["Wrong boundary (shop/discounts.py:12): `>` should be `>=`"]
 
 
-@pytest.mark.promise("turn:claim:overtaken-writes-nothing")
 async def test_an_overtaken_attempt_keeps_no_finding(scene: Scene, reader: AgentReader) -> None:
     await scene.claim(1, attempt=2)
     with pytest.raises(ClaimLost):

@@ -27,14 +27,12 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.promise("agent:database:functions-alone")
 @pytest.mark.parametrize("table", sorted(metadata.tables))
 async def test_the_agent_reads_no_table(pool: asyncpg.Pool, table: str) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await pool.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
 
 
-@pytest.mark.promise("agent:database:functions-alone")
 @pytest.mark.parametrize("statement", FORBIDDEN)
 async def test_the_agent_may_not(pool: asyncpg.Pool, statement: str) -> None:
     refusals = (
@@ -47,7 +45,6 @@ async def test_the_agent_may_not(pool: asyncpg.Pool, statement: str) -> None:
         await pool.execute(statement)
 
 
-@pytest.mark.promise("agent:database:forged-token")
 async def test_the_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     async with pool.acquire() as connection:
@@ -57,7 +54,6 @@ async def test_the_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool
     assert caught.value.sqlstate == "TL001"
 
 
-@pytest.mark.promise("agent:database:forged-token")
 async def test_a_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -74,7 +70,6 @@ async def test_a_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -
             assert caught.value.sqlstate == "TL001"
 
 
-@pytest.mark.promise("agent:database:functions-alone")
 async def test_the_agent_worker_starts_as_the_restricted_role_or_not_at_all(database_url: str) -> None:
     with pytest.raises(Permanent, match="threadline_agent"):
         async with agent_pool(database_url):

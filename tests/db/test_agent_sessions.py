@@ -28,7 +28,6 @@ def key(session_id: str, project: str = "here") -> SessionKey:
     return {"project_key": project, "session_id": session_id}
 
 
-@pytest.mark.promise("turn:transcript:any-worker")
 async def test_it_passes_the_sdks_own_conformance_suite(postgres: Postgres) -> None:
     urls: list[str] = []
     pools: list[asyncpg.Pool] = []
@@ -46,7 +45,6 @@ async def test_it_passes_the_sdks_own_conformance_suite(postgres: Postgres) -> N
             postgres.drop(url)
 
 
-@pytest.mark.promise("turn:transcript:any-worker")
 async def test_a_session_is_found_from_any_folder(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -54,7 +52,6 @@ async def test_a_session_is_found_from_any_folder(scene: Scene, pool: asyncpg.Po
     assert await PostgresSessionStore(pool).load(key(claim.session_id, "elsewhere")) == [entry(uuid="a")]
 
 
-@pytest.mark.promise("turn:claim:overtaken-writes-nothing")
 async def test_an_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -66,7 +63,6 @@ async def test_an_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.
     assert await store.load(key(claim.session_id)) == [entry(uuid="a")]
 
 
-@pytest.mark.promise("agent:database:forged-token")
 async def test_a_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     store = PostgresSessionStore(pool, await scene.claim(1))
@@ -76,7 +72,6 @@ async def test_a_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.
         await store.delete(key("another"))
 
 
-@pytest.mark.promise("turn:transcript:whole-or-nothing")
 async def test_redelivered_entries_are_kept_once_and_batches_stay_whole(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)

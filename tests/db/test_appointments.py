@@ -58,7 +58,6 @@ async def test_a_booking_is_kept_and_shown_by_the_clocks_of_its_place(database: 
             await work.appointments.get("T2", "APT-1")
 
 
-@pytest.mark.promise("record:appointments:no-double-booking")
 async def test_of_fifty_that_race_for_a_time_one_gets_it(database: Database, database_url: str) -> None:
     other = Database(database_url)
     try:
@@ -72,7 +71,6 @@ async def test_of_fifty_that_race_for_a_time_one_gets_it(database: Database, dat
         assert len(await work.appointments.upcoming("T1", NOW)) == 1
 
 
-@pytest.mark.promise("record:appointments:no-double-booking")
 async def test_the_database_itself_keeps_two_apart(database: Database) -> None:
     await book(database)
 
@@ -107,7 +105,6 @@ async def test_times_that_only_touch_do_not_overlap_and_other_resources_are_free
         await book(database, "c6", MONDAY_10 + timedelta(minutes=59), 1)
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_a_repeated_call_books_once_and_hears_the_same(database: Database) -> None:
     made = await book(database)
     assert await book(database) == made
@@ -121,7 +118,6 @@ async def test_a_repeated_call_books_once_and_hears_the_same(database: Database)
             await work.appointments.cancel(change("c1"), "APT-1")
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_a_refused_booking_leaves_nothing_and_its_call_may_be_tried_again(database: Database) -> None:
     await book(database)
     with pytest.raises(SlotTaken):
@@ -143,7 +139,6 @@ async def test_moving_keeps_the_length_and_may_overlap_its_own_old_time(database
     assert shorter.ends_at == MONDAY_10 + timedelta(minutes=45)
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_moving_onto_another_is_refused_and_changes_nothing(database: Database) -> None:
     await book(database)
     second = await book(database, "c2", MONDAY_10 + timedelta(hours=2))
@@ -158,7 +153,6 @@ async def test_moving_onto_another_is_refused_and_changes_nothing(database: Data
         assert await work.appointments.get("T1", second.appointment_id) == second
 
 
-@pytest.mark.promise("record:appointments:no-double-booking")
 async def test_of_many_that_move_to_one_time_one_gets_it(database: Database) -> None:
     for n in range(6):
         await book(database, f"c{n}", MONDAY_10 + timedelta(minutes=30 * n), 30)
@@ -239,7 +233,6 @@ async def test_free_slots_leave_out_what_is_booked_closed_or_gone(database: Data
     assert (await free(database, MONDAY_10, 60, days=2))[5:7] == ["2026-03-03 09:00", "2026-03-03 10:00"]
 
 
-@pytest.mark.promise("record:appointments:no-double-booking")
 async def test_every_free_slot_can_be_booked_and_then_none_is_free(database: Database) -> None:
     async with database.begin() as work:
         slots = await work.appointments.free_slots("T1", "room", MONDAY_10, 45, 2)
@@ -249,7 +242,6 @@ async def test_every_free_slot_can_be_booked_and_then_none_is_free(database: Dat
     assert await free(database, MONDAY_10, 45, days=2) == []
 
 
-@pytest.mark.promise("record:appointments:clocks")
 async def test_on_the_day_when_clocks_go_forward_and_back_opening_is_by_the_clock(database: Database) -> None:
     async with database.begin() as work:
         await work.appointments.save_resource("T1", Resource("gym", "Europe/Berlin", time(0), time(5), (7,)))
@@ -261,7 +253,6 @@ async def test_on_the_day_when_clocks_go_forward_and_back_opening_is_by_the_cloc
     assert len({slot.starts_at for slot in autumn}) == 6
 
 
-@pytest.mark.promise("record:appointments:clocks")
 async def test_the_same_moment_in_another_zone_is_the_same_time(database: Database) -> None:
     tokyo = MONDAY_10.astimezone(timezone(timedelta(hours=9)))
     made = await book(database, starts_at=tokyo)
@@ -281,7 +272,6 @@ async def test_upcoming_ones_are_found_by_whom_they_are_for(database: Database) 
         assert await find("T1", (MONDAY_10 + timedelta(hours=2)).timestamp()) == []
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_one_appointment_is_changed_no_faster_than_its_rate(database: Database) -> None:
     await book(database)
 

@@ -12,7 +12,6 @@ from threadline.rfps.model import RfpNotFound
 from threadline.threads.addressing import Thread
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_what_was_opened_first_stays_until_somebody_names_another(database: Database) -> None:
     async with database.begin() as work:
         assert await work.bindings.of(THREAD) == {}
@@ -24,7 +23,6 @@ async def test_what_was_opened_first_stays_until_somebody_names_another(database
         assert await work.bindings.of(THREAD) == {"project": "PRJ-3"}
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_a_thread_is_about_one_record_of_each_kind(database: Database) -> None:
     async with database.begin() as work:
         await work.bindings.bind(THREAD, "project", "PRJ-1", "U1")
@@ -32,7 +30,6 @@ async def test_a_thread_is_about_one_record_of_each_kind(database: Database) -> 
         assert await work.bindings.of(THREAD) == {"project": "PRJ-1", "ticket": "SHOP-7"}
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_threads_are_told_apart_by_team_channel_and_root(database: Database) -> None:
     others = [
         Thread("T2", THREAD.channel, THREAD.ts),
@@ -46,7 +43,6 @@ async def test_threads_are_told_apart_by_team_channel_and_root(database: Databas
             assert await work.bindings.of(thread) == {"project": f"PRJ-{number}"}
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_of_many_that_open_at_once_all_hear_of_the_same(database: Database) -> None:
     async def open_one(number: int) -> str:
         async with database.begin() as work:
@@ -67,7 +63,6 @@ async def test_whoever_binds_again_hears_what_the_thread_was_about(database: Dat
         assert await work.bindings.of(THREAD) == {"rfp": "rfp_xyz789"}
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 async def test_an_unknown_or_deleted_request_is_not_bound_and_the_nearest_are_named(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     await create(database, "gone", rfp_id="rfp_gone99")

@@ -53,14 +53,12 @@ async def allowed(scene: Scene, to: CaseStatus) -> bool:
             await savepoint.rollback()
 
 
-@pytest.mark.promise("case:status:foreseen-steps")
 @pytest.mark.parametrize("before", CaseStatus)
 async def test_the_trigger_allows_exactly_the_steps_of_the_domain(scene: Scene, before: CaseStatus) -> None:
     await reach(scene, before)
     assert {to for to in CaseStatus if await allowed(scene, to)} == {before, *TRANSITIONS[before]}
 
 
-@pytest.mark.promise("case:status:recorded")
 async def test_a_step_that_is_not_recorded_cannot_be_committed(scene: Scene) -> None:
     await scene.flush(report())
     with pytest.raises(IllegalTransition, match="not recorded"):
@@ -68,7 +66,6 @@ async def test_a_step_that_is_not_recorded_cannot_be_committed(scene: Scene) -> 
     assert (await scene.marks()).status is CaseStatus.NEW
 
 
-@pytest.mark.promise("case:status:foreseen-steps")
 async def test_a_case_cannot_be_inserted_half_way(scene: Scene) -> None:
     insert = "INSERT INTO cases (team, channel, thread_ts, reporter_id, status) VALUES ('t', 'c', '1', 'u', :status)"
     for status in ("escalated", "new"):
@@ -76,7 +73,6 @@ async def test_a_case_cannot_be_inserted_half_way(scene: Scene) -> None:
             await scene.rows(insert + " RETURNING id", status=status)
 
 
-@pytest.mark.promise("case:status:foreseen-steps")
 @pytest.mark.parametrize(("before", "to"), [pair for pair in PAIRS if pair[1] not in TRANSITIONS[pair[0]]])
 async def test_an_illegal_step_is_refused_in_words(scene: Scene, before: CaseStatus, to: CaseStatus) -> None:
     await reach(scene, before)
@@ -84,7 +80,6 @@ async def test_an_illegal_step_is_refused_in_words(scene: Scene, before: CaseSta
         await scene.become(to)
 
 
-@pytest.mark.promise("case:status:recorded")
 async def test_every_step_is_recorded_once_however_often_it_is_asked_for(scene: Scene) -> None:
     await scene.opened()
     first = await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, wait_until=100.0)
@@ -101,7 +96,6 @@ async def test_a_step_of_an_unknown_case_says_so(scene: Scene) -> None:
         await scene.become(CaseStatus.INVESTIGATING)
 
 
-@pytest.mark.promise("order:end:over-no-message")
 @pytest.mark.parametrize("reason", IF_NOTHING_WAITS)
 async def test_a_case_does_not_end_over_an_unread_message(scene: Scene, reason: Reason) -> None:
     await scene.opened()
@@ -111,7 +105,6 @@ async def test_a_case_does_not_end_over_an_unread_message(scene: Scene, reason: 
     assert (await scene.end(reason)).status is CaseStatus.RESOLVED
 
 
-@pytest.mark.promise("order:end:over-no-message")
 async def test_a_message_in_a_running_turn_still_speaks_against_an_end(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -126,13 +119,11 @@ async def test_ending_again_changes_nothing(scene: Scene) -> None:
     assert (first.closings, await scene.end(Reason.NO_REPLY)) == (1, first)
 
 
-@pytest.mark.promise("order:close:what-was-said-before")
 async def test_a_close_that_was_taken_back_closes_nothing(scene: Scene) -> None:
     await scene.opened(close(5), said(6, "wait, still broken"))
     assert (await scene.end(Reason.REPORTER_CLOSED)).status is CaseStatus.INVESTIGATING
 
 
-@pytest.mark.promise("order:close:what-was-said-before")
 async def test_a_close_answers_what_was_said_before_it_and_nothing_later(scene: Scene) -> None:
     developer = said(9, "I have a question", by=messages.DEVELOPER)
     await scene.opened(said(3), close(5), developer)
@@ -145,7 +136,6 @@ async def test_a_close_answers_what_was_said_before_it_and_nothing_later(scene: 
     assert [row["slack_ts"] for row in used] == [ts(0), ts(3), ts(5)]
 
 
-@pytest.mark.promise("order:close:overtaken")
 @pytest.mark.parametrize(("at", "closes"), [(5, False), (10, True)])
 async def test_a_close_that_a_turn_has_overtaken_closes_nothing(scene: Scene, at: float, closes: bool) -> None:
     """What took it back was said at 9, and came first: a turn has it when the close arrives."""
@@ -158,7 +148,6 @@ async def test_a_close_that_a_turn_has_overtaken_closes_nothing(scene: Scene, at
     assert settled.marks.message_due is closes
 
 
-@pytest.mark.promise("case:operator:resolves")
 @pytest.mark.parametrize("reason", BY_OPERATOR)
 async def test_an_operator_ends_a_case_whatever_waits(scene: Scene, reason: Reason) -> None:
     await scene.opened(said(3))
@@ -167,7 +156,6 @@ async def test_an_operator_ends_a_case_whatever_waits(scene: Scene, reason: Reas
     assert not marks.message_due
 
 
-@pytest.mark.promise("turn:claim:ended-case")
 async def test_an_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -181,7 +169,6 @@ async def test_an_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> No
     assert (settled.action, settled.marks.status) == (None, CaseStatus.RESOLVED)
 
 
-@pytest.mark.promise("turn:claim:ended-case")
 async def test_a_turn_that_committed_before_the_end_but_was_not_acted_on_is_not_acted_on_later(scene: Scene) -> None:
     await scene.opened(said(9, "one more thing", by=messages.DEVELOPER))
     await scene.agent.finish(await scene.claim(1), TurnOutcome(Action.ASK_REPORTER, cost_usd=0.25))
@@ -192,7 +179,6 @@ async def test_a_turn_that_committed_before_the_end_but_was_not_acted_on_is_not_
     assert (ended.questions, ended.cost_usd) == (0, 0.25)
 
 
-@pytest.mark.promise("turn:number:never-again")
 async def test_a_reopened_case_never_meets_its_old_numbers(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, Action.ESCALATE)
@@ -207,7 +193,6 @@ async def test_a_reopened_case_never_meets_its_old_numbers(scene: Scene) -> None
     assert (await scene.end(Reason.OPERATOR_RESOLVED)).closings == 2
 
 
-@pytest.mark.promise("silence:reopening:anything-said")
 async def test_a_reopened_case_keeps_its_conversation_and_the_agents_memory(scene: Scene) -> None:
     await scene.opened()
     memory = (await scene.turn(1)).marks.session_id
@@ -229,7 +214,6 @@ async def test_reopening_forgets_why_it_was_closed(scene: Scene) -> None:
     assert (case.close_reason, case.resolved_at) == ("", None)
 
 
-@pytest.mark.promise("order:end:over-no-message")
 async def test_an_end_and_a_last_message_at_once_never_lose_the_message(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
@@ -263,7 +247,6 @@ async def test_the_summary_thread_belongs_to_the_case(scene: Scene) -> None:
         assert (found.bug_id, found.kind, found.workflow_id) == ("BUG-1", "summary", f"bug:{THREAD.key}")
 
 
-@pytest.mark.promise("silence:escalation:clock")
 async def test_an_sla_event_happens_once_and_breaches_are_counted(scene: Scene) -> None:
     await scene.flush(report())
     async with scene.database.begin() as work:

@@ -47,7 +47,6 @@ async def test_a_report_opens_its_case_and_registers_its_thread(scene: Scene) ->
         assert [(step.before, step.to) for step in await work.overview.transitions("BUG-1")] == [(None, "new")]
 
 
-@pytest.mark.promise("intake:routing:overtaking-reply")
 @pytest.mark.parametrize("kind", [messages.MESSAGE, messages.CLOSE])
 async def test_a_reporters_message_that_overtook_the_report_opens_the_case(scene: Scene, kind: str) -> None:
     assert (await scene.flush(said(5, kind=kind))).bug_id == "BUG-1"
@@ -55,7 +54,6 @@ async def test_a_reporters_message_that_overtook_the_report_opens_the_case(scene
     assert (marks.bug_id, marks.stored) == ("BUG-1", 2)
 
 
-@pytest.mark.promise("intake:routing:third-party", "order:edit:opens-nothing")
 async def test_what_cannot_open_a_case_creates_nothing(scene: Scene) -> None:
     batch = (
         said(1, by=messages.UNKNOWN),
@@ -68,7 +66,6 @@ async def test_what_cannot_open_a_case_creates_nothing(scene: Scene) -> None:
     assert await scene.rows("SELECT bug_id FROM cases") == []
 
 
-@pytest.mark.promise("intake:storing:once")
 async def test_a_repeated_batch_changes_nothing_but_the_revision(scene: Scene) -> None:
     batch = (report(), said(1), said(1), edit(1, "better", 2))
     first = await scene.flush(*batch)
@@ -78,7 +75,6 @@ async def test_a_repeated_batch_changes_nothing_but_the_revision(scene: Scene) -
     assert [row["seq"] for row in await scene.rows("SELECT seq FROM bug_conversations ORDER BY seq")] == [1, 2, 3]
 
 
-@pytest.mark.promise("intake:storing:once", "intake:storing:one-case")
 async def test_two_flushes_at_once_open_one_case_and_store_each_message_once(scene: Scene) -> None:
     batches = [(report(), *(said(at) for at in range(1, 12))), (*(said(at) for at in range(6, 20)), report())]
     results = await asyncio.gather(*(scene.flush(*batch) for batch in batches * 3))
@@ -88,7 +84,6 @@ async def test_two_flushes_at_once_open_one_case_and_store_each_message_once(sce
     assert len({row["message_id"] for row in rows}) == 20
 
 
-@pytest.mark.promise("order:marks:newest-counts")
 async def test_results_that_arrive_late_are_told_by_their_revision(scene: Scene) -> None:
     results = await asyncio.gather(*(scene.flush(report(), said(at)) for at in range(1, 9)))
     by_revision = sorted(results, key=lambda marks: marks.rev)
@@ -97,14 +92,12 @@ async def test_results_that_arrive_late_are_told_by_their_revision(scene: Scene)
     assert await scene.marks() == by_revision[-1]
 
 
-@pytest.mark.promise("order:conversation:as-written")
 async def test_messages_are_shown_as_they_were_said_not_as_they_came(scene: Scene) -> None:
     await scene.flush(report("first"), said(9, "third"))
     await scene.flush(said(10, "fourth"), said(2, "second"))
     assert await scene.texts() == ["first", "second", "third", "fourth"]
 
 
-@pytest.mark.promise("intake:routing:third-party")
 async def test_an_unknown_sender_is_the_reporter_or_nobodys_business(scene: Scene) -> None:
     await scene.flush(report("report"))
     third = said(1, "me too", by=messages.UNKNOWN, sender_id=STRANGER)
@@ -117,7 +110,6 @@ async def test_an_unknown_sender_is_the_reporter_or_nobodys_business(scene: Scen
 ORDERS = list(itertools.permutations(("original", "first edit", "second edit")))
 
 
-@pytest.mark.promise("order:edit:newest-wins")
 @pytest.mark.parametrize("order", ORDERS)
 async def test_the_newest_edit_wins_in_any_order_of_arrival(scene: Scene, order: tuple[str, ...]) -> None:
     which = {"original": said(1, "v0"), "first edit": edit(1, "v1", 5), "second edit": edit(1, "v2", 50)}
@@ -127,7 +119,6 @@ async def test_the_newest_edit_wins_in_any_order_of_arrival(scene: Scene, order:
     assert await scene.texts() == ["report", "v2"]
 
 
-@pytest.mark.promise("order:deletion:wins")
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "edit", "deletion"))))
 async def test_a_deletion_wins_in_any_order_of_arrival(scene: Scene, order: tuple[str, ...]) -> None:
     which = {"original": said(1, "secret"), "edit": edit(1, "still secret", 5), "deletion": deletion(1)}
@@ -139,13 +130,11 @@ async def test_a_deletion_wins_in_any_order_of_arrival(scene: Scene, order: tupl
     assert left == []
 
 
-@pytest.mark.promise("order:edit:newest-wins")
 async def test_a_correction_in_the_opening_batch_is_applied(scene: Scene) -> None:
     await scene.flush(edit(0, "corrected", 1), report("first"))
     assert await scene.texts() == ["corrected"]
 
 
-@pytest.mark.promise("order:deletion:wins")
 async def test_a_deleted_message_takes_its_files_along_even_those_fetched_later(scene: Scene) -> None:
     picture = FileRef("F1", "screen.png", "image/png", 3)
     await scene.flush(report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),)))
@@ -159,7 +148,6 @@ async def test_a_deleted_message_takes_its_files_along_even_those_fetched_later(
         assert await work.attachments.readable("BUG-1") == 0
 
 
-@pytest.mark.promise("order:edit:wakes-nobody")
 async def test_corrections_wake_nobody_but_the_reporters_edit_is_due(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
@@ -169,7 +157,6 @@ async def test_corrections_wake_nobody_but_the_reporters_edit_is_due(scene: Scen
     assert not marks.developer_due
 
 
-@pytest.mark.promise("silence:reopening:anything-said", "silence:reopening:not-thanks")
 async def test_thanks_and_a_late_close_do_not_reopen_but_anything_else_does(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
@@ -181,7 +168,6 @@ async def test_thanks_and_a_late_close_do_not_reopen_but_anything_else_does(scen
     assert marks.message_due
 
 
-@pytest.mark.promise("silence:reopening:anything-said")
 async def test_what_was_said_before_the_close_and_arrives_after_the_end_does_not_reopen(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
@@ -197,7 +183,6 @@ async def test_what_was_said_before_the_close_and_arrives_after_the_end_does_not
     assert (await scene.flush(said(21, "It is back"))).message_due
 
 
-@pytest.mark.promise("silence:reopening:anything-said")
 async def test_a_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
@@ -206,7 +191,6 @@ async def test_a_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
     assert (await scene.flush(said(10, "It is in Firefox"))).message_due
 
 
-@pytest.mark.promise("intake:storing:quarantine")
 @pytest.mark.parametrize("bad", ["nul \x00 byte", "half \ud800 pair"])
 async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(scene: Scene, bad: str) -> None:
     batch = (report("report"), said(1, bad), said(2, "after"))
@@ -219,7 +203,6 @@ async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(s
     assert not row["wakes"]
 
 
-@pytest.mark.promise("intake:storing:quarantine")
 @pytest.mark.parametrize(
     "unstorable",
     [{"id": "a\x00b"}, {"id": "x\ud800"}, {"channel": "\x00"}, {"by": "third_party"}, {"version": "1\x00"}],
@@ -231,7 +214,6 @@ async def test_no_field_of_a_message_can_wedge_a_thread(scene: Scene, unstorable
     assert (await scene.texts())[-1] == "after"
 
 
-@pytest.mark.promise("order:close:what-was-said-before")
 async def test_a_close_is_due_only_as_the_reporters_last_word(scene: Scene) -> None:
     await scene.opened()
     assert (await scene.flush(close(5))).close_due
@@ -241,14 +223,12 @@ async def test_a_close_is_due_only_as_the_reporters_last_word(scene: Scene) -> N
     assert (await scene.flush(said(9, "a developer", by=messages.DEVELOPER))).close_due
 
 
-@pytest.mark.promise("order:close:reporter-alone")
 async def test_a_developers_close_closes_nothing(scene: Scene) -> None:
     await scene.opened()
     marks = await scene.flush(said(5, "close", kind=messages.CLOSE, by=messages.DEVELOPER))
     assert not marks.close_due
 
 
-@pytest.mark.promise("order:conversation:as-written")
 async def test_pages_cover_the_conversation_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:
     await scene.flush(report("0"), *(said(at, str(at)) for at in range(1, 8)))
     seen, cursor = [], None
@@ -315,7 +295,6 @@ SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM 
 """
 
 
-@pytest.mark.promise("speed:thread:flat")
 @pytest.mark.parametrize("asked", [case_row._MARKS.text, agent_turns._BATCH], ids=["marks", "batch"])
 async def test_what_a_turn_is_to_use_is_found_without_reading_what_others_have_used(scene: Scene, asked: str) -> None:
     """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""

@@ -9,7 +9,6 @@ from threadline.threads import messages
 from threadline.threads.messages import FileRef
 
 
-@pytest.mark.promise("talk:correction:newest-wording")
 async def test_corrections_wake_nobody(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
@@ -21,7 +20,6 @@ async def test_corrections_wake_nobody(talk: Talking) -> None:
 ORDERS = list(itertools.permutations(("original", "first edit", "second edit")))
 
 
-@pytest.mark.promise("talk:correction:newest-wording")
 @pytest.mark.parametrize("order", ORDERS)
 async def test_a_message_is_taken_up_in_its_newest_wording_in_any_order_of_arrival(
     talk: Talking, order: tuple[str, ...]
@@ -34,14 +32,12 @@ async def test_a_message_is_taken_up_in_its_newest_wording_in_any_order_of_arriv
     assert await talk.take_up(1, 2) == [], "the edits are shown with their original"
 
 
-@pytest.mark.promise("talk:correction:newest-wording")
 async def test_an_edit_brings_its_files(talk: Talking) -> None:
     await talk.hear(mention(1, "hi", files=(FileRef("F1"),)), edit(1, "hi!", 5))
     await talk.hear(says(2, "look", files=(FileRef("F1"),)), edit(2, "look here", 5, files=(FileRef("F2"),)))
     assert [each.files for each in await talk.take_up(1)] == [(FileRef("F1"),), (FileRef("F2"),)]
 
 
-@pytest.mark.promise("talk:correction:newest-wording")
 async def test_an_edit_of_what_the_model_has_read_is_shown_to_it_once_in_its_newest_wording(talk: Talking) -> None:
     await talk.hear(mention(1, "three days"))
     await talk.take_up(1)
@@ -56,7 +52,6 @@ async def test_an_edit_of_what_the_model_has_read_is_shown_to_it_once_in_its_new
     assert texts(await talk.take_up(2)) == ["next"], "an edit that was overtaken by a newer one"
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "edit", "deletion"))))
 async def test_what_is_deleted_before_it_is_taken_up_is_gone_in_any_order_of_arrival(
     talk: Talking, order: tuple[str, ...]
@@ -71,20 +66,17 @@ async def test_what_is_deleted_before_it_is_taken_up_is_gone_in_any_order_of_arr
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE message_text LIKE '%secret%'") == []
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_a_deletion_takes_the_names_of_the_files_along(talk: Talking) -> None:
     await talk.hear(mention(1, "", files=(FileRef("F1", "secret.txt"),)), deletion(1))
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE files::text LIKE '%secret%'") == []
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_a_deletion_before_the_verdict_leaves_nothing_to_judge(talk: Talking) -> None:
     await talk.store(mention(1))
     assert (await talk.store(deletion(1))).unjudged == ()
     assert not (await talk.judge({identity(1): None})).turn_due
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 async def test_what_is_deleted_after_it_was_taken_up_is_redacted_for_the_model(talk: Talking) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
@@ -103,7 +95,6 @@ async def test_what_is_deleted_after_it_was_taken_up_is_redacted_for_the_model(t
         assert await talk.rows(f"SELECT 1 FROM {table} WHERE {column} LIKE '%secret%'") == []  # noqa: S608 - from above
 
 
-@pytest.mark.promise("talk:deletion:not-shown")
 @pytest.mark.parametrize(("at", "kept"), [(1, ""), (2, "It is about a secret.")])
 async def test_a_summary_that_may_tell_of_what_is_deleted_is_made_anew(talk: Talking, at: int, kept: str) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))

@@ -14,7 +14,6 @@ from threadline.models.model import OutcomeKind
 from threadline.threads.messages import FileRef
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_what_a_turn_has_taken_up_is_due_until_the_turn_is_settled(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
@@ -25,7 +24,6 @@ async def test_what_a_turn_has_taken_up_is_due_until_the_turn_is_settled(talk: T
     assert (marks.turn, marks.unsaid) == (1, 0)
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_what_is_taken_up_is_in_the_order_in_which_it_was_said(talk: Talking) -> None:
     await talk.hear(mention(5, "third"))
     await talk.hear(says(1, "first"), says(9, "fourth"))
@@ -39,7 +37,6 @@ async def test_what_is_taken_up_is_in_the_order_in_which_it_was_said(talk: Talki
     )
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_taking_up_again_gives_the_same_and_what_came_since_waits_for_the_next_step(talk: Talking) -> None:
     await talk.hear(mention(1, "one"))
     first = await talk.take_up(1)
@@ -63,7 +60,6 @@ async def test_a_step_that_found_nothing_finds_nothing_when_it_is_tried_again(ta
     assert texts(await talk.take_up(1, 3)) == ["late"]
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_of_many_that_take_up_one_step_all_get_the_same(talk: Talking, other: Talking) -> None:
     await talk.hear(mention(1), *(says(at, str(at)) for at in range(2, 6)))
     taken = await asyncio.gather(
@@ -76,7 +72,6 @@ async def test_of_many_that_take_up_one_step_all_get_the_same(talk: Talking, oth
     assert len(set(keys)) == len(keys) == len(every[0])
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_a_transaction_that_fails_has_taken_nothing_up(talk: Talking) -> None:
     await talk.hear(mention(1, "one"))
 
@@ -91,7 +86,6 @@ async def test_a_transaction_that_fails_has_taken_nothing_up(talk: Talking) -> N
     assert texts(await talk.take_up(1)) == ["one", "two"]
 
 
-@pytest.mark.promise("talk:answer:posted-once")
 async def test_the_first_word_about_a_turn_stands(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
@@ -104,7 +98,6 @@ async def test_the_first_word_about_a_turn_stands(talk: Talking) -> None:
     assert (settled.kind, settled.answer, settled.said) == (OutcomeKind.ANSWERED, "the first", False)
 
 
-@pytest.mark.promise("talk:answer:posted-once")
 async def test_of_two_workers_that_settle_a_turn_one_is_heard(talk: Talking, other: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
@@ -113,7 +106,6 @@ async def test_of_two_workers_that_settle_a_turn_one_is_heard(talk: Talking, oth
     assert len(await talk.rows("SELECT 1 FROM conversation_turns")) == 1
 
 
-@pytest.mark.promise("talk:answer:posted-once")
 async def test_the_oldest_unsaid_answer_is_said_first_and_a_silent_turn_has_none(talk: Talking) -> None:
     for turn in (1, 2, 3):
         await talk.hear(mention(turn, str(turn)))
@@ -153,7 +145,6 @@ async def test_a_question_is_open_until_a_turn_answers_something_else(talk: Talk
     assert not (await talk.store(says(4))).question_open
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_with_nothing_before_it_is_over_at_once(talk: Talking) -> None:
     await talk.hear(mention(5))
     assert flags(await talk.hear(stop(2))) == (True, True, False)
@@ -164,7 +155,6 @@ async def test_a_stop_with_nothing_before_it_is_over_at_once(talk: Talking) -> N
     assert [(row["turn"], row["step"]) for row in rows] == [(0, 0), (1, 0)]
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 @pytest.mark.parametrize("refused", [None, Refusal.DUPLICATE])
 async def test_a_stop_that_comes_with_what_it_stops_waits_for_the_verdict(
     talk: Talking, refused: Refusal | None
@@ -176,7 +166,6 @@ async def test_a_stop_that_comes_with_what_it_stops_waits_for_the_verdict(
     assert marks.turn_due is (refused is None)
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stopped_turn_answers_all_that_was_said_before_the_stop(talk: Talking) -> None:
     await talk.hear(mention(1, "one"))
     await talk.take_up(1)
@@ -188,7 +177,6 @@ async def test_a_stopped_turn_answers_all_that_was_said_before_the_stop(talk: Ta
     assert texts(await talk.take_up(2)) == ["four"]
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_turn_that_was_stopped_before_it_thought_answers_what_the_stop_was_about(talk: Talking) -> None:
     await talk.hear(mention(1, "one"), says(2, "two"), stop(3), says(4, "four"))
     assert flags(await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)) == (True, True, False)
@@ -196,13 +184,11 @@ async def test_a_turn_that_was_stopped_before_it_thought_answers_what_the_stop_w
     assert texts(await talk.take_up(2)) == ["four"]
 
 
-@pytest.mark.promise("talk:cancel:told")
 async def test_a_turn_that_was_cancelled_before_it_thought_answers_everything(talk: Talking) -> None:
     await talk.hear(mention(1, "one"), says(2, "two"))
     assert flags(await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)) == (False, False, False)
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_that_came_too_late_for_its_turn_is_over_with_it(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
@@ -210,7 +196,6 @@ async def test_a_stop_that_came_too_late_for_its_turn_is_over_with_it(talk: Talk
     assert flags(await talk.settle(1, "The answer was there already.")) == (False, False, False)
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_stays_due_for_what_the_turn_did_not_answer(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
@@ -239,7 +224,6 @@ async def test_a_failure_of_which_nobody_is_told_answers_for_nobody_who_addresse
     assert texts(await talk.take_up(4)) == ["five"]
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_a_turn_resumes_after_every_result_was_lost(talk: Talking) -> None:
     """Each step is done twice, as after a crash between its commit and its result, and says the same."""
     batch = (mention(1, "one"), says(2, "two"), stop(0))
@@ -277,7 +261,6 @@ FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 
 
-@pytest.mark.promise("speed:thread:flat")
 @pytest.mark.parametrize("asked", [conversation_row._MARKS.text, transcripts._CROWDED.text], ids=["marks", "crowded"])
 async def test_what_is_unused_is_found_without_reading_what_was_used(talk: Talking, asked: str) -> None:
     """A plan, and no time: of one long thread of one person's among many short ones no row is read that is not wanted.

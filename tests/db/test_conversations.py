@@ -31,7 +31,6 @@ from threadline.threads.addressing import Thread
 from threadline.threads.messages import FileRef
 
 
-@pytest.mark.promise("talk:storing:nobody-addressed")
 async def test_a_thread_that_nobody_addressed_stores_nothing_and_stays_unfollowed(talk: Talking) -> None:
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3))
     stored = await talk.store(*batch)
@@ -41,7 +40,6 @@ async def test_a_thread_that_nobody_addressed_stores_nothing_and_stays_unfollowe
         assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
 
 
-@pytest.mark.promise("talk:storing:nobody-addressed")
 async def test_a_word_to_stop_opens_nothing(talk: Talking) -> None:
     assert not (await talk.store(says(1, "stop", kind=messages.STOP, addressed=True))).marks.opened
 
@@ -70,7 +68,6 @@ async def test_what_is_stored_is_due_once_it_is_judged(talk: Talking) -> None:
     assert await talk.marks() == marks
 
 
-@pytest.mark.promise("guard:verdict:stands")
 async def test_a_message_is_judged_once_and_the_first_verdict_stands(talk: Talking) -> None:
     await talk.store(mention(1), says(2), says(3))
     first = {identity(1): None, identity(2): Refusal.DUPLICATE, identity(3): Refusal.THROTTLED_FIRST}
@@ -87,7 +84,6 @@ async def test_a_message_is_judged_once_and_the_first_verdict_stands(talk: Talki
     )
 
 
-@pytest.mark.promise("guard:verdict:stands")
 async def test_what_an_earlier_try_stored_and_did_not_judge_is_judged_by_the_next(talk: Talking) -> None:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
@@ -97,7 +93,6 @@ async def test_what_an_earlier_try_stored_and_did_not_judge_is_judged_by_the_nex
     assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
 
 
-@pytest.mark.promise("talk:storing:once")
 async def test_of_fifty_stores_of_one_batch_by_two_workers_each_message_is_stored_once(
     talk: Talking, other: Talking
 ) -> None:
@@ -111,7 +106,6 @@ async def test_of_fifty_stores_of_one_batch_by_two_workers_each_message_is_store
     assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
 
 
-@pytest.mark.promise("guard:verdict:stands")
 async def test_two_workers_that_judge_differently_leave_one_verdict(talk: Talking, other: Talking) -> None:
     await talk.store(mention(1), *(says(at) for at in range(2, 10)))
     ids = [identity(at) for at in range(1, 10)]
@@ -123,7 +117,6 @@ async def test_two_workers_that_judge_differently_leave_one_verdict(talk: Talkin
     assert row["wakes"] == (row["verdict"] == "ok")
 
 
-@pytest.mark.promise("guard:verdict:stands")
 async def test_two_workers_that_are_given_one_batch_refuse_the_same_of_it(talk: Talking, other: Talking) -> None:
     """The guards as the activity asks them: ten requests, one of them again, and two too many."""
     batch = (mention(1, "1"), *(says(at, str(at)) for at in range(2, 11)), says(20, "1"), says(21, "a"), says(22, "b"))
@@ -150,7 +143,6 @@ async def test_two_workers_that_are_given_one_batch_refuse_the_same_of_it(talk: 
     assert len(await talk.take_up(1)) == 10
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_a_persons_thread_of_their_own_is_meant_for_the_bot_until_another_writes(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
@@ -208,7 +200,6 @@ async def test_a_message_with_nothing_to_answer_wakes_nobody(
     assert (await talk.judge({message.id: None})).turn_due is wakes
 
 
-@pytest.mark.promise("talk:storing:once")
 @pytest.mark.parametrize("bad", ["nul \x00 byte", "half \ud800 pair"])
 async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(talk: Talking, bad: str) -> None:
     batch = (mention(1), says(2, bad), says(3, "after"))
@@ -223,7 +214,6 @@ async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(t
     assert kept.error.startswith("the database refused this message")
 
 
-@pytest.mark.promise("talk:storing:once")
 @pytest.mark.parametrize(
     "unstorable",
     [{"id": "a\x00b"}, {"id": "x\ud800"}, {"channel": "\x00"}, {"version": "1\x00"}, {"files": (FileRef("\x00"),)}],
@@ -235,7 +225,6 @@ async def test_no_field_of_a_message_can_wedge_a_thread(talk: Talking, unstorabl
     assert texts(await talk.take_up(1))[-1] == "after"
 
 
-@pytest.mark.promise("talk:storing:once")
 async def test_what_is_unreadable_is_kept_in_a_thread_without_a_conversation(talk: Talking) -> None:
     stored = await talk.store(messages.parse([{"no": "id"}]))
     assert len(stored.quarantined) == 1
@@ -291,7 +280,6 @@ VALUES (:key, 'answer', :channel, :ts, 0, 0, '9.0')
 """
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
     talks = [Talking(database, Thread("T1", "C1", ts(number))) for number in range(5)]
     for number, talk in enumerate(talks):
@@ -317,7 +305,6 @@ async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(data
     assert len(posts) == 2 + 5, "whatever else is in those threads"
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_a_conversation_that_begins_anew_never_meets_the_keys_of_the_forgotten_one(talk: Talking) -> None:
     await talk.hear(mention(1, "before"))
     await talk.turn(1, "Which?", question="Which?")

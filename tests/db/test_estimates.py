@@ -69,7 +69,6 @@ async def test_all_projects_are_listed_where_no_limit_is_given(database: Databas
         assert len(await work.estimates.projects("T1", 10)) == 10
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_teams_have_projects_of_the_same_name(database: Database) -> None:
     async with database.begin() as work:
         other = await work.estimates.open_project("T2", "Web shop", "USD")
@@ -99,7 +98,6 @@ async def test_details_hold_everything(database: Database) -> None:
     assert [(quote.number, quote.totals.total) for quote in details.quotes] == [(1, Decimal(0))]
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_items_are_numbered_on_and_a_repeated_call_adds_none(database: Database) -> None:
     first = await create(database, change("c1"), DESIGN, BUILD)
     assert first == [
@@ -111,20 +109,17 @@ async def test_items_are_numbered_on_and_a_repeated_call_adds_none(database: Dat
     assert len(await items(database)) == 3
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_of_many_that_make_the_same_call_at_once_one_adds(database: Database) -> None:
     answers = await asyncio.gather(*(create(database, change(), DESIGN) for _ in range(15)))
     assert all(answer == answers[0] for answer in answers)
     assert await items(database) == answers[0]
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_of_many_that_add_at_once_each_gets_numbers_of_its_own(database: Database) -> None:
     added = await asyncio.gather(*(create(database, change(f"c{n}"), DESIGN, BUILD) for n in range(10)))
     assert sorted(item.number for answer in added for item in answer) == list(range(1, 21))
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_items_are_changed_all_or_none(database: Database) -> None:
     await create(database, change("c1"), DESIGN, BUILD)
 
@@ -147,7 +142,6 @@ async def test_items_are_changed_all_or_none(database: Database) -> None:
     assert (await items(database))[0].title == "Later", "and changes nothing"
 
 
-@pytest.mark.promise("record:change:whole")
 @pytest.mark.parametrize(
     ("item", "says"),
     [
@@ -179,7 +173,6 @@ async def test_a_project_without_a_name_of_its_own_or_a_currency_is_refused(
             await work.estimates.open_project("T1", name, currency)
 
 
-@pytest.mark.promise("record:estimates:exact")
 async def test_totals_follow_items_and_rates_when_they_are_updated(database: Database) -> None:
     await create(database, change("c1"), DESIGN, BUILD)
     async with database.begin() as work:
@@ -216,7 +209,6 @@ async def test_a_percentage_out_of_bounds_is_refused(database: Database, percent
             await work.estimates.update_quote_totals(change(), ID, discount_percent=Decimal(percent))
 
 
-@pytest.mark.promise("record:estimates:exact")
 async def test_the_largest_sums_are_exact(database: Database) -> None:
     async with database.begin() as work:
         await work.estimates.save_role("T1", ID, Role("king", Decimal("999999.9999")))
@@ -238,7 +230,6 @@ CHANGES: dict[str, Changing] = {
 }
 
 
-@pytest.mark.promise("tool:read-only:where-it-is-made")
 @pytest.mark.parametrize("kind", sorted(CHANGES))
 async def test_a_locked_project_is_read_but_not_changed(database: Database, kind: str) -> None:
     await create(database, change("c0"), DESIGN)
@@ -261,7 +252,6 @@ async def test_a_locked_project_is_read_but_not_changed(database: Database, kind
     await attempt("c1")
 
 
-@pytest.mark.promise("record:team:its-own")
 @pytest.mark.parametrize("kind", sorted(CHANGES))
 async def test_another_teams_project_is_not_found(database: Database, kind: str) -> None:
     async with database.begin() as work:
@@ -269,7 +259,6 @@ async def test_another_teams_project_is_not_found(database: Database, kind: str)
             await CHANGES[kind](work, change(team="T2"))
 
 
-@pytest.mark.promise("tool:read-only:where-it-is-made")
 async def test_locking_waits_for_the_change_that_is_under_way(database: Database) -> None:
     async def lock() -> None:
         async with database.begin() as work:

@@ -53,7 +53,6 @@ async def test_a_deadlock_is_a_passing_trouble_for_the_one_who_loses(database: D
     assert [type(result) for result in results if result is not None] == [Transient]
 
 
-@pytest.mark.promise("agent:failure:no-secret")
 async def test_a_fault_of_the_program_is_permanent_and_quotes_no_values(database: Database) -> None:
     async def ask() -> None:
         async with database.begin() as work:

@@ -61,7 +61,6 @@ async def test_an_event_is_logged_once_for_each_call_and_says_whose_it_is(databa
         assert await work.events.of_turn("T1", "corr-1") == [event]
 
 
-@pytest.mark.promise("record:journal:only-grows")
 async def test_of_many_that_make_the_same_call_at_once_one_writes(database: Database) -> None:
     entries = await asyncio.gather(*(note(database) for _ in range(10)))
     events = await asyncio.gather(*(log(database, NewEvent("sent", {})) for _ in range(10)))
@@ -70,7 +69,6 @@ async def test_of_many_that_make_the_same_call_at_once_one_writes(database: Data
         assert len(await work.journal.of("T1", ID)) == len(await work.events.of("T1", ID)) == 1
 
 
-@pytest.mark.promise("record:journal:only-grows")
 async def test_a_call_that_the_operations_have_forgotten_still_writes_once(database: Database) -> None:
     entry, event = await note(database), await log(database, NewEvent("sent", {}))
     async with database.begin() as work:
@@ -79,7 +77,6 @@ async def test_a_call_that_the_operations_have_forgotten_still_writes_once(datab
     assert await log(database, NewEvent("sent", {})) == event
 
 
-@pytest.mark.promise("record:journal:only-grows")
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(
     "statement",
@@ -115,7 +112,6 @@ async def test_the_owner_neither_changes_nor_deletes_what_was_written(
         assert await work.events.of("T1", ID) == [event]
 
 
-@pytest.mark.promise("record:journal:only-grows")
 async def test_what_belongs_to_a_deleted_request_stays_and_nothing_is_added(database: Database) -> None:
     entry = await note(database)
     async with database.begin() as work:

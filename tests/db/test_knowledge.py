@@ -55,7 +55,6 @@ async def test_what_came_with_a_folder_and_is_gone_is_forgotten_and_nothing_else
         assert list(await work.knowledge.known("T1")) == ["kb/a.md", "kb2/d.md"]
 
 
-@pytest.mark.promise("record:knowledge:with-its-source")
 async def test_the_passage_with_more_of_the_words_comes_first_and_no_more_than_wanted(database: Database) -> None:
     for number, text in enumerate(
         ["The invoice is sent by mail.", "An invoice with a wrong tax is corrected.", "Tax, tax, invoice."]

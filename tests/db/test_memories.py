@@ -1,6 +1,5 @@
 """What the operator remembers: found by words, of each kind by itself, and told where it may be."""
 
-import pytest
 from sqlalchemy import text
 
 from tests.db.recording import explained
@@ -54,7 +53,6 @@ async def test_of_each_kind_the_likest_are_recalled_and_no_more_than_wanted(data
             assert not any((await work.memories.recall("T1", nothing)).values())
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_a_memory_is_told_in_its_team_and_in_its_channel_alone(database: Database) -> None:
     await keep(
         database,

@@ -53,7 +53,6 @@ def agent_may_read(url: str, view: str) -> bool:
         return bool(row[0])
 
 
-@pytest.mark.promise("replay:database:same-schema")
 async def test_many_processes_may_migrate_at_once_and_again(empty_url: str) -> None:
     assert not is_current(empty_url)
     processes = [await asyncio.create_subprocess_exec(*UPGRADE, empty_url) for _ in range(3)]
@@ -67,7 +66,6 @@ async def test_many_threads_of_a_process_may_migrate_at_once(empty_url: str) -> 
     assert is_current(empty_url)
 
 
-@pytest.mark.promise("replay:database:same-schema")
 def test_down_to_nothing_and_up_again_is_the_same_schema(database_url: str) -> None:
     before = schema_of(database_url)
     downgrade(database_url)
@@ -76,7 +74,6 @@ def test_down_to_nothing_and_up_again_is_the_same_schema(database_url: str) -> N
     assert schema_of(database_url) == before
 
 
-@pytest.mark.promise("replay:database:same-schema")
 def test_autogenerate_finds_nothing_to_change_in_a_migrated_database(database_url: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "alembic", tmp_path / "alembic")
     shutil.copy(ROOT / "alembic.ini", tmp_path)
@@ -88,7 +85,6 @@ def test_autogenerate_finds_nothing_to_change_in_a_migrated_database(database_ur
     assert {line for line in statements if not line.startswith("#")} == {"pass"}
 
 
-@pytest.mark.promise("replay:database:same-schema")
 def test_a_difference_between_the_code_and_the_schema_is_found(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("ALTER TABLE sla_events ADD COLUMN extra int")
@@ -126,7 +122,6 @@ def test_the_sql_that_alembic_writes_for_a_reviewer_makes_the_same_schema(empty_
     assert schema_of(empty_url) == schema_of(database_url)
 
 
-@pytest.mark.promise("operation:deploy:wheel")
 def test_the_wheel_migrates_without_a_checkout(empty_url: str, tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     installed = tmp_path / "installed"

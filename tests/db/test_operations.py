@@ -39,7 +39,6 @@ async def test_a_project_that_is_not_there_is_not_found_whatever_its_id(database
         await create(database, change("c1"), DESIGN, record=record)
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_one_call_cannot_stand_for_two_changes(database: Database) -> None:
     await create(database, change("c1"), DESIGN)
     with pytest.raises(OperationReused):
@@ -53,7 +52,6 @@ async def test_one_call_cannot_stand_for_two_changes(database: Database) -> None
         await another_kind()
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_a_project_is_changed_no_faster_than_its_rate_and_refusals_are_free(database: Database) -> None:
     rate = Rate(2, 60)
     await create(database, change("c1", rate=rate), DESIGN)
@@ -67,7 +65,6 @@ async def test_a_project_is_changed_no_faster_than_its_rate_and_refusals_are_fre
     assert len(await items(database)) == 3
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_of_many_changes_at_once_no_more_than_the_rate_are_made(database: Database) -> None:
     made = [create(database, change(f"c{n}", rate=Rate(3, 60)), DESIGN) for n in range(15)]
     outcomes = await asyncio.gather(*made, return_exceptions=True)
@@ -88,7 +85,6 @@ async def test_a_call_id_may_be_whatever_a_model_wrote(database: Database, call_
         assert await work.operations.effect(change(f"{call_id}.").operation) is None
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_the_effect_of_a_call_is_found_by_its_key_until_it_is_forgotten(database: Database) -> None:
     await create(database, change("c1"), DESIGN)
     async with database.begin() as work:

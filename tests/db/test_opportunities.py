@@ -36,7 +36,6 @@ async def state(database: Database) -> OpportunityState:
         return await work.opportunities.ensure_state_exists("T1", ID)
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_a_patch_changes_what_it_names_and_lists_show_it(database: Database) -> None:
     before = await state(database)
     given = {
@@ -74,7 +73,6 @@ async def test_a_repeated_call_hears_what_was_answered_and_changes_nothing(datab
         await another_kind()
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_a_patch_that_waited_for_another_sees_what_that_one_left(database: Database) -> None:
     async with database.begin() as work:
         first = await work.opportunities.patch(change("p1"), ID, {"a": 1}, 1, AUTHOR)
@@ -85,7 +83,6 @@ async def test_a_patch_that_waited_for_another_sees_what_that_one_left(database:
     assert await state(database) == first
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_of_two_patches_of_one_version_the_second_is_told_and_overwrites_nothing(database: Database) -> None:
     given = [patch(database, {"a": 1, "by": "one"}, 1, "p1"), patch(database, {"a": 2, "by": "two"}, 1, "p2")]
     outcomes = await asyncio.gather(*given, return_exceptions=True)
@@ -104,7 +101,6 @@ async def test_whoever_lost_the_race_may_patch_the_newest_with_the_same_call(dat
     assert (after.version, after.document["a"], after.document["b"]) == (3, 1, 1)
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_of_many_that_patch_and_try_again_no_change_is_lost(database: Database) -> None:
     async def insist(name: str) -> None:
         while True:
@@ -128,7 +124,6 @@ async def test_a_patch_that_says_what_stands_there_leaves_the_version(database: 
     assert (await patch(database, {"flag": True}, 2, "p3")).version == 3, "true is not 1"
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 @pytest.mark.parametrize(
     ("given", "refused", "says"),
     [
@@ -181,7 +176,6 @@ async def test_ten_that_ensure_a_state_find_one(database: Database) -> None:
     assert (await state(database)).version == 2, "what is there stays"
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_the_state_of_another_team_or_of_nothing_is_not_found(database: Database) -> None:
     async with database.begin() as work:
         for team, rfp_id in (("T2", ID), ("T1", "rfp_abc124")):

@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 
-import pytest
-
 from tests.db.scene import Scene
 from threadline.cases.model import Reason
 from threadline.cases.sla import SlaEventKind
@@ -30,7 +28,6 @@ def ledger_of(scene: Scene) -> PostLedger[PostClaim]:
     return PostLedger(scene.database, PostClaim)
 
 
-@pytest.mark.promise("post:reply:one-of-many")
 async def test_of_many_claims_at_once_one_may_send(scene: Scene) -> None:
     await scene.opened()
     ledger = ledger_of(scene)
@@ -47,7 +44,6 @@ async def test_a_claim_that_was_left_lets_others_look_from_its_moment_on(scene: 
     assert await ledger.claim(Post(), NOW + LEASE, LEASE) == PostClaim("look", claimed_at=NOW)
 
 
-@pytest.mark.promise("post:reply:one-of-many")
 async def test_of_two_who_looked_one_sends(scene: Scene) -> None:
     await scene.opened()
     ledger = ledger_of(scene)
@@ -72,7 +68,6 @@ async def test_what_was_posted_stays_posted(scene: Scene) -> None:
         assert await work.posts.ts_of("another") is None
 
 
-@pytest.mark.promise("post:case:outlived")
 async def test_a_reminder_is_refused_once_its_case_is_resolved_but_not_forgotten(scene: Scene) -> None:
     await scene.opened()
     ledger = ledger_of(scene)

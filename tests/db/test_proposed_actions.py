@@ -107,7 +107,6 @@ async def test_what_cannot_be_proposed_is_refused_in_plain_words(
         await propose(database, **given)
 
 
-@pytest.mark.promise("record:action:decided-once")
 async def test_of_three_clicks_at_once_the_first_decides_and_the_others_hear_of_it(database: Database) -> None:
     action = await propose(database)
     clicks = [
@@ -124,7 +123,6 @@ async def test_of_three_clicks_at_once_the_first_decides_and_the_others_hear_of_
         assert await work.proposed_actions.get("T1", action.action_id) == winner
 
 
-@pytest.mark.promise("record:action:decided-once")
 async def test_a_click_that_waited_for_another_hears_what_that_one_decided(database: Database) -> None:
     action = await propose(database)
     async with database.begin() as work:
@@ -136,7 +134,6 @@ async def test_a_click_that_waited_for_another_hears_what_that_one_decided(datab
     assert first.mine
 
 
-@pytest.mark.promise("record:action:decided-once")
 async def test_one_click_that_is_delivered_again_is_still_the_one_and_another_is_not(database: Database) -> None:
     action = await propose(database)
     first = await click(database, action)
@@ -150,7 +147,6 @@ async def test_one_click_that_is_delivered_again_is_still_the_one_and_another_is
     assert (other.mine, other.action) == (False, first.action)
 
 
-@pytest.mark.promise("record:action:decided-once")
 @pytest.mark.parametrize(
     ("risk", "user_id", "more", "says"),
     [
@@ -193,7 +189,6 @@ async def test_what_was_decided_in_time_does_not_expire(database: Database) -> N
         assert await work.proposed_actions.expire("T1", decided.action.action_id, NOW + 9999) == decided.action
 
 
-@pytest.mark.promise("record:action:decided-once")
 @pytest.mark.parametrize(
     "change_",
     ["decision = 'rejected'", "decided_by = 'U3'", "action = '{}'", "approvers = '{U9}'", "risk = 'low'"],

@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from tests.db.scene import Scene
 from threadline.cases.pull_request_rows import PullRequestRecord
 
 OPEN = PullRequestRecord("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", 1)
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_a_case_has_one_pull_request_and_its_marks_say_whether_it_is_open(scene: Scene) -> None:
     before = await scene.opened()
     async with scene.database.begin() as work:

@@ -53,7 +53,6 @@ async def test_it_reads_the_named_view_and_says_when_there_is_more(as_reader: st
     assert (len(table.rows), table.truncated) == (2, False)
 
 
-@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -75,7 +74,6 @@ async def test_anything_but_one_reading_statement_is_refused(shop: str, as_reade
         assert connection.execute("SELECT to_regclass('pwn')").fetchone() == (None,)
 
 
-@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize("statement", ["commit", "set transaction read write", ""])
 async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: str) -> None:
     queries = queries_of(as_reader)
@@ -84,14 +82,12 @@ async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: 
     assert (await queries.query("shop", "show transaction_read_only", 1)).rows == [["on"]]
 
 
-@pytest.mark.promise("agent:query:reads-alone")
 async def test_a_second_statement_is_never_run(as_reader: str) -> None:
     for statement in ("select 1; commit; create table pwn()", "show port; commit", "select 1) q; commit; select (2"):
         with pytest.raises(Permanent, match=r"multiple commands|syntax error"):
             await queries_of(as_reader).query("shop", statement, 10)
 
 
-@pytest.mark.promise("privilege:queries:bounded")
 async def test_a_value_of_many_megabytes_is_cut_before_it_is_sent(
     as_reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +106,6 @@ async def test_a_value_of_many_megabytes_is_cut_before_it_is_sent(
     assert table.rows[0][3:] == [None, "1.5"]
 
 
-@pytest.mark.promise("privilege:queries:bounded")
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
@@ -141,13 +136,11 @@ async def test_every_form_of_reading_is_understood(as_reader: str, statement: st
     assert (await queries_of(as_reader).query("shop", statement, 1)).rows
 
 
-@pytest.mark.promise("agent:query:reads-alone")
 async def test_a_superuser_is_no_source(shop: str) -> None:
     with pytest.raises(Permanent, match="too powerful"):
         await queries_of(shop).check()
 
 
-@pytest.mark.promise("agent:query:reads-alone")
 @pytest.mark.parametrize(
     ("grant", "word"),
     [
@@ -173,7 +166,6 @@ async def test_a_login_that_could_do_more_is_no_source(shop: str, as_reader: str
         await queries_of(as_reader).check()
 
 
-@pytest.mark.promise("agent:query:reads-alone")
 async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agent_url: str) -> None:
     with pytest.raises(Permanent, match="own database"):
         await queries_of(as_reader, own=as_reader.replace("reader", "somebody")).check()
@@ -181,7 +173,6 @@ async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agen
         await queries_of(agent_url).check()
 
 
-@pytest.mark.promise("agent:failure:no-secret")
 async def test_a_source_that_is_away_is_told_without_its_address(as_reader: str) -> None:
     away = as_reader.replace("host=", "host=%2Fnowhere")
     with pytest.raises(Transient) as caught:

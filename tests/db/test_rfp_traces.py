@@ -44,7 +44,6 @@ async def write(database: Database, rfp_id: str) -> None:
         await work.proposed_actions.propose(change("act"), wait, AUTHOR)
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_all_that_is_kept_of_a_request_is_told_and_its_text_state_and_memories_go(database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     other = await create(database, "c2", rfp_id=ID)
@@ -69,7 +68,6 @@ async def test_all_that_is_kept_of_a_request_is_told_and_its_text_state_and_memo
     assert [(each["kind"], each["rfp_id"]) for each in left] == [("procedural", rfp.rfp_id), ("episodic", ID)]
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_of_another_team_nothing_is_told_and_nothing_goes(database: Database) -> None:
     await create(database, rfp_id=ID)
     await remember(database, MemoryKind.EPISODIC, ID)
@@ -93,7 +91,6 @@ async def delete(database: Database) -> bool:
         return await work.rfps.delete("T1", ID)
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_a_patch_that_waited_for_the_deletion_is_told_that_the_request_was_deleted(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as work:
@@ -105,7 +102,6 @@ async def test_a_patch_that_waited_for_the_deletion_is_told_that_the_request_was
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_a_deletion_that_waited_for_a_patch_leaves_nothing_of_it(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as work:
@@ -133,7 +129,6 @@ async def test_of_patches_and_a_deletion_at_once_none_waits_for_ever(database: D
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_no_state_is_begun_for_a_request_that_is_being_deleted(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as work:

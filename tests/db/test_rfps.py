@@ -42,7 +42,6 @@ async def test_ids_are_short_and_have_no_letters_that_are_read_for_each_other(da
     assert not set("".join(each.removeprefix("rfp_") for each in ids)) & set("aeiou01l")
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_the_same_file_is_the_same_request_in_one_team(database: Database) -> None:
     first = await create_from(database, "c1")
     again = await create_from(database, "c2")
@@ -56,7 +55,6 @@ async def test_the_same_file_is_the_same_request_in_one_team(database: Database)
         assert await work.rfps.text_of("T1", first.rfp.rfp_id) == "A crane for the harbour."
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 async def test_of_many_that_bring_the_same_file_at_once_one_makes_the_request(database: Database) -> None:
     made = await asyncio.gather(*(create_from(database, f"c{number}") for number in range(10)))
     assert len({each.rfp.rfp_id for each in made}) == 1
@@ -81,7 +79,6 @@ async def test_what_is_deleted_is_not_found_and_its_file_makes_another(database:
     assert (await create_from(database, "c2")).new
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 async def test_an_unknown_id_is_refused_with_the_nearest(database: Database) -> None:
     for number, each in enumerate(("rfp_harbour7", "rfp_harbor8", "rfp_zzz999")):
         await create(database, f"c{number}", rfp_id=each)

@@ -24,7 +24,6 @@ async def test_somebody_is_kept_replaced_listed_and_forgotten(database: Database
         assert await work.team.listed("T1") == [ANA]
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_people_are_found_by_id_mention_or_name_in_their_team_alone(database: Database) -> None:
     async with database.begin() as work:
         await work.team.save("T1", ANA)

@@ -87,7 +87,6 @@ async def test_a_thumb_that_is_taken_away_does_not_count(talk: Talking) -> None:
     assert await votes(talk) == (0, 1)
 
 
-@pytest.mark.promise("decision:thumb:last-word")
 async def test_the_last_word_counts_in_any_order_of_arrival(talk: Talking) -> None:
     await talk.store(taken(2))
     await talk.store(thumb(1))
@@ -96,7 +95,6 @@ async def test_the_last_word_counts_in_any_order_of_arrival(talk: Talking) -> No
     assert await votes(talk) == (1, 0)
 
 
-@pytest.mark.promise("decision:thumb:last-word")
 async def test_a_persons_thumb_counts_once_however_often_it_arrives_and_in_however_many_tones(talk: Talking) -> None:
     await talk.store(thumb(1), thumb(1), thumb(2, "+1::skin-tone-3"), thumb(3, on=SECOND_PART))
     await talk.store(thumb(1))
@@ -105,7 +103,6 @@ async def test_a_persons_thumb_counts_once_however_often_it_arrives_and_in_howev
     assert await votes(talk) == (1, 0), "the thumb of another tone is there still"
 
 
-@pytest.mark.promise("decision:thumb:last-word")
 async def test_of_a_persons_two_thumbs_the_later_one_counts(talk: Talking) -> None:
     await talk.store(thumb(1), thumb(2, "-1::skin-tone-6"))
     assert await votes(talk) == (0, 1)

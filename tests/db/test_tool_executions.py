@@ -31,7 +31,6 @@ async def finish(database: Database, made: Call, result: object, now: float = NO
         return await work.tool_executions.finish(made, more.pop("status", "ok"), result, 12, now)
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_call_that_changes_something_is_made_once_and_then_its_result_is_read(database: Database) -> None:
     assert await intend(database, call()) is None
     done = await finish(database, call(), {"created": [1]})
@@ -43,7 +42,6 @@ async def test_a_call_that_changes_something_is_made_once_and_then_its_result_is
     assert (done.created_at.timestamp(), done.finished_at and done.finished_at.timestamp()) == (NOW, NOW + 1)
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_an_intent_without_a_result_is_an_unknown_outcome(database: Database) -> None:
     assert await intend(database, call()) is None
     again = await intend(database, call())
@@ -55,14 +53,12 @@ async def test_an_intent_without_a_result_is_an_unknown_outcome(database: Databa
         assert await work.tool_executions.recorded(operation("another")) is None
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_of_many_that_intend_the_same_call_one_makes_it(database: Database) -> None:
     answers = await asyncio.gather(*(intend(database, call()) for _ in range(20)))
     assert [answer for answer in answers if answer is None] == [None]
     assert all(answer.outcome_unknown for answer in answers if answer)
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_an_intent_that_was_not_committed_is_none(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as work:
@@ -74,13 +70,11 @@ async def test_an_intent_that_was_not_committed_is_none(database: Database) -> N
     assert await intend(database, call()) is None
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_the_first_word_about_a_call_stands(database: Database) -> None:
     first = await finish(database, call(), "first")
     assert await finish(database, call(), "second", status="error") == first
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_a_call_id_means_one_call(database: Database) -> None:
     await intend(database, call())
     other = call(fingerprint="of others")
@@ -94,7 +88,6 @@ async def test_a_call_id_means_one_call(database: Database) -> None:
     assert still.outcome_unknown
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_the_same_call_id_in_another_step_turn_or_thread_is_another_call(database: Database) -> None:
     others = [
         operation(step=2),
@@ -105,7 +98,6 @@ async def test_the_same_call_id_in_another_step_turn_or_thread_is_another_call(d
         assert await intend(database, call(operation=each)) is None
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_every_status_is_kept_and_success_follows_from_it(database: Database) -> None:
     await intend(database, call("intent"))
     for status in ("ok", "error", "blocked", "cached"):
@@ -121,7 +113,6 @@ async def test_every_status_is_kept_and_success_follows_from_it(database: Databa
         }
 
 
-@pytest.mark.promise("tool:call:on-record")
 @pytest.mark.parametrize(
     ("result", "kept"),
     [
@@ -178,7 +169,6 @@ async def test_how_a_turns_calls_ended_is_told_without_what_they_returned(databa
     assert [(each.status, each.code) for each in ended] == [("ok", ""), ("error", "REFUSED"), (None, "")]
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_old_calls_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
     for number in range(5):
         await intend(database, call(f"call_{number}"), NOW + number)

@@ -27,7 +27,6 @@ async def at(talk: Talking, key: str) -> Message | None:
         return await work.transcripts.at(talk.thread, key)
 
 
-@pytest.mark.promise("memory:transcript:first-stands")
 async def test_what_a_key_stood_for_first_stands(talk: Talking) -> None:
     await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")))
     await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
@@ -39,13 +38,11 @@ async def test_what_a_key_stood_for_first_stands(talk: Talking) -> None:
     ]
 
 
-@pytest.mark.promise("memory:transcript:first-stands")
 async def test_one_call_may_bring_a_key_twice(talk: Talking) -> None:
     await talk.append(("x", Message(Role.USER, "1")), ("x", Message(Role.USER, "2")))
     assert [each.message.content for each in (await talk.read()).messages] == ["1"]
 
 
-@pytest.mark.promise("memory:transcript:first-stands")
 async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(talk: Talking, other: Talking) -> None:
     await asyncio.gather(
         *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
@@ -65,7 +62,6 @@ async def test_what_is_not_there_is_not_read(talk: Talking) -> None:
     assert await elsewhere.read() == Transcript()
 
 
-@pytest.mark.promise("memory:transcript:exact")
 @pytest.mark.parametrize("odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64])
 async def test_a_key_may_hold_whatever_a_model_wrote(talk: Talking, odd: str) -> None:
     await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "one")))
@@ -74,7 +70,6 @@ async def test_a_key_may_hold_whatever_a_model_wrote(talk: Talking, odd: str) ->
     assert await at(talk, f"t:1:1:{odd}.") == Message(Role.TOOL, "another")
 
 
-@pytest.mark.promise("memory:summary:extended")
 async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Talking) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
     async with talk.database.begin() as work:
@@ -137,7 +132,6 @@ async def test_a_transcript_is_crowded_when_the_model_is_not_sent_it_with_what_i
     assert (await talk.marks()).crowded == crowded
 
 
-@pytest.mark.promise("memory:transcript:exact")
 async def test_turn_and_step_are_kept_beside_the_message(talk: Talking) -> None:
     await talk.append(("a:3:2", assistant("x")), turn=3, step=2)
     [entry] = (await talk.read()).messages

@@ -22,7 +22,6 @@ async def lapse(scene: Scene) -> None:
     await scene.rows("UPDATE agent_turns SET lease_until = now() - interval '1 second' RETURNING turn")
 
 
-@pytest.mark.promise("order:batch:all-that-is-unused")
 async def test_a_claim_gets_all_that_no_settled_turn_has_used(scene: Scene) -> None:
     await scene.opened(said(2, "b"), said(1, "a"), messages.parse(["?"]))
     claim = await scene.claim(1)
@@ -31,7 +30,6 @@ async def test_a_claim_gets_all_that_no_settled_turn_has_used(scene: Scene) -> N
     assert (await scene.marks()).message_due, "assigned is not used"
 
 
-@pytest.mark.promise("turn:attempt:same-batch")
 async def test_the_next_attempt_gets_the_whole_batch_and_what_came_since(scene: Scene) -> None:
     await scene.opened(said(1, "a"))
     await scene.claim(1)
@@ -40,7 +38,6 @@ async def test_the_next_attempt_gets_the_whole_batch_and_what_came_since(scene: 
     assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b"]
 
 
-@pytest.mark.promise("order:batch:while-a-turn-runs")
 async def test_what_comes_while_a_turn_runs_is_the_next_turns(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -50,7 +47,6 @@ async def test_what_comes_while_a_turn_runs_is_the_next_turns(scene: Scene) -> N
     assert [entry.text for entry in (await scene.claim(2)).entries] == ["late"]
 
 
-@pytest.mark.promise("turn:claim:overtaken-writes-nothing")
 async def test_an_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None:
     await scene.opened()
     zombie = await scene.claim(1)
@@ -65,7 +61,6 @@ async def test_an_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None
     assert (await scene.settle(1)).marks.title == "by the second"
 
 
-@pytest.mark.promise("turn:claim:living-attempt")
 async def test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one(scene: Scene) -> None:
     await scene.opened()
     current = await scene.claim(1, attempt=2)
@@ -75,7 +70,6 @@ async def test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one(
     assert (await scene.claim(1, attempt=1)).token > current.token, "a workflow started anew counts from 1"
 
 
-@pytest.mark.promise("turn:claim:lease")
 async def test_a_lapsed_lease_holds_nothing(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -85,7 +79,6 @@ async def test_a_lapsed_lease_holds_nothing(scene: Scene) -> None:
             await write
 
 
-@pytest.mark.promise("turn:claim:ended-case")
 async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
     await scene.opened()
     zombie = await scene.claim(1)
@@ -97,7 +90,6 @@ async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
     assert (await scene.settle(1)).action is Action.POST_FINDINGS
 
 
-@pytest.mark.promise("turn:claim:ended-case")
 async def test_a_finish_and_a_settle_at_once_agree(scene: Scene) -> None:
     await scene.opened()
     for turn in range(1, 9):
@@ -112,7 +104,6 @@ async def test_a_finish_and_a_settle_at_once_agree(scene: Scene) -> None:
             await scene.settle(turn)
 
 
-@pytest.mark.promise("turn:outcome:answer-lost")
 async def test_an_outcome_whose_answer_was_lost_is_found_by_settling_and_by_claiming(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -157,7 +148,6 @@ async def test_an_outcome_that_names_nothing_keeps_what_is_known(scene: Scene) -
     assert (marks.title, marks.severity) == ("A title", Severity.S1)
 
 
-@pytest.mark.promise("turn:budget:of-the-case")
 async def test_failed_attempts_cost_and_are_tried_again(scene: Scene) -> None:
     await scene.opened()
     await scene.agent.finish(await scene.claim(1), TurnOutcome(None, cost_usd=0.5, failure="overloaded"))
@@ -200,7 +190,6 @@ async def test_turns_are_settled_in_order(scene: Scene) -> None:
         await scene.claim(2)
 
 
-@pytest.mark.promise("order:batch:read-by-tool")
 async def test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish_comes_again(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -216,7 +205,6 @@ async def test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish
     assert (await scene.settle(2)).developer_spoke
 
 
-@pytest.mark.promise("order:close:what-was-said-before")
 async def test_a_close_that_the_agent_read_still_closes(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
@@ -245,7 +233,6 @@ async def test_the_agent_gets_the_files_and_is_told_of_those_it_cannot_have(scen
     ]
 
 
-@pytest.mark.promise("turn:claim:ended-case")
 async def test_a_resolved_case_gives_no_claim(scene: Scene) -> None:
     await scene.opened()
     await scene.end(Reason.OPERATOR_CANCELLED)

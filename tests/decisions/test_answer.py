@@ -18,7 +18,6 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 @given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "replace")))
 @example("[" * 100_000)
 @example('{"decision": ' * 50_000)
@@ -32,7 +31,6 @@ def test_any_text_is_read_and_what_is_no_answer_says_so(text: str) -> None:
     assert all(found.faults)
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 @given(st.sampled_from(sorted(RIGHT)), JSON)
 @example("query_complexity", 10**400)
 @example("query_complexity", float("nan"))

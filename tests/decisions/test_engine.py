@@ -26,7 +26,6 @@ async def test_a_valid_answer_is_taken_at_once() -> None:
     assert (model.instructions, model.forms[0][0]) == ([prompt("decide")], "decision")
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -45,7 +44,6 @@ async def test_an_invalid_answer_is_mended_once_by_what_is_wrong_with_it(wrong: 
     assert told in mend
 
 
-@pytest.mark.promise("decision:answer:any-bytes")
 @given(st.text(max_size=50), st.text(max_size=50), st.booleans())
 async def test_after_two_invalid_answers_a_person_takes_over(one: str, other: str, sensitive: bool) -> None:
     model = Scripted([f"no {one}", f"no {other}", answer()])
@@ -56,7 +54,6 @@ async def test_after_two_invalid_answers_a_person_takes_over(one: str, other: st
     assert made.faults
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 async def test_a_model_that_says_nothing_of_a_sensitive_word_is_asked_what_is_meant() -> None:
     policy = {"decision": "RETRIEVE", "retrieval_query": "refund policy"}
     model = Scripted([answer(**policy), answer(**policy, sensitivity="asks")])

@@ -21,7 +21,6 @@ def proposed(outcomes: list[Outcome], now: Thresholds = NOW) -> Proposal:
     return found
 
 
-@pytest.mark.promise("decision:tuning:proposes")
 def test_too_few_lessons_propose_nothing_and_say_how_many_are_missing() -> None:
     made = [answered(0.8, ups=1)] * (FEWEST - 1) + [answered(0.8)] * 50
     assert proposal(made, NOW) == TooFew(FEWEST - 1, 1)
@@ -72,7 +71,6 @@ def test_documents_that_were_away_bring_a_person_at_any_threshold() -> None:
     assert (found.weighed, found.changed) == (50, 20), "of the answers alone"
 
 
-@pytest.mark.promise("decision:tuning:proposes")
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=FEWEST, max_size=60))
 def test_a_proposal_never_costs_more_than_what_is(said: list[tuple[float, bool]]) -> None:

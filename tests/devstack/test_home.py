@@ -16,7 +16,6 @@ from threadline_devstack.ports import BELOW_EPHEMERAL, Ports
 from threadline_devstack.state_folder import Home
 
 
-@pytest.mark.promise("devstack:home:one-at-a-time")
 def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) -> None:
     # Another process: locks of one process would not shut each other out on every system.
     source = f"""
@@ -58,7 +57,6 @@ def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.promise("devstack:home:one-at-a-time")
 def test_settings_are_published_to_their_owner_alone_and_only_while_the_stack_runs(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert home.published() == {}
@@ -69,7 +67,6 @@ def test_settings_are_published_to_their_owner_alone_and_only_while_the_stack_ru
     assert Home(tmp_path).published() == {}
 
 
-@pytest.mark.promise("devstack:home:one-at-a-time")
 def test_settings_of_a_stack_that_was_killed_are_not_believed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with home.held():
@@ -106,7 +103,6 @@ def test_a_port_is_none_that_the_system_gives_to_others() -> None:
     assert set(taken) <= set(BELOW_EPHEMERAL)
 
 
-@pytest.mark.promise("fix:push:core-worker-alone", "agent:worker:refuses-powers", "devstack:environment:chosen")
 def test_the_agents_process_is_told_no_secret_of_the_others() -> None:
     everything = dict.fromkeys((*environment.GATEWAY, *environment.CORE, *environment.AGENTS), "x")
     told = environment.pick(everything, environment.AGENTS)

@@ -48,7 +48,6 @@ async def test_a_child_that_is_never_ready_is_named(family: Family) -> None:
         await family.start(script("slow", "import time; time.sleep(60)", within=0.2))
 
 
-@pytest.mark.promise("devstack:environment:chosen")
 async def test_a_child_sees_only_the_environment_that_was_chosen(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +75,6 @@ async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: Family
     assert told.read_text() == "second third first "
 
 
-@pytest.mark.promise("devstack:process:none-survives")
 async def test_a_child_that_ignores_the_request_to_end_is_killed(family: Family) -> None:
     source = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {STAY}"
     await family.start(script("stubborn", source, grace=0.2))
@@ -85,7 +83,6 @@ async def test_a_child_that_ignores_the_request_to_end_is_killed(family: Family)
     assert not runs(pid)
 
 
-@pytest.mark.promise("devstack:process:none-survives")
 async def test_what_a_child_has_started_ends_with_it(family: Family) -> None:
     source = f"import subprocess, json; p = subprocess.Popen(['sleep', '60']); \
 print(json.dumps({{'event': 'ready', 'pid': p.pid}})); {STAY}"
@@ -115,7 +112,6 @@ async def test_yesterdays_log_is_kept_beside_todays(family: Family, tmp_path: Pa
     assert "yesterday" not in (tmp_path / "one.log").read_text()
 
 
-@pytest.mark.promise("devstack:process:none-survives")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
 async def test_nothing_survives_a_killed_parent(tmp_path: Path) -> None:
     source = f"""

@@ -40,7 +40,6 @@ async def family(home: Path) -> AsyncIterator[Family]:
     await family.stop_all([])
 
 
-@pytest.mark.promise("devstack:data:kept")
 async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: Family, home: Path) -> None:
     server = await temporal.start(family, home, Ports(usual=False), MACHINE)
     client = await Client.connect(server.address)
@@ -62,7 +61,6 @@ async def test_a_missing_temporal_program_is_said_with_what_to_do(
         await temporal.start(family, home, Ports(usual=False), MACHINE)
 
 
-@pytest.mark.promise("devstack:data:kept")
 async def test_postgres_is_made_once_and_its_data_stays(family: Family, home: Path) -> None:
     databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
     assert migrate.is_current(databases.owner)
@@ -74,7 +72,6 @@ async def test_postgres_is_made_once_and_its_data_stays(family: Family, home: Pa
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
-@pytest.mark.promise("agent:database:functions-alone")
 async def test_the_agents_login_is_not_the_owner_and_cannot_become_it(family: Family, home: Path) -> None:
     databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
     with (
@@ -86,7 +83,6 @@ async def test_the_agents_login_is_not_the_owner_and_cannot_become_it(family: Fa
         psycopg.connect(databases.agent.replace("threadline_agent:", "threadline:"))
 
 
-@pytest.mark.promise("devstack:data:kept")
 async def test_an_interrupted_initdb_is_not_taken_for_a_cluster(family: Family, home: Path) -> None:
     (home / "postgres" / "data-half" / "base").mkdir(parents=True)
     databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
@@ -101,7 +97,6 @@ async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -
             pytest.fail("it must not come up")
 
 
-@pytest.mark.promise("devstack:process:none-survives")
 async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
     before, told = children(), list[str]()
     wishes = Wishes(given=MACHINE, settings={"THREADLINE_MAX_QUESTIONS": "many"})

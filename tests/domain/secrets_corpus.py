@@ -184,7 +184,7 @@ SECRETS: tuple[Secret, ...] = (
     _in("the secret is", "the secret is ", "s3" + "cr3t"),
     _in("secret:", "client_secret: ", "s3" + "cr3t99"),
     _in("sshpass", "sshpass -p ", "hun" + "ter2", " ssh x"),
-    # What the rules do not know: counted, and told in docs/privacy.md
+    # What the rules do not know: counted, and told in docs/security.md
     _in("only letters, in a sentence", "my password is ", "correcthorse"),
     _in("only letters, under a plain name", "password: ", "letme" + "in"),
     _in("only letters, with blanks around the sign", "db.password = ", "correct" + "horse"),

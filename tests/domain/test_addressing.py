@@ -1,14 +1,11 @@
 """Identity is computed, never looked up."""
 
-import pytest
-
 from threadline.threads import addressing
 from threadline.threads.addressing import Thread
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 
 
-@pytest.mark.promise("replay:names:kept")
 def test_ids_are_those_that_running_workflows_already_have() -> None:
     assert addressing.bug_workflow_id(THREAD) == "bug:T1:C1:1700000000.000100"
     assert addressing.route_reply_workflow_id(THREAD) == "route:T1:C1:1700000000.000100"
@@ -20,12 +17,10 @@ def test_a_conversations_workflow_tells_its_thread() -> None:
     assert addressing.thread_of_conversation(addressing.conversation_workflow_id(THREAD)) == THREAD
 
 
-@pytest.mark.promise("intake:identity:microsecond")
 def test_the_same_moment_in_two_channels_is_two_messages() -> None:
     assert addressing.message_id("T1", "C1", "1.0") != addressing.message_id("T1", "C2", "1.0")
 
 
-@pytest.mark.promise("intake:identity:microsecond")
 def test_an_edit_and_a_deletion_have_ids_of_their_own() -> None:
     ids = {
         addressing.message_id("T1", "C1", "1.0"),
@@ -36,7 +31,6 @@ def test_an_edit_and_a_deletion_have_ids_of_their_own() -> None:
     assert len(ids) == 4
 
 
-@pytest.mark.promise("replay:names:kept")
 def test_each_attempt_has_a_session_of_its_own_that_is_known_beforehand() -> None:
     sessions = {addressing.session_id("BUG-1", turn, attempt) for turn in (1, 2) for attempt in (1, 2)}
     assert len(sessions) == 4

@@ -99,7 +99,6 @@ def test_a_short_answer_stays_as_it_is() -> None:
     assert answers.parts("x" * answers.LIMIT) == ["x" * answers.LIMIT]
 
 
-@pytest.mark.promise("talk:answer:length")
 def test_a_long_answer_is_cut_at_a_paragraph_and_says_so() -> None:
     paragraphs = [f"{number} " + "word " * 150 for number in range(5)]
     [part] = answers.parts("\n\n".join(paragraphs))
@@ -119,7 +118,6 @@ def test_an_answer_that_is_long_by_its_spaces_alone_is_not_said_to_be_cut() -> N
     assert part == "All is well."
 
 
-@pytest.mark.promise("talk:answer:length")
 def test_in_detail_all_of_it_is_said_in_as_many_parts_as_it_takes() -> None:
     paragraphs = [f"{number} " + "word " * 150 for number in range(20)]
     text = "\n\n".join(paragraphs)

@@ -7,7 +7,6 @@ import pytest
 from threadline.appointments.model import Slot, clock_of
 
 
-@pytest.mark.promise("record:appointments:clocks")
 @pytest.mark.parametrize(
     ("starts_at", "local", "minutes"),
     [

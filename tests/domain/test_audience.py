@@ -15,7 +15,6 @@ INTERNAL: dict[str, Any] = {
 }
 
 
-@pytest.mark.promise("privacy:audience:internal-kept-back")
 @pytest.mark.parametrize(
     ("words", "crossing"),
     [
@@ -66,7 +65,6 @@ COPIES = [
 ]
 
 
-@pytest.mark.promise("privacy:audience:internal-kept-back")
 @pytest.mark.parametrize(("name", "words"), COPIES)
 def test_a_copy_of_any_field_is_kept_back(name: str, words: str) -> None:
     assert told_to_reporter({name: WHOLE[name], "for_reporter": words}) == ""
@@ -89,7 +87,6 @@ def test_a_file_without_an_ending_is_known_by_its_folder() -> None:
     assert crossings("It is on the web.", result) == []
 
 
-@pytest.mark.promise("privacy:audience:internal-kept-back")
 def test_what_the_reporter_said_or_attached_may_be_said_to_them() -> None:
     said = "In cart.py of https://github.com/acme/shop/pull/31 I ran `total()`: the total adds list prices\norders.csv"
     result = {**INTERNAL, "evidence": [{"file": "orders.csv", "line": 3, "note": ""}]}

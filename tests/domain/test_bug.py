@@ -1,11 +1,8 @@
 """The case's life: every status leads somewhere, and the end can be left again."""
 
-import pytest
-
 from threadline.cases.model import STATE_OF, TRANSITIONS, CaseStatus, WorkflowState
 
 
-@pytest.mark.promise("case:status:foreseen-steps")
 def test_every_status_has_its_steps_and_its_state() -> None:
     assert set(TRANSITIONS) == set(CaseStatus) == set(STATE_OF)
     assert set(STATE_OF.values()) == set(WorkflowState)
@@ -17,7 +14,6 @@ def test_every_status_can_be_reached_and_left() -> None:
     assert all(TRANSITIONS.values())
 
 
-@pytest.mark.promise("case:status:foreseen-steps")
 def test_every_case_can_be_closed_and_reopened_only_by_looking_again() -> None:
     assert all(
         CaseStatus.RESOLVED in steps for status, steps in TRANSITIONS.items() if status is not CaseStatus.RESOLVED

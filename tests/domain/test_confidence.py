@@ -17,13 +17,11 @@ UNSURE = 2e-6
 """What rounding may cost."""
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 @given(st.builds(Factors, st.none() | ANY, ANY, ANY, ANY, st.booleans(), st.booleans()))
 def test_the_confidence_is_between_0_and_1_whatever_the_evidence(factors: Factors) -> None:
     assert 0 <= composite(factors) <= 1
 
 
-@pytest.mark.promise("decision:confidence:evidence")
 @given(FACTORS)
 def test_a_conflict_halves(factors: Factors) -> None:
     whole = composite(replace(factors, conflict=False))

@@ -83,14 +83,12 @@ def test_a_clarification_ends_with_a_person_only_where_no_question_is_left(facto
     assert made.course is (Course.CLARIFY if left else Course.ESCALATE)
 
 
-@pytest.mark.promise("decision:course:follows")
 @given(DECIDED, FACTORS, SPENT)
 def test_nothing_is_done_a_second_time_in_a_turn(decided: Decided, factors: Factors, spent: Spent) -> None:
     used_up = replace(spent, retrieved_more=True, questions=spent.questions_allowed)
     assert verdict(decided, factors, USUAL, used_up).course in {Course.PROCEED, Course.ESCALATE}
 
 
-@pytest.mark.promise("decision:course:follows")
 @given(DECIDED, FACTORS, SPENT)
 def test_only_a_sure_decision_goes_on_unless_the_documents_could_not_be_asked(
     decided: Decided, factors: Factors, spent: Spent

@@ -33,7 +33,6 @@ def cents(amount: Fraction) -> int:
     return math.floor(amount * 100 + Fraction(1, 2))
 
 
-@pytest.mark.promise("record:estimates:exact")
 @given(st.lists(st.tuples(days, rates), max_size=20), percents, percents)
 @example(JUST_BELOW_HALF, NONE, NONE)
 @example([(Decimal(1), Decimal("0.005"))], NONE, NONE)

@@ -27,7 +27,6 @@ EXAMPLES = [
 """https://www.rfc-editor.org/rfc/rfc7396#appendix-A"""
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 @pytest.mark.parametrize(("target", "patch", "result"), EXAMPLES)
 def test_the_examples_of_the_rfc_come_out_as_it_says(target: str, patch: str, result: str) -> None:
     before, given = json.loads(target), json.loads(patch)

@@ -32,7 +32,6 @@ def test_a_message_survives_the_way_through_json() -> None:
     assert parse([json.loads(json.dumps(asdict(MESSAGE)))]) == MESSAGE
 
 
-@pytest.mark.promise("intake:signal:any-arguments")
 @given(st.lists(JSON, max_size=4))
 def test_any_arguments_become_a_message(args: list[Any]) -> None:
     message = parse(args)
@@ -40,14 +39,12 @@ def test_any_arguments_become_a_message(args: list[Any]) -> None:
     assert message.id
 
 
-@pytest.mark.promise("intake:signal:any-arguments", "replay:envelope:tolerant")
 @given(st.dictionaries(st.sampled_from(list(asdict(MESSAGE))), JSON))
 def test_fields_of_the_wrong_type_lose_no_message(fields: dict[str, Any]) -> None:
     message = parse([{**asdict(MESSAGE), **fields, "id": "T1:C1:1.0"}])
     assert message.id == "T1:C1:1.0" or message.kind == messages.QUARANTINED
 
 
-@pytest.mark.promise("intake:signal:any-arguments")
 @pytest.mark.parametrize("args", [[], ["reporter", "U1", "hello"], [None], [7], [{"id": ""}], [{"text": "no id"}]])
 def test_what_cannot_be_read_is_quarantined_with_its_text(args: list[Any]) -> None:
     message = parse(args)
@@ -57,24 +54,20 @@ def test_what_cannot_be_read_is_quarantined_with_its_text(args: list[Any]) -> No
     assert parse([*args, "more"]).id != message.id
 
 
-@pytest.mark.promise("replay:envelope:tolerant")
 def test_an_unknown_sender_type_is_left_to_the_case() -> None:
     assert parse([{**asdict(MESSAGE), "sender_type": "martian"}]).sender_type == messages.UNKNOWN
 
 
-@pytest.mark.promise("replay:envelope:tolerant")
 def test_a_field_that_this_version_does_not_know_is_ignored() -> None:
     assert parse([{**asdict(MESSAGE), "mood": {"deep": [1]}}]) == MESSAGE
 
 
-@pytest.mark.promise("intake:text:storable")
 @given(st.text())
 def test_clean_text_can_be_stored(text: str) -> None:
     assert "\x00" not in clean(text)
     clean(text).encode("utf-8")
 
 
-@pytest.mark.promise("intake:text:storable")
 def test_clean_drops_nul_and_surrogates_and_cuts() -> None:
     assert clean("a\x00b\ud800c") == "ab?c"
     assert len(clean("x" * 50_000)) == messages.MAX_TEXT

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -91,7 +90,6 @@ def test_an_id_belongs_to_the_first_call_that_has_it() -> None:
     assert paired(messages) == [user("q"), asks("1"), result("1", "first"), asks("2"), result("2")]
 
 
-@pytest.mark.promise("memory:context:in-order")
 @given(ANYTHING)
 def test_whatever_there_is_results_follow_their_calls_and_each_id_is_there_once(messages: list[Message]) -> None:
     sent = paired(messages)
@@ -100,7 +98,6 @@ def test_whatever_there_is_results_follow_their_calls_and_each_id_is_there_once(
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.promise("memory:context:in-order")
 @given(ANYTHING)
 def test_whatever_there_is_all_that_was_said_is_sent_in_order(messages: list[Message]) -> None:
     def words(of: Sequence[Message]) -> list[tuple[Role, str]]:

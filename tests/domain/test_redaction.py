@@ -33,7 +33,7 @@ UNKNOWN = (
     "a session's id, as a column",
     "Datadog, bare hexadecimal",
 )
-"""What the rules miss, and docs/privacy.md says so."""
+"""What the rules miss, and docs/security.md says so."""
 _SEEN = 6
 """Characters of a secret in a row that must not survive."""
 
@@ -43,7 +43,6 @@ def leaks(secret: Secret) -> bool:
     return any(value[at : at + _SEEN] in left for at in range(max(1, len(value) - _SEEN + 1)))
 
 
-@pytest.mark.promise("privacy:redaction:known-secrets")
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.kind)
 def test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it(secret: Secret) -> None:
     assert leaks(secret) == (secret.kind in UNKNOWN)
@@ -61,7 +60,6 @@ _AMBIGUOUS = {("Mailgun", "dump-{}.txt"), ("Mailgun", "x_{}")} | {
 """Keys of a cache look like the first, code the others: `password=args.password`."""
 
 
-@pytest.mark.promise("privacy:redaction:known-secrets")
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_a_secret_is_found_whatever_stands_around_it(wrapper: str) -> None:
     """Its bare value where that says enough, else with the words that give it away."""
@@ -76,7 +74,6 @@ def test_a_secret_is_found_whatever_stands_around_it(wrapper: str) -> None:
     assert missed == []
 
 
-@pytest.mark.promise("privacy:redaction:innocent-text")
 def test_words_between_the_first_and_last_line_of_a_key_stay() -> None:
     begin, end = "-----BEGIN RSA " + "PRIVATE KEY-----", "-----END {}-----"
     steps = " as the first line. Steps: open Settings, upload the file, press Save. It ends with "
@@ -85,14 +82,13 @@ def test_words_between_the_first_and_last_line_of_a_key_stay() -> None:
         assert redact(text) == text
 
 
-@pytest.mark.promise("privacy:redaction:innocent-text")
 @pytest.mark.parametrize("text", INNOCENT)
 def test_the_language_of_bug_reports_stays_as_it_is(text: str) -> None:
     assert redact(text) == text
 
 
 def test_the_figures_in_the_document_are_those_of_the_corpus() -> None:
-    told = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")
+    told = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
     missed = sum(leaks(secret) for secret in SECRETS)
     changed = sum(redact(text) != text for text in INNOCENT)
     assert len(SECRETS) >= 60
@@ -207,7 +203,6 @@ HOSTILE = (
 )
 
 
-@pytest.mark.promise("privacy:redaction:linear-time")
 @pytest.mark.parametrize("unit", HOSTILE)
 @pytest.mark.parametrize("end", ["", "!", '"'])
 def test_no_text_of_40000_characters_holds_the_gateway_up(unit: str, end: str) -> None:

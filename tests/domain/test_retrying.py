@@ -1,21 +1,17 @@
 """How often an interrupted turn is run again."""
 
-import pytest
-
 from threadline.threads.retrying import LOST_WORKERS, PATIENCE, Attempts, Fault, FaultKind
 
 LOST = Fault(FaultKind.LOST, "lost")
 OVERLOADED = Fault(FaultKind.TRANSIENT, "overloaded")
 
 
-@pytest.mark.promise("turn:retry:interruptions")
 def test_a_lost_worker_costs_no_patience_but_not_for_ever() -> None:
     attempts = Attempts()
     assert [attempts.delay(LOST, 0.0) for _ in range(LOST_WORKERS)] == [1.0] * LOST_WORKERS
     assert attempts.delay(LOST, 0.0) is None
 
 
-@pytest.mark.promise("turn:retry:transient")
 def test_transient_faults_back_off_from_ten_seconds_to_ten_minutes_for_an_hour() -> None:
     attempts, now, delays = Attempts(), 0.0, []
     while (delay := attempts.delay(OVERLOADED, now)) is not None:
@@ -26,11 +22,9 @@ def test_transient_faults_back_off_from_ten_seconds_to_ten_minutes_for_an_hour()
     assert PATIENCE <= now <= PATIENCE + 600
 
 
-@pytest.mark.promise("turn:retry:transient")
 def test_the_other_side_may_ask_for_more_patience() -> None:
     assert Attempts().delay(Fault(FaultKind.TRANSIENT, "wait", retry_after=45.0), 0.0) == 45.0
 
 
-@pytest.mark.promise("turn:retry:permanent")
 def test_a_permanent_fault_is_for_people_at_once() -> None:
     assert Attempts().delay(Fault(FaultKind.PERMANENT, "bad request"), 0.0) is None

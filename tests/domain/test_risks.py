@@ -10,7 +10,6 @@ from threadline.operator.model.protocol import Kind, kind_of
 from threadline.wiring.toolset_list import TOOLS
 
 
-@pytest.mark.promise("record:action:by-its-risk")
 @pytest.mark.parametrize(
     ("tool", "arguments", "risk"),
     [
@@ -39,7 +38,6 @@ def test_a_call_is_as_risky_as_what_it_changes(tool: str, arguments: dict[str, o
     assert risks.assessed(tool, arguments) is risk
 
 
-@pytest.mark.promise("record:action:by-its-risk")
 @pytest.mark.parametrize("wanted", [None, *Risk])
 @pytest.mark.parametrize("risk", Risk)
 def test_who_proposes_can_raise_the_risk_and_never_lower_it(risk: Risk, wanted: Risk | None) -> None:

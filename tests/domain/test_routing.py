@@ -8,7 +8,6 @@ from threadline.threads import addressing
 ID = "rfp_abc123"
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize(
     "answer",
     ["", ID, f"{ID}?", f" *{ID}*, `rfp_2`?!", f"it's {ID}", "a journal entry", "the opportunity state, please", "yes"],
@@ -17,7 +16,6 @@ def test_an_id_and_what_names_no_rfp_of_its_own_are_answers(answer: str) -> None
     assert not routing.carries_request(answer)
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize(
     "request_",
     ["what can you do?", "???", f"is it {ID}?", f"update rfp {ID}", "search for new tenders", "list the proposals"],
@@ -26,7 +24,6 @@ def test_a_question_a_search_and_a_change_of_a_named_rfp_are_requests(request_: 
     assert routing.carries_request(request_)
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize(
     "answer",
     ["new rfp", "A new RFP, please.", "it's new", "no, it's brand new", "a *brand-new* one", "new rfp from Riga"],
@@ -35,7 +32,6 @@ def test_who_says_that_it_is_new_answers(answer: str) -> None:
     assert not routing.carries_request(answer)
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
@@ -49,7 +45,6 @@ def test_a_few_words_that_the_question_offers_are_an_answer_and_a_request_to_any
     assert routing.carries_request(answer, "Which client is this about?")
 
 
-@pytest.mark.promise("operator:pending:resumed")
 @pytest.mark.parametrize(
     "request_",
     [

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from threadline.decisions.sensitive_topics import TOPICS, words_in
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 @pytest.mark.parametrize(
     ("topic", "words"),
     [
@@ -22,7 +21,6 @@ def test_a_topic_is_found_in_each_of_its_inflections(topic: str, words: str) -> 
     assert [words_in(f"Well, {word}!") for word in words.split()] == [(topic,)] * len(words.split())
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 @pytest.mark.parametrize(
     "text",
     [

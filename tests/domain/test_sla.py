@@ -31,7 +31,6 @@ def test_targets_are_those_that_were_promised() -> None:
     } == DEFAULT_TARGETS
 
 
-@pytest.mark.promise("silence:escalation:clock")
 def test_reminder_at_half_breach_at_full_then_once_a_day() -> None:
     fired, last, plan = 0, 1000.0, []
     for _ in range(6):
@@ -52,7 +51,6 @@ def test_an_acknowledged_escalation_is_only_measured_by_its_resolution() -> None
     assert next_event(0.0, S1, 0, 0.0, acknowledged=True).kind is SlaEventKind.RESOLVE_REMINDER
 
 
-@pytest.mark.promise("silence:escalation:clock")
 @given(st.floats(1, 1e6), st.floats(1, 1e7), st.integers(0, 12), st.floats(0, 1e8), st.booleans())
 def test_the_next_event_is_never_one_that_has_fired(
     acknowledge: float, resolve: float, fired: int, last: float, acknowledged: bool
@@ -61,7 +59,6 @@ def test_the_next_event_is_never_one_that_has_fired(
     assert event.ordinal > fired
 
 
-@pytest.mark.promise("silence:escalation:clock")
 def test_the_second_breach_calls_the_next_tier_and_the_last_tier_is_kept() -> None:
     breach = SlaEventKind.RESOLVE_BREACH
     assert [tier_for(breach, breaches, 3) for breaches in (1, 2, 3, 9)] == [0, 1, 2, 2]

@@ -11,7 +11,6 @@ GAPS = st.sampled_from([" ", "  ", "\n", "\n\n", "\n\n\n", "\t", "\n    ", "\u00
 TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=120).map(lambda pairs: "".join(map("".join, pairs)))
 
 
-@pytest.mark.promise("talk:answer:length")
 @given(GAPS | st.just(""), TEXTS, st.integers(SMALLEST_LIMIT, 400))
 def test_no_word_is_lost_or_cut(begin: str, text: str, limit: int) -> None:
     pieces = split(begin + text, limit)
@@ -24,7 +23,6 @@ def test_a_word_after_a_short_one_is_not_cut_to_fill_the_piece() -> None:
     assert split(f"see {word} and more of the same", 100) == ["see", f"{word}", "and more of the same"]
 
 
-@pytest.mark.promise("talk:answer:length")
 @given(st.text(st.sampled_from("ab `~\n\t"), max_size=600), st.integers(SMALLEST_LIMIT, 300))
 def test_whatever_the_text_pieces_fit_and_hold_something(text: str, limit: int) -> None:
     pieces = split(text, limit)

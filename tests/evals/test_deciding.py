@@ -44,7 +44,7 @@ async def test_without_a_key_every_query_yields_a_valid_decision_over_the_script
     assert status(made, scripted=True, floor=0.85) == 0
     assert "checks the plumbing alone" in shown
     assert "Valid, and kept as they were made: 90 of 90" in shown
-    assert sum(given is right for given, right in (each.pair for each in made)) == 40, "as docs/learning.md says"
+    assert sum(given is right for given, right in (each.pair for each in made)) == 40, "as docs/decisions.md says"
 
 
 async def test_a_decision_that_is_invalid_twice_is_counted_and_told(sandbox: ModelSandbox, database: Database) -> None:

@@ -33,7 +33,6 @@ def files(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
 
 
-@pytest.mark.promise("agent:repository:not-obeyed")
 async def test_a_link_becomes_a_file_that_holds_its_target(export: Exporting) -> None:
     written, tree = await export("a")
     assert not (tree / "passwords").is_symlink()
@@ -60,7 +59,6 @@ async def test_what_is_no_text_is_kept_but_flagged(export: Exporting, name: str,
     assert (tree / "src" / "cart.py").read_text() == "text\n"
 
 
-@pytest.mark.promise("fix:git:runs-nothing")
 async def test_a_hidden_change_of_gits_own_files_is_no_change(export: Exporting) -> None:
     written, tree = await export("a")
     (tree / ".github").mkdir()
@@ -78,7 +76,6 @@ async def test_the_mirror_stays_as_it_is(export: Exporting, tmp_path: Path) -> N
     assert files(tmp_path / "mirrors") == before
 
 
-@pytest.mark.promise("fix:git:runs-nothing")
 @pytest.mark.parametrize("path", ["../x", ".git/config", "/tmp/x"])
 async def test_changes_that_reach_out_of_the_tree_are_refused(export: Exporting, tmp_path: Path, path: str) -> None:
     written, _ = await export("a")

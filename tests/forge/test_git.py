@@ -46,7 +46,6 @@ async def host() -> AsyncIterator[tuple[str, list[str], list[str]]]:
     await runner.cleanup()
 
 
-@pytest.mark.promise("fix:push:core-worker-alone")
 async def test_a_token_logs_in_without_being_in_an_argument_list_or_an_error(
     tmp_path: Path, host: tuple[str, list[str], list[str]]
 ) -> None:
@@ -63,7 +62,6 @@ async def test_a_token_logs_in_without_being_in_an_argument_list_or_an_error(
     assert SECRET not in repr(remote)
 
 
-@pytest.mark.promise("fix:push:core-worker-alone")
 async def test_credentials_in_a_url_are_used_but_never_shown(
     tmp_path: Path, host: tuple[str, list[str], list[str]]
 ) -> None:
@@ -103,7 +101,6 @@ async def test_a_machine_that_does_not_answer_is_transient(tmp_path: Path) -> No
         await Git().run("ls-remote", "--", "http://127.0.0.1:1/x.git", git_dir=tmp_path / "r.git")
 
 
-@pytest.mark.promise("fix:git:runs-nothing")
 async def test_git_gets_none_of_this_process_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.bare=false'")
@@ -162,7 +159,6 @@ async def test_what_is_beyond_the_bound_is_read_and_dropped() -> None:
     assert reader.at_eof()
 
 
-@pytest.mark.promise("agent:failure:no-secret")
 def test_credentials_in_gits_own_words_are_taken_out() -> None:
     words = b"fatal: unable to access 'https://me:hunter2@host/x.git/': no\n"
     assert git_module._reason(words, None) == "unable to access 'https://host/x.git/': no"
@@ -183,7 +179,6 @@ asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url))
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux ties a process to its parent")
-@pytest.mark.promise("privilege:orphans:git")
 async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
     await Git().init(tmp_path / "r.git")
     called, ended = asyncio.Event(), asyncio.Event()
@@ -205,7 +200,6 @@ async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
         await asyncio.wait_for(ended.wait(), 30)
 
 
-@pytest.mark.promise("fix:git:runs-nothing")
 async def test_the_ext_transport_is_refused(tmp_path: Path) -> None:
     await Git().init(tmp_path / "r.git")
     mark = tmp_path / "ran"
@@ -240,7 +234,6 @@ def test_an_address_is_read_in_each_of_its_forms(url: str, host: str, slug: str,
     assert (remote.host, remote.slug, remote.link, remote.is_path) == (host, slug, link, host == "")
 
 
-@pytest.mark.promise("fix:git:runs-nothing")
 async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path, run_git: Callable[..., str]) -> None:
     run_git(tmp_path, "init", "-q")
     run_git(tmp_path, "config", "init.defaultBranch", "evil")

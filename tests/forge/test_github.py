@@ -18,7 +18,6 @@ def commits(run_git: RunGit, origin: Path) -> list[str]:
     return run_git(origin, "log", "--format=%s", "main..threadline/bug-12").splitlines()
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_the_same_request_twice_makes_one_commit_and_one_draft(
     hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: Path, run_git: RunGit
 ) -> None:
@@ -31,7 +30,6 @@ async def test_the_same_request_twice_makes_one_commit_and_one_draft(
     assert (pull["draft"], pull["base"], pull["title"]) == (True, "main", "BUG-12: Totals are one too high")
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_a_draft_whose_answer_was_lost_is_found_again(
     hosted: PullRequests, github: FakeGitHub, asked: PullRequest
 ) -> None:
@@ -42,7 +40,6 @@ async def test_a_draft_whose_answer_was_lost_is_found_again(
     assert len(github.pulls) == 1
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_a_request_repeated_after_the_draft_was_closed_opens_no_second_one(
     hosted: PullRequests, github: FakeGitHub, asked: PullRequest
 ) -> None:
@@ -52,7 +49,6 @@ async def test_a_request_repeated_after_the_draft_was_closed_opens_no_second_one
     assert (await hosted.open(replace(asked, diff=SECOND))).number == 2
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_a_later_fix_is_a_commit_on_top_and_updates_the_same_draft(
     hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: Path, run_git: RunGit
 ) -> None:
@@ -106,7 +102,6 @@ async def test_without_a_token_the_branch_is_all(origin: Path, github: FakeGitHu
     assert github.calls == []
 
 
-@pytest.mark.promise("fix:push:core-worker-alone")
 def test_the_token_goes_to_githubs_own_host_alone() -> None:
     urls = {
         "a": "https://github.com/acme/a.git",
@@ -120,7 +115,6 @@ def test_the_token_goes_to_githubs_own_host_alone() -> None:
     assert [name for name, remote in enterprise._remotes.items() if remote.password] == ["e"]
 
 
-@pytest.mark.promise("silence:fix:looked-up-first")
 async def test_the_state_of_a_draft_is_githubs(hosted: PullRequests, github: FakeGitHub, asked: PullRequest) -> None:
     opened = await hosted.open(asked)
     assert await hosted.state(opened) == "open"

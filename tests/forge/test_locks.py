@@ -11,7 +11,6 @@ from threadline.errors import Transient
 from threadline.forge import locks
 
 
-@pytest.mark.promise("turn:attempt:one-at-a-time")
 async def test_one_at_a_time_even_when_each_holder_deletes_the_file(tmp_path: Path) -> None:
     path, inside, most = tmp_path / "a" / "x.lock", 0, 0
 
@@ -56,7 +55,6 @@ async def test_the_wait_ends_with_the_sentence_that_was_given(tmp_path: Path) ->
                 pytest.fail("held twice")
 
 
-@pytest.mark.promise("turn:attempt:one-at-a-time")
 async def test_a_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     program = (

@@ -89,7 +89,6 @@ GITS = [
 OUTSIDE = ["../x", "a/../../x", "/etc/passwd", "a//b", "a\\b", "./x"]
 
 
-@pytest.mark.promise("fix:diff:plain-and-small")
 @pytest.mark.parametrize("path", [*CI, *GITS, *OUTSIDE])
 def test_forbidden_paths_are_refused_however_they_are_touched(path: str) -> None:
     for diff in (change(path), addition(path), deletion(path), rename(path, "x"), rename("x", path)):
@@ -99,7 +98,6 @@ def test_forbidden_paths_are_refused_however_they_are_touched(path: str) -> None
         check_path(path)
 
 
-@pytest.mark.promise("fix:diff:plain-and-small")
 @pytest.mark.parametrize(
     ("diff", "why"),
     [
@@ -136,7 +134,6 @@ def test_what_is_no_plain_change_of_text_is_refused(diff: str, why: str) -> None
         check(diff)
 
 
-@pytest.mark.promise("fix:diff:plain-and-small")
 def test_a_fix_too_big_to_review_is_refused() -> None:
     check(change("a") + change("b"), Limits(files=2, lines=4, bytes=10_000))
     for limits, why in (
@@ -148,7 +145,6 @@ def test_a_fix_too_big_to_review_is_refused() -> None:
             check(change("a") + change("b"), limits)
 
 
-@pytest.mark.promise("fix:diff:plain-and-small")
 @pytest.mark.parametrize(
     ("raw", "why"),
     [

@@ -37,7 +37,6 @@ async def test_the_pushed_branch_is_the_pull_request_of_a_plain_remote(
     assert log[3:5] == ["Threadline-Case: BUG-12", "Threadline-Request: T1:C1:1.5"]
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_two_at_once_make_one_commit(
     plain: PullRequests, asked: PullRequest, origin: Path, run_git: RunGit
 ) -> None:
@@ -47,7 +46,6 @@ async def test_two_at_once_make_one_commit(
     assert all(isinstance(result, (Opened, Transient)) for result in results), results
 
 
-@pytest.mark.promise("fix:push:nothing-of-people-undone")
 async def test_a_branch_that_moved_meanwhile_is_not_overwritten(
     plain: PullRequests, asked: PullRequest, tmp_path: Path, origin: Path, run_git: RunGit
 ) -> None:
@@ -77,7 +75,6 @@ async def test_a_branch_of_an_earlier_base_starts_anew(
     assert run_git(origin, "rev-parse", "threadline/bug-12^") == base
 
 
-@pytest.mark.promise("fix:push:conflict-is-said")
 async def test_a_conflict_with_the_present_code_is_said_and_pushes_nothing(
     plain: PullRequests, asked: PullRequest, push: Push, origin: Path, run_git: RunGit
 ) -> None:
@@ -87,14 +84,12 @@ async def test_a_conflict_with_the_present_code_is_said_and_pushes_nothing(
     assert run_git(origin, "branch", "--list", "threadline/*") == ""
 
 
-@pytest.mark.promise("fix:push:conflict-is-said")
 async def test_a_fix_that_is_already_there_opens_nothing(plain: PullRequests, asked: PullRequest, push: Push) -> None:
     push({"src/cart.py": "def total(items):\n    return sum(items)\n"})
     with pytest.raises(Permanent, match="already on main"):
         await plain.open(asked)
 
 
-@pytest.mark.promise("fix:push:nothing-of-people-undone")
 async def test_commits_of_people_on_the_branch_are_never_undone(
     plain: PullRequests, asked: PullRequest, tmp_path: Path, origin: Path, run_git: RunGit
 ) -> None:
@@ -109,7 +104,6 @@ async def test_commits_of_people_on_the_branch_are_never_undone(
     assert commits(run_git, origin)[0] == "mine"
 
 
-@pytest.mark.promise("fix:diff:plain-and-small")
 @pytest.mark.parametrize(
     ("diff", "why"),
     [
@@ -160,7 +154,6 @@ async def test_a_repository_that_cannot_be_cloned_is_named_with_advice(tmp_path:
         await missing.open(asked)
 
 
-@pytest.mark.promise("silence:fix:looked-up-first")
 async def test_the_state_of_a_plain_branch_follows_the_default_branch(
     plain: PullRequests, asked: PullRequest, tmp_path: Path, origin: Path, run_git: RunGit
 ) -> None:

@@ -168,6 +168,7 @@ async def _running(
             ready.set()
         raise structlog.DropEvent
 
+    before = structlog.get_config()
     structlog.configure(processors=[notice], cache_logger_on_first_use=False)
     waiting = asyncio.create_task(ready.wait())
     try:
@@ -179,7 +180,7 @@ async def _running(
     finally:
         waiting.cancel()
         process.task.cancel()
-        structlog.reset_defaults()
+        structlog.configure(**before)
 
 
 @pytest.fixture

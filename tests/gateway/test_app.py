@@ -99,7 +99,6 @@ async def signals(handle: WorkflowHandle[Any, Any]) -> list[Json]:
     return [json.loads(each.input.payloads[0].data) for each in found if each.signal_name]
 
 
-@pytest.mark.promise("intake:acknowledgement:after-temporal")
 async def test_an_acknowledged_report_is_in_temporal(gateway: Running, temporal: Client) -> None:
     event = report()
 
@@ -109,7 +108,6 @@ async def test_an_acknowledged_report_is_in_temporal(gateway: Running, temporal:
     assert [(each["id"], each["kind"]) for each in kept] == [(f"T1:C_REPORTS:{event['ts']}", "report")]
 
 
-@pytest.mark.promise("intake:acknowledgement:after-temporal")
 async def test_an_event_is_not_acknowledged_before_temporal_has_it(serve: Serve, temporal: Client, gate: Any) -> None:
     async with serve(gate.over(temporal)) as gateway:
         sent = asyncio.create_task(gateway.event(report()))
@@ -122,7 +120,6 @@ async def test_an_event_is_not_acknowledged_before_temporal_has_it(serve: Serve,
         assert await sent == 200
 
 
-@pytest.mark.promise("intake:acknowledgement:at-a-stop")
 async def test_an_event_on_its_way_is_finished_when_the_gateway_stops(
     serve: Serve, temporal: Client, gate: Any
 ) -> None:
@@ -142,7 +139,6 @@ async def test_an_event_on_its_way_is_finished_when_the_gateway_stops(
         assert len(await signals(case_of(temporal, taken))) == 1
 
 
-@pytest.mark.promise("intake:acknowledgement:refused-in-time", "operation:gateway:readiness")
 async def test_an_absent_temporal_makes_slack_deliver_again(serve: Serve, absent_temporal: Client) -> None:
     async with serve(absent_temporal) as gateway:
         async with asyncio.timeout(3.0):
@@ -153,7 +149,6 @@ async def test_an_absent_temporal_makes_slack_deliver_again(serve: Serve, absent
     assert told["counts"] == {"not_accepted": 1}
 
 
-@pytest.mark.promise("intake:acknowledgement:redelivered", "intake:storing:one-case")
 async def test_a_delivery_again_is_taken_and_meets_the_same_case(gateway: Running, temporal: Client) -> None:
     event = report()
     retried = {"X_Slack_Retry_Num": "1", "X_Slack_Retry_Reason": "http_timeout"}
@@ -164,7 +159,6 @@ async def test_a_delivery_again_is_taken_and_meets_the_same_case(gateway: Runnin
     assert [each["id"] for each in kept] == [f"T1:C_REPORTS:{event['ts']}"] * 2
 
 
-@pytest.mark.promise("intake:routing:mention-twin")
 async def test_of_a_mention_and_its_twin_the_one_with_the_files_counts(gateway: Running, temporal: Client) -> None:
     twin = report(subtype="file_share", files=[{"id": "F1"}], text="<@U0THREADLINE> look")
     mention = {**{name: twin[name] for name in ("channel", "user", "text", "ts")}, "type": "app_mention"}
@@ -175,7 +169,6 @@ async def test_of_a_mention_and_its_twin_the_one_with_the_files_counts(gateway: 
     assert len(kept["files"]) == 1
 
 
-@pytest.mark.promise("intake:routing:ignored-is-counted")
 async def test_what_is_ignored_is_acknowledged_and_counted_by_its_reason(gateway: Running) -> None:
     for event in (
         report(bot_id="B9"),
@@ -224,7 +217,6 @@ UNSIGNED: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.promise("intake:signature:verified")
 @pytest.mark.parametrize("headers", UNSIGNED.values(), ids=UNSIGNED)
 @pytest.mark.parametrize("path", ["/slack/events", "/slack/interactions"])
 async def test_what_slack_did_not_sign_is_refused(gateway: Running, path: str, headers: dict[str, str]) -> None:
@@ -234,7 +226,6 @@ async def test_what_slack_did_not_sign_is_refused(gateway: Running, path: str, h
     assert (await gateway.ready())[1]["counts"] == {"unsigned": 1}
 
 
-@pytest.mark.promise("intake:signature:verified")
 async def test_a_request_without_any_header_or_text_is_refused(gateway: Running) -> None:
     async with gateway.http.post(gateway.url + "/slack/events", data=b"\xff\xfe{") as answer:
         assert answer.status == 401
@@ -243,13 +234,11 @@ async def test_a_request_without_any_header_or_text_is_refused(gateway: Running)
         assert answer.status == 401
 
 
-@pytest.mark.promise("intake:signature:verified")
 async def test_a_body_of_more_than_a_megabyte_is_refused_unread(gateway: Running) -> None:
     assert (await gateway.send("x" * (MAX_BODY + 1))).status == 413
     assert (await gateway.ready())[1]["counts"] == {}
 
 
-@pytest.mark.promise("operation:gateway:readiness")
 async def test_a_gateway_that_serves_is_alive_and_ready(gateway: Running) -> None:
     async with gateway.http.get(gateway.url + "/healthz") as answer:
         assert answer.status == 200
@@ -259,7 +248,6 @@ async def test_a_gateway_that_serves_is_alive_and_ready(gateway: Running) -> Non
     assert told == {"temporal": True, "taking_events": True, "in_flight": 0, "counts": {}}
 
 
-@pytest.mark.promise("operation:slack:refusal-named")
 @pytest.mark.parametrize("token", ["xoxb-revoked", "", identity.APP_TOKEN])
 async def test_a_bot_token_that_slack_refuses_is_named_to_whoever_set_it(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, token: str

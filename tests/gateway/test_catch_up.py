@@ -63,7 +63,6 @@ async def asked(temporal: Client, times: int) -> list[Any]:
             await asyncio.sleep(0.05)  # between looks at another process
 
 
-@pytest.mark.promise("catch-up:gateway:asks")
 async def test_each_connection_by_socket_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
     start(SOCKET)
     assert await asked(temporal, 1) == [True]
@@ -97,7 +96,6 @@ class Asked(CatchUpRequests):
         self.deep.append(deep)
 
 
-@pytest.mark.promise("catch-up:gateway:asks")
 async def test_only_a_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
     clock = Clock()
     requests = Asked(temporal, clock)
@@ -113,7 +111,6 @@ async def test_only_a_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: C
     assert requests.deep == [True, False, True, False]
 
 
-@pytest.mark.promise("catch-up:gateway:asks")
 async def test_events_that_could_not_be_handed_over_for_a_minute_ask_for_a_deep_look(
     temporal: Client, absent_temporal: Client, threads: ThreadLookup
 ) -> None:

@@ -28,7 +28,6 @@ async def posted(slack: AsyncWebClient, action_id: str) -> str:
     return str(answer["ts"])
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_a_click_is_acknowledged_when_temporal_has_it_and_another_press_is_another_click(
     serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> None:
@@ -50,7 +49,6 @@ async def test_a_click_is_acknowledged_when_temporal_has_it_and_another_press_is
     assert len({each.key for each in clicks}) == 2
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_a_click_that_temporal_does_not_take_is_not_acknowledged(
     serving: Callable[..., Any],
     sandbox: SlackSandbox,

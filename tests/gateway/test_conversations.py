@@ -97,7 +97,6 @@ TAKEN: list[tuple[str, Json, Kind, str]] = [
 ]
 
 
-@pytest.mark.promise("talk:mention:anywhere")
 @pytest.mark.parametrize(("event", "kind", "message_kind"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
 def test_what_people_say_to_the_bot_or_beside_it_has_a_route(event: Json, kind: Kind, message_kind: str) -> None:
     found = routed(event)
@@ -138,7 +137,6 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
 ]
 
 
-@pytest.mark.promise("intake:routing:ignored-is-counted")
 @pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
 def test_what_is_said_among_others_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
     assert routed(event) == Ignored(reason)
@@ -154,7 +152,6 @@ CASES: list[tuple[str, Json, type]] = [
 ]
 
 
-@pytest.mark.promise("talk:mention:anywhere")
 @pytest.mark.parametrize(("event", "kind"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
 def test_in_the_channels_of_cases_a_mention_changes_nothing(event: Json, kind: type) -> None:
     found = routed(event)
@@ -165,7 +162,6 @@ def test_in_the_channels_of_cases_a_mention_changes_nothing(event: Json, kind: t
         assert message_of(found).kind != "stop"
 
 
-@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("text", ["stop", f"{CALL} stop!", "please stop it", "🛑"])
 def test_a_word_to_stop_beside_the_threads_of_a_direct_channel_has_its_thread_looked_up(text: str) -> None:
     found = routed(direct(text))
@@ -175,7 +171,6 @@ def test_a_word_to_stop_beside_the_threads_of_a_direct_channel_has_its_thread_lo
     assert (found.message.kind, found.message.addressed) == ("stop", True)
 
 
-@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("name", ["octagonal_sign", "stop_sign", "no_entry"])
 def test_a_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
     found = routed(sign(name))
@@ -186,7 +181,6 @@ def test_a_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
     )
 
 
-@pytest.mark.promise("intake:talk:stop")
 def test_each_stop_sign_is_one_of_its_own_and_the_same_when_it_is_delivered_again() -> None:
     ids = {message_of(routed(sign(user=user, event_ts=at))).id for user in (OTHER, REPORTER) for at in ("7.1", "8.2")}
     again = message_of(routed(sign(user=OTHER, event_ts="7.1"))).id
@@ -222,7 +216,6 @@ def test_who_wrote_the_root_is_told_unless_it_was_the_bot() -> None:
     assert message_of(routed(reply(parent_user_id=None))).root_by == ""
 
 
-@pytest.mark.promise("talk:mention:anywhere")
 @pytest.mark.parametrize(
     ("text", "read"),
     [

@@ -95,7 +95,6 @@ async def test_whatever_is_said_in_a_case_reaches_one_run_in_order(temporal: Cli
     ]
 
 
-@pytest.mark.promise("intake:storing:after-the-end")
 async def test_a_message_after_the_end_starts_a_new_run_of_the_same_case(temporal: Client, threads: Known) -> None:
     thread = new_thread()
     dispatcher = Dispatcher(temporal, threads)
@@ -137,7 +136,6 @@ def hanging(threads: Known) -> None:
     threads.hangs = True
 
 
-@pytest.mark.promise("intake:routing:database-away")
 @pytest.mark.parametrize("trouble", [missing, failing, hanging])
 async def test_a_reply_whose_case_is_not_found_is_kept_all_the_same(
     temporal: Client, threads: Known, trouble: Callable[[Known], None]
@@ -160,7 +158,6 @@ async def test_what_is_ignored_disturbs_nobody(absent_temporal: Client, threads:
     assert outcome == "unfurl"
 
 
-@pytest.mark.promise("intake:acknowledgement:refused-in-time")
 async def test_an_absent_temporal_is_an_error_within_slacks_three_seconds(
     absent_temporal: Client, threads: Known
 ) -> None:

@@ -170,7 +170,6 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
 ]
 
 
-@pytest.mark.promise("intake:routing:ignored-is-counted")
 @pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
 def test_what_is_none_of_a_case_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
     assert routed(event) == Ignored(reason)
@@ -193,7 +192,6 @@ def test_a_lookup_names_the_thread_that_the_developer_wrote_in() -> None:
     assert found.thread == Thread(TEAM, SUMMARIES, ROOT)
 
 
-@pytest.mark.promise("intake:identity:microsecond")
 def test_an_edit_has_an_id_of_its_own_and_names_its_original_and_version() -> None:
     found = routed(edit(reply(text="more"), reply()))
     message = message_of(found)
@@ -205,13 +203,11 @@ def test_an_edit_has_an_id_of_its_own_and_names_its_original_and_version() -> No
     assert found.thread == REPORT_THREAD
 
 
-@pytest.mark.promise("order:deletion:wins")
 def test_a_deletion_of_which_slack_tells_no_more_still_redacts_the_report() -> None:
     found = message_of(routed(deletion({"channel": REPORTS, "ts": ROOT})))
     assert (found.kind, found.correction_of, found.sender_id) == ("deletion", f"{TEAM}:{REPORTS}:{ROOT}", "")
 
 
-@pytest.mark.promise("order:deletion:wins")
 @pytest.mark.parametrize("event", [deletion(said()), edit(said(subtype="tombstone", user="USLACKBOT"), said())])
 def test_a_deletion_names_its_original_and_carries_no_text(event: Json) -> None:
     found = routed(event)
@@ -286,7 +282,6 @@ def test_shared_messages_are_read_and_unfurled_pages_are_not() -> None:
     assert message_of(routed(bare)).text == "a picture"
 
 
-@pytest.mark.promise("intake:text:storable")
 def test_text_that_cannot_be_stored_is_made_storable() -> None:
     found = message_of(routed(said(text="a\x00b\ud800c" + "x" * 50_000)))
 
@@ -348,7 +343,6 @@ slack_shaped: st.SearchStrategy[Json] = st.deferred(
 )
 
 
-@pytest.mark.promise("intake:routing:total")
 @given(json_values, slack_shaped | json_values, json_values)
 def test_any_json_gets_a_route_and_never_an_exception(team: Any, event: Any, authorizations: Any) -> None:
     found = route({"team_id": team, "event": event, "authorizations": authorizations}, CONFIG)
@@ -358,7 +352,6 @@ def test_any_json_gets_a_route_and_never_an_exception(team: Any, event: Any, aut
         assert all(file.id for file in found.message.files)
 
 
-@pytest.mark.promise("intake:routing:total")
 @given(slack_shaped)
 def test_any_message_that_is_taken_can_be_read_back_from_the_wire(event: Json) -> None:
     found = routed(event)

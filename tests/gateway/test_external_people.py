@@ -95,7 +95,6 @@ def serve(
     return served
 
 
-@pytest.mark.promise("privacy:external-people:refused")
 @pytest.mark.parametrize("kind", EXTERNAL)
 async def test_what_an_external_person_writes_reaches_no_case_and_is_counted(serve: Serve, kind: str) -> None:
     async with serve() as gateway:
@@ -107,14 +106,12 @@ async def test_what_an_external_person_writes_reaches_no_case_and_is_counted(ser
     assert "not_accepted" not in counts
 
 
-@pytest.mark.promise("privacy:external-people:allowed-by-channel")
 @pytest.mark.parametrize("kind", EXTERNAL)
 async def test_in_a_channel_that_is_open_to_them_they_count_like_others(serve: Serve, kind: str) -> None:
     async with serve(OPEN) as gateway:
         assert await gateway.reported(EXTERNAL[kind].id)
 
 
-@pytest.mark.promise("privacy:external-people:never-guessed")
 async def test_while_slack_does_not_say_who_it_is_the_event_is_not_acknowledged(
     serve: Serve, sandbox: SlackSandbox
 ) -> None:
@@ -216,7 +213,6 @@ async def test_an_answer_that_came_too_late_for_one_delivery_serves_the_next(
     assert directory.asked == ["U1"]
 
 
-@pytest.mark.promise("privacy:external-people:acknowledged-stays")
 async def test_a_reply_that_was_acknowledged_is_forwarded_whoever_its_author_has_become(
     temporal: Client, threads: ThreadLookup
 ) -> None:

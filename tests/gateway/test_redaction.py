@@ -36,7 +36,6 @@ async def kept(temporal: Client, ts: str) -> bytes:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.promise("privacy:redaction:before-the-signal")
 async def test_temporal_never_holds_a_recognised_secret(temporal: Client, threads: ThreadLookup) -> None:
     report = event(
         f"clone with {TOKEN}, DB_PASSWORD={WORD}\n{KEY}\nand the canary sings",

@@ -47,7 +47,6 @@ async def kept(temporal: Client, ts: str) -> int:
     return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
 
 
-@pytest.mark.promise("intake:acknowledgement:after-temporal")
 async def test_a_report_on_the_socket_is_acknowledged_and_in_temporal(
     serve: Serve, sandbox: SlackSandbox, temporal: Client
 ) -> None:
@@ -80,7 +79,6 @@ async def test_a_conversation_with_all_its_corrections_reaches_one_case(
     assert {each.outcome for each in sandbox.deliveries.log} == {"delivered"}
 
 
-@pytest.mark.promise("intake:acknowledgement:refused-in-time")
 async def test_what_temporal_does_not_take_is_not_acknowledged_and_comes_again(
     serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
 ) -> None:
@@ -95,7 +93,6 @@ async def test_what_temporal_does_not_take_is_not_acknowledged_and_comes_again(
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 3)]
 
 
-@pytest.mark.promise("intake:acknowledgement:at-a-stop")
 async def test_an_event_on_its_way_is_acknowledged_before_the_socket_closes(
     serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
 ) -> None:
@@ -115,7 +112,6 @@ async def test_an_event_on_its_way_is_acknowledged_before_the_socket_closes(
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
 
 
-@pytest.mark.promise("intake:socket:comes-back")
 @pytest.mark.parametrize(("reason", "level"), [("refresh_requested", "info"), ("link_disabled", "error")])
 async def test_a_gateway_that_is_sent_away_says_why_and_comes_back(
     serve: Serve, sandbox: SlackSandbox, temporal: Client, reason: str, level: str
@@ -129,7 +125,6 @@ async def test_a_gateway_that_is_sent_away_says_why_and_comes_back(
     assert await kept(temporal, ts) == 1
 
 
-@pytest.mark.promise("intake:socket:comes-back")
 async def test_a_broken_connection_comes_back_by_itself(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
     async with serve(temporal):
         await sandbox.sockets.cut()
@@ -167,7 +162,6 @@ async def link_over(slack: AsyncWebClient, temporal: Client, threads: ThreadLook
         await link.close_async()
 
 
-@pytest.mark.promise("intake:socket:comes-back")
 async def test_an_address_that_leads_nowhere_is_replaced(
     sandbox: SlackSandbox, temporal: Client, threads: ThreadLookup
 ) -> None:
@@ -179,7 +173,6 @@ async def test_an_address_that_leads_nowhere_is_replaced(
         assert slack.given == 2
 
 
-@pytest.mark.promise("intake:socket:comes-back")
 async def test_a_slack_that_stumbles_when_asked_for_an_address_is_asked_again(
     sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> None:
@@ -190,7 +183,6 @@ async def test_a_slack_that_stumbles_when_asked_for_an_address_is_asked_again(
         assert await link.is_connected()
 
 
-@pytest.mark.promise("operation:slack:refusal-named")
 async def test_an_app_token_that_slack_refuses_is_named_to_whoever_set_it(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> None:

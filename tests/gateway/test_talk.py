@@ -53,7 +53,6 @@ async def exists(temporal: Client, thread: Thread) -> bool:
     return True
 
 
-@pytest.mark.promise("talk:mention:anywhere")
 async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     call = said(thread)
@@ -80,7 +79,6 @@ async def test_what_is_asked_in_somebodys_name_goes_the_way_of_a_mention(
     assert await accepted(handle) == [("incoming_message", question)] * 2, "its inbox takes one of an id"
 
 
-@pytest.mark.promise("job:run:for-who-is-there")
 async def test_nothing_is_asked_for_somebody_who_has_become_a_guest(temporal: Client, threads: KnownThreads) -> None:
     class Guests(PeopleLookup):
         async def person(self, user: str) -> Person | None:
@@ -93,7 +91,6 @@ async def test_nothing_is_asked_for_somebody_who_has_become_a_guest(temporal: Cl
     assert not await exists(temporal, thread)
 
 
-@pytest.mark.promise("intake:talk:followed")
 async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -109,7 +106,6 @@ async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
     assert await accepted(handle) == [("incoming_message", word) for word in words]
 
 
-@pytest.mark.promise("talk:run:goes-on")
 async def test_a_message_after_the_end_starts_a_new_run_of_the_same_conversation(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -127,7 +123,6 @@ async def test_a_message_after_the_end_starts_a_new_run_of_the_same_conversation
     assert await accepted(handle) == [("incoming_message", late)]
 
 
-@pytest.mark.promise("talk:storing:nobody-addressed")
 async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     dispatcher = Dispatcher(temporal, threads)
@@ -139,7 +134,6 @@ async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client
     assert not await exists(temporal, Thread(thread.team, thread.channel, "2.0"))
 
 
-@pytest.mark.promise("intake:talk:followed")
 async def test_a_word_that_follows_a_mention_is_kept_before_the_mention_is_stored(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -167,7 +161,6 @@ async def test_a_conversation_that_ended_and_was_never_stored_is_followed_by_nob
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
 
 
-@pytest.mark.promise("intake:talk:stop")
 async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -181,7 +174,6 @@ async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
     assert await accepted(handle) == [("incoming_message", stop.message)]
 
 
-@pytest.mark.promise("intake:talk:stop")
 async def test_a_direct_word_to_stop_reaches_the_conversation_at_work(temporal: Client, threads: KnownThreads) -> None:
     busy, own = new_thread("D_1"), new_thread("D_1")
     threads.working["D_1"] = busy
@@ -194,7 +186,6 @@ async def test_a_direct_word_to_stop_reaches_the_conversation_at_work(temporal: 
     assert not await exists(temporal, own)
 
 
-@pytest.mark.promise("intake:talk:stop")
 async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
     temporal: Client, threads: KnownThreads
 ) -> None:
@@ -213,7 +204,6 @@ async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
     assert [message for _, message in kept] == [said(asked), stop]
 
 
-@pytest.mark.promise("intake:talk:stop")
 @pytest.mark.parametrize("at_work", [True, False])
 async def test_a_direct_word_to_stop_that_is_stored_begins_nothing_when_it_comes_again(
     temporal: Client, threads: KnownThreads, *, at_work: bool
@@ -242,7 +232,6 @@ async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
     assert kept.addressed
 
 
-@pytest.mark.promise("intake:talk:database-away")
 @pytest.mark.parametrize("trouble", [failing, hanging])
 async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
@@ -262,7 +251,6 @@ async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "talk_reply"
 
 
-@pytest.mark.promise("intake:talk:database-away")
 @pytest.mark.parametrize("trouble", [failing, hanging])
 async def test_a_mention_needs_no_database(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
@@ -313,7 +301,6 @@ class Guests(PeopleLookup):
         return Person(team="T1", guest=True)
 
 
-@pytest.mark.promise("privacy:external-people:refused")
 async def test_a_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     threads.talks[thread.ts] = thread

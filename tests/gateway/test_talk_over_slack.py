@@ -56,7 +56,6 @@ async def floor(
         yield Floor(sandbox, temporal, process.port)
 
 
-@pytest.mark.promise("talk:mention:anywhere")
 async def test_a_mention_is_one_message_of_a_conversation_however_often_it_is_told(floor: Floor) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     await floor.say(identity.GENERAL, identity.REPORTER, "for the shop", thread.ts)
@@ -66,7 +65,6 @@ async def test_a_mention_is_one_message_of_a_conversation_however_often_it_is_to
     assert await floor.counts() == {"mention": 1, "talk": 1, "talk_reply": 1, "other_channel": 1}
 
 
-@pytest.mark.promise("talk:mention:anywhere")
 async def test_a_direct_message_needs_no_mention(floor: Floor) -> None:
     place = floor.sandbox.workspace.open_im(identity.REPORTER)
     thread = await floor.say(place.id, identity.REPORTER, "what is open?")
@@ -76,7 +74,6 @@ async def test_a_direct_message_needs_no_mention(floor: Floor) -> None:
     assert await floor.counts() == {"talk": 1, "stop": 1}
 
 
-@pytest.mark.promise("intake:talk:stop")
 async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     workspace = floor.sandbox.workspace
@@ -121,7 +118,6 @@ async def test_thumbs_on_an_answer_reach_its_conversation_and_those_on_other_mes
     assert (counts["thumb"], counts["reaction"], counts["not_followed"]) == (2, 1, 1)
 
 
-@pytest.mark.promise("intake:talk:database-away")
 async def test_a_reply_comes_again_until_the_database_says_whose_it_is(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, "lunch?")
     threads.talks[thread.ts] = thread

@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), py
 TO_REPORTERS = ("clarification_question", "for_reporter")
 
 
-@pytest.mark.promise("privacy:audience:no-crossing")
 async def test_nothing_internal_of_any_turn_reaches_the_reports_channel(scene: Scene, stack: Stack) -> None:
     await story.vague_report(scene)
     await scene.reply(REPORTER, f"{story.ANSWER} {story.SECOND_THOUGHT}")

@@ -55,7 +55,6 @@ async def test_a_report_that_is_only_a_file_becomes_a_case(scene: Scene) -> None
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
 
 
-@pytest.mark.promise("intake:routing:ignored-is-counted")
 async def test_a_report_by_a_bot_is_nobodys(scene: Scene) -> None:
     ts = await scene.slack.say(BYSTANDER, REPORTS, CLEAR, bot_id="B0OTHER", subtype="bot_message")
     await scene.until_delivered()
@@ -64,7 +63,6 @@ async def test_a_report_by_a_bot_is_nobodys(scene: Scene) -> None:
     assert not [message for message in await scene.slack.thread(REPORTS, ts) if message["ts"] != ts]
 
 
-@pytest.mark.promise("intake:storing:one-case")
 async def test_the_same_event_three_times_at_once_is_one_case(scene: Scene) -> None:
     await scene.slack.fault("duplicate", count=1, copies=3)
     await scene.write_report(CLEAR)
@@ -78,7 +76,6 @@ async def test_the_same_event_three_times_at_once_is_one_case(scene: Scene) -> N
     assert [said.count(text) for text in (CLEAR, "I use Firefox.", "On Linux.")] == [1, 1, 1]
 
 
-@pytest.mark.promise("intake:routing:overtaking-reply")
 async def test_a_reply_that_comes_before_the_case_exists_is_part_of_it(scene: Scene) -> None:
     scene.report = await scene.slack.say(REPORTER, REPORTS, "Something is broken.")
     await scene.reply(REPORTER, CLEAR)
@@ -87,14 +84,12 @@ async def test_a_reply_that_comes_before_the_case_exists_is_part_of_it(scene: Sc
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
 
 
-@pytest.mark.promise("agent:text:fenced")
 async def test_a_path_in_a_report_is_only_text(scene: Scene) -> None:
     await scene.write_report(f"@/etc/passwd {CLEAR} @~/.ssh/id_rsa")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     assert "root:x:0:" not in str(await scene.model.requests(scene.bug_id))
 
 
-@pytest.mark.promise("turn:retry:permanent")
 async def test_a_model_that_refuses_the_request_is_told_to_people(scene: Scene) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -106,7 +101,6 @@ async def test_a_model_that_refuses_the_request_is_told_to_people(scene: Scene) 
     await scene.until_bot_says(scene.bug_id, channel=SUMMARIES)
 
 
-@pytest.mark.promise("turn:retry:transient")
 async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: Scene) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -117,7 +111,6 @@ async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: Scene
     assert (await scene.turns())[-1].attempt > 1
 
 
-@pytest.mark.promise("post:channel:closed")
 async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_the_report(scene: Scene) -> None:
     await scene.slack.post("channels/leave", channel=SUMMARIES, user="U0THREADLINE")
     try:
@@ -129,7 +122,6 @@ async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_th
     await scene.until_bot_says("SAVE10", channel=SUMMARIES)
 
 
-@pytest.mark.promise("turn:retry:permanent")
 async def test_a_repository_that_cannot_be_cloned_is_told_to_people() -> None:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     given = environment.pick(os.environ, environment.MACHINE) | {"THREADLINE_REPO": str(folder / "nowhere.git")}
@@ -142,7 +134,6 @@ async def test_a_repository_that_cannot_be_cloned_is_told_to_people() -> None:
     await asyncio.to_thread(shutil.rmtree, folder)
 
 
-@pytest.mark.promise("turn:transcript:any-worker")
 async def test_a_session_that_is_gone_is_begun_anew_from_the_conversation(scene: Scene, stack: Stack) -> None:
     await scene.write_report(CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -161,7 +152,6 @@ async def test_a_session_that_is_gone_is_begun_anew_from_the_conversation(scene:
     assert len(await scene.turns()) == head.turn + 1
 
 
-@pytest.mark.promise("agent:repository:not-obeyed")
 async def test_a_hostile_repository_runs_nothing_and_leads_nowhere() -> None:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     marker, repository = folder / "hacked", folder / "sample-shop.git"
@@ -201,7 +191,6 @@ def _plant_traps(repository: Path, clone: Path, marker: Path) -> None:
     git("push", "--quiet", "origin", "main")
 
 
-@pytest.mark.promise("turn:outcome:checked")
 async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> None:
     async def only_talks(turn: Turn) -> None:
         await turn.text_only("I had a look, and it was interesting.")

@@ -81,7 +81,6 @@ class Outage:
         return found.bug_id if found else ""
 
 
-@pytest.mark.promise("catch-up:outage:fifty")
 async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(stack: Stack) -> None:
     async with AsyncExitStack() as opened:
         asked, waiting, closed, ended = [await opened.enter_async_context(Scene.on(stack)) for _ in range(4)]

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), py
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 
 
-@pytest.mark.promise("turn:worker:killed")
 async def test_a_turn_whose_worker_was_killed_is_run_again_and_told_once(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -31,7 +30,6 @@ async def test_a_turn_whose_worker_was_killed_is_run_again_and_told_once(scene: 
     assert await told(scene, SUMMARIES, "SAVE10") == 1
 
 
-@pytest.mark.promise("intake:storing:once", "operation:worker:away")
 async def test_what_is_written_while_the_core_worker_is_away_is_answered_when_it_is_back(
     scene: Scene, stack: Stack
 ) -> None:
@@ -45,7 +43,6 @@ async def test_what_is_written_while_the_core_worker_is_away_is_answered_when_it
     assert [entry.text for entry in await scene.conversation()].count(CLEAR) == 1
 
 
-@pytest.mark.promise("intake:gateway:gone-and-back")
 async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -56,7 +53,6 @@ async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene:
     assert [entry.text for entry in await scene.conversation()].count(CLEAR) == 1
 
 
-@pytest.mark.promise("operation:worker:whole-stack-restarts")
 async def test_everything_restarts_under_a_case_and_it_goes_on(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)

@@ -127,7 +127,6 @@ async def scene(stack: Stack) -> AsyncIterator[DecisionScene]:
     await scene.model.release(DECIDING)  # what a failed test holds would hold those after it, too
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: DecisionScene, stack: Stack) -> None:
     root = await scene.mention(REPORTER, CLAIM)
     card = await scene.until_card(root)
@@ -147,7 +146,6 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
     ]
 
 
-@pytest.mark.promise("decision:made:once")
 async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(
     scene: DecisionScene, stack: Stack
 ) -> None:
@@ -172,7 +170,6 @@ async def price(stack: Stack) -> AsyncIterator[PriceScene]:
         yield scene
 
 
-@pytest.mark.promise("decision:made:once", "decision:sources:cited", "talk:step:once")
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_once_with_its_source(
     price: PriceScene, stack: Stack, moment: Moment

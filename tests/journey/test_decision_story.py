@@ -9,7 +9,6 @@ from threadline_devstack.stories.handover_story import DECISION_CHAPTERS, Decisi
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
-@pytest.mark.promise("handover:story:whole", "decision:sources:cited", "decision:retrieval:conditional")
 @pytest.mark.parametrize("chapter", DECISION_CHAPTERS, ids=lambda chapter: chapter.play.__name__)
 async def test_a_question_is_decided_and_a_person_takes_over(stack: Stack, chapter: Chapter[DecisionScene]) -> None:
     await chapter.play(DecisionScene(stack))

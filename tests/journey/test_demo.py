@@ -35,7 +35,6 @@ def demo(scratch: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.promise("devstack:demo:sees-and-leaves-nothing")
 def test_the_demo_sees_every_step_happen_retells_them_and_leaves_nothing(scratch: Path) -> None:
     started = time.monotonic()
     done = demo(scratch)
@@ -49,7 +48,6 @@ def test_the_demo_sees_every_step_happen_retells_them_and_leaves_nothing(scratch
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.promise("devstack:demo:sees-and-leaves-nothing")
 def test_a_demo_that_cannot_be_played_says_why_and_where_the_logs_are(scratch: Path) -> None:
     done = demo(scratch, PATH=str(scratch))
     assert done.returncode == 1

@@ -29,7 +29,6 @@ async def doctor(stack: Stack) -> tuple[int, str]:
     return process.returncode or 0, told.decode()
 
 
-@pytest.mark.promise("operation:doctor:names-what-is-missing")
 async def test_doctor_finds_nothing_wrong_with_a_running_stack(stack: Stack) -> None:
     code, told = await doctor(stack)
     assert code == 0, told
@@ -38,7 +37,6 @@ async def test_doctor_finds_nothing_wrong_with_a_running_stack(stack: Stack) -> 
     assert "s of Slack's" in told, "its clock was looked at, too"
 
 
-@pytest.mark.promise("operation:doctor:names-what-is-missing")
 async def test_doctor_names_each_thing_that_a_deployment_lacks(stack: Stack) -> None:
     await stack.slack.post("channels/leave", channel=SUMMARIES, user=BOT_USER)
     _as_owner(stack, "GRANT SELECT ON cases TO threadline_agent")

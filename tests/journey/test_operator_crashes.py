@@ -186,7 +186,6 @@ MOMENTS = {
 }
 
 
-@pytest.mark.promise("operator:turn:crash", "operator:turn:one-message", "talk:step:once", "tool:change:once")
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 async def test_a_turn_whose_worker_is_killed_changes_writes_down_and_tells_once(
     scene: RecordScene, stack: Stack, moment: Moment
@@ -209,7 +208,6 @@ async def test_a_turn_whose_worker_is_killed_changes_writes_down_and_tells_once(
     assert await scene.paid(root) == [(1, step) for step in range(0 if moment.analysed else 1, len(CALLS) + 1)]
 
 
-@pytest.mark.promise("operator:turn:crash", "operator:thread:link", "operation:worker:away")
 async def test_what_is_said_while_the_worker_is_away_is_done_in_its_order_and_answered_once(
     scene: RecordScene, stack: Stack
 ) -> None:
@@ -228,7 +226,6 @@ async def test_what_is_said_while_the_worker_is_away_is_done_in_its_order_and_an
     await assert_changed_once(scene, root, 1, rfp_id, answer)
 
 
-@pytest.mark.promise("operator:turn:crash", "operator:scope:first", "operation:worker:away")
 async def test_what_is_asked_of_another_rfp_while_the_worker_is_away_is_answered_behind_the_turn_that_it_lost(
     scene: RecordScene, stack: Stack
 ) -> None:

@@ -10,7 +10,6 @@ from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
-@pytest.mark.promise("operator:story:four-flows")
 @pytest.mark.parametrize("chapter", OPERATOR_CHAPTERS, ids=lambda chapter: chapter.play.__name__)
 async def test_records_are_read_and_changed(stack: Stack, chapter: Chapter[OperatorScene]) -> None:
     async with OperatorScene.on(stack) as scene:

@@ -26,7 +26,6 @@ __all__ = ["code_host", "trial"]
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
 
 
-@pytest.mark.promise("privilege:environment:no-foreign-secret")
 @pytest.mark.skipif(sys.platform != "linux", reason="another process's environment can be read on Linux alone")
 async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(trial: Trial) -> None:
     held, settings = trial.environment(), trial.stack.settings
@@ -84,7 +83,6 @@ REFUSED = {"42501", "42809", "55000", "0A000", "TL001"}
 """Not permitted; no relation that can be written; not supported; the claim is not held. A typo of ours is none."""
 
 
-@pytest.mark.promise("privilege:database:nothing-but-its-own")
 async def test_the_workers_login_reads_no_table_and_writes_no_case(trial: Trial) -> None:
     connection = await asyncpg.connect(trial.environment()["THREADLINE_AGENT_DATABASE_URL"])
     try:
@@ -110,7 +108,6 @@ async def _refusal(connection: asyncpg.Connection, statement: str) -> str:
     return ""
 
 
-@pytest.mark.promise("privilege:slack:no-post")
 async def test_nothing_that_the_worker_holds_opens_slack(trial: Trial) -> None:
     url = f"{trial.stack.settings['SLACK_API_URL']}chat.postMessage"
     words = {"channel": identity.REPORTS, "text": "planted"}
@@ -133,7 +130,6 @@ def _post(url: str, words: Mapping[str, str], token: str) -> str:
     return "" if told["ok"] else str(told["error"])
 
 
-@pytest.mark.promise("privilege:code:no-push")
 async def test_the_worker_has_nothing_to_push_with(trial: Trial, code_host: tuple[str, list[str]]) -> None:
     url, sent = code_host
     held = trial.environment()
@@ -211,7 +207,6 @@ def attempts_at(trial: Trial) -> Sequence[Attempt]:
     ]
 
 
-@pytest.mark.promise("privilege:tools:own-case-alone")
 async def test_the_agents_tools_reach_no_other_case_and_no_other_file(trial: Trial) -> None:
     scene = trial.intruder
     await scene.write_report("The second case.")

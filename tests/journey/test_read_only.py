@@ -52,7 +52,6 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not can_confine(), reason="needs Linux, and the right to make a mount namespace")
-@pytest.mark.promise("operation:image:confined")
 def test_the_story_plays_where_only_one_folder_can_be_written_to(folder: Path) -> None:
     elsewhere = folder.with_name(f"{folder.name}-elsewhere")
     refused = confined(folder, 'echo > inside; echo > "$1"', str(elsewhere))

@@ -45,7 +45,6 @@ async def threadline(stack: Stack, *words: str, code: str = THIS_CODE) -> tuple[
     return process.returncode or 0, out.decode(), err.decode()
 
 
-@pytest.mark.promise("deploy:replay:open-workflows")
 async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_would_part(
     scene: Scene, stack: Stack
 ) -> None:
@@ -87,7 +86,6 @@ async def test_a_limit_and_a_bad_query_are_said(scene: Scene, stack: Stack) -> N
     assert "Temporal did not hand out the histories of 'Nonsense = 1'" in sentence
 
 
-@pytest.mark.promise("limits:undecodable:shown")
 async def test_what_nobody_can_read_is_shown_with_its_case(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     client = await Client.connect(stack.temporal_address, namespace=stack.temporal_namespace)

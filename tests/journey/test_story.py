@@ -9,7 +9,6 @@ from threadline_devstack.stories.case_story import CHAPTERS, NEVER_MIND, VERDICT
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
-@pytest.mark.promise("case:story:from-report-to-end")
 async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
     for chapter in CHAPTERS:
         await chapter.play(scene)

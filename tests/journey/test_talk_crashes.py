@@ -47,7 +47,6 @@ class ProjectScene(CrashScene):
         return words_of(answer)
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of_it_alone(
     talk: ProjectScene, stack: Stack
 ) -> None:
@@ -70,7 +69,6 @@ async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of
     assert await talk.items(project) == ["wbs item 1"]
 
 
-@pytest.mark.promise("tool:change:once", "talk:step:once")
 async def test_a_worker_that_is_killed_between_a_change_and_its_record_finds_the_change(
     talk: ProjectScene, stack: Stack
 ) -> None:
@@ -91,7 +89,6 @@ async def test_a_worker_that_is_killed_between_a_change_and_its_record_finds_the
     assert await talk.asked(project) == {0: 1, 1: 1, 2: 1}
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_change_outside_whose_answer_was_lost_with_the_worker_is_looked_up(
     talk: ProjectScene, stack: Stack
 ) -> None:

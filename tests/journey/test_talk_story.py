@@ -10,7 +10,6 @@ from threadline_devstack.stories.talk_story import TALK_CHAPTERS
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
-@pytest.mark.promise("talk:story:four-chapters")
 @pytest.mark.parametrize("chapter", TALK_CHAPTERS, ids=lambda chapter: chapter.play.__name__)
 async def test_a_conversation(stack: Stack, chapter: Chapter[TalkScene]) -> None:
     await chapter.play(TalkScene(stack))

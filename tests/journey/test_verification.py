@@ -22,7 +22,6 @@ async def test_1_start_the_worker(stack: Stack) -> None:
     assert await pollers(client, CORE_QUEUE, activities=False)
 
 
-@pytest.mark.promise("case:story:from-report-to-end")
 async def test_2_send_a_vague_bug(scene: Scene) -> None:
     await story.vague_report(scene)
     [turn] = await scene.turns()
@@ -30,7 +29,6 @@ async def test_2_send_a_vague_bug(scene: Scene) -> None:
     assert not (await scene.case()).summary
 
 
-@pytest.mark.promise("case:story:from-report-to-end")
 async def test_3_reply_as_reporter(scene: Scene) -> None:
     await story.vague_report(scene)
     await scene.reply(REPORTER, CLEAR)
@@ -39,7 +37,6 @@ async def test_3_reply_as_reporter(scene: Scene) -> None:
     assert [turn.action for turn in await scene.turns()] == [Action.ASK_REPORTER, Action.POST_FINDINGS]
 
 
-@pytest.mark.promise("order:batch:while-a-turn-runs")
 async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Scene) -> None:
     await story.vague_report(scene)
     await scene.hold_agent()
@@ -54,7 +51,6 @@ async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Scene)
     assert story.SECOND_THOUGHT in await read_by_tool(scene)
 
 
-@pytest.mark.promise("intake:routing:third-party")
 async def test_5_reply_as_a_third_party(scene: Scene) -> None:
     await story.vague_report(scene)
     await story.third_party(scene)
@@ -67,7 +63,6 @@ async def test_5_reply_as_a_third_party(scene: Scene) -> None:
     assert {entry.sender_id for entry in await scene.conversation()} & {BYSTANDER} == set()
 
 
-@pytest.mark.promise("case:story:from-report-to-end")
 async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
     await report_and_findings(scene)
     await scene.hold_agent()
@@ -82,7 +77,6 @@ async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
     assert "Second: I saw the same in the bulk price." in read
 
 
-@pytest.mark.promise("case:story:from-report-to-end")
 async def test_7_agent_skips_clarification(scene: Scene) -> None:
     await story.vague_report(scene)
     await scene.hold_agent()
@@ -95,7 +89,6 @@ async def test_7_agent_skips_clarification(scene: Scene) -> None:
     assert (await scene.case()).questions == 1
 
 
-@pytest.mark.promise("order:close:at-once")
 async def test_8_close_intent(scene: Scene) -> None:
     await story.vague_report(scene)
     said = await scene.reply(REPORTER, "never mind")
@@ -106,7 +99,6 @@ async def test_8_close_intent(scene: Scene) -> None:
     await scene.until("the agent's files are gone", lambda: no_files(scene))
 
 
-@pytest.mark.promise("case:ui:says-what-is-waited-for")
 async def test_9_temporal_ui(scene: Scene, stack: Stack) -> None:
     await story.vague_report(scene)
     await scene.reply(REPORTER, CLEAR)

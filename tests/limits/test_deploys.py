@@ -50,7 +50,6 @@ async def _rests(ground: Ground) -> bool:
         return [case.status for case in await work.overview.cases()] == ["pending_verification"]
 
 
-@pytest.mark.promise("deploy:gate:running-case")
 async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: Ground) -> None:
     thread = await _begun(ground)
     async with ground.working(workflows=_with(diverging.OneActivityMoreBehindAGate)):
@@ -59,7 +58,6 @@ async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: Gro
         assert await ground.faults() == []
 
 
-@pytest.mark.promise("deploy:gate:running-case")
 async def test_a_case_stands_still_under_newer_code_whose_change_is_not_gated_and_goes_on_when_it_is(
     ground: Ground,
 ) -> None:
@@ -96,7 +94,6 @@ async def _build_of(handle: WorkflowHandle[object, object]) -> str:
     return info.versioning_info.deployment_version.build_id
 
 
-@pytest.mark.promise("deploy:versioning:handover")
 async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +137,6 @@ async def _until_advised(ground: Ground, words: str) -> None:
     await ground.until(advised, f"doctor says {words!r}")
 
 
-@pytest.mark.promise("deploy:queues:unserved")
 async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
     await _until_advised(ground, "Nobody serves the queue 'threadline': start `threadline worker --queue core`")
@@ -158,7 +154,6 @@ async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch
     await _until_advised(ground, "Nobody serves the queue")
 
 
-@pytest.mark.promise("deploy:queues:forgotten")
 async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

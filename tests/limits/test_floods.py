@@ -32,7 +32,6 @@ _CASES = text("SELECT count(*) FROM cases WHERE status = :status")
 pytestmark = pytest.mark.timeout(900 if IN_FULL else 120)
 
 
-@pytest.mark.promise("limits:flood:one-thread")
 async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -56,7 +55,6 @@ async def _signals(ground: Ground, run: WorkflowExecution) -> int:
     return len([1 async for event in handle.fetch_history_events() if event.event_type == kind])
 
 
-@pytest.mark.promise("limits:flood:drained-first")
 async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continues_before_it_does_anything_else(
     ground: Ground,
 ) -> None:
@@ -74,7 +72,6 @@ async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continue
     assert history.events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
-@pytest.mark.promise("limits:flood:wall")
 async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refuses_comes_again(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -95,7 +92,6 @@ async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refu
             assert await ground.faults() == []
 
 
-@pytest.mark.promise("limits:flood:many-threads")
 @pytest.mark.timeout(1_800)
 async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(ground: Ground) -> None:
     threads = [ground.thread() for _ in range(THREADS)]

@@ -61,7 +61,6 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.promise("limits:undecodable:case")
 async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(ground: Ground) -> None:
     thread = ground.thread()
     with structlog.testing.capture_logs() as logged:
@@ -86,7 +85,6 @@ async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(gr
     assert "half a mess" not in str(told)
 
 
-@pytest.mark.promise("limits:undecodable:no-case")
 @pytest.mark.parametrize("workflow", [addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW])
 async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: Ground, workflow: str) -> None:
     thread = Thread("T1", "C0REPORTS", "1600000000.000001")
@@ -104,7 +102,6 @@ async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: Gro
     assert [line["log_level"] for line in logged if line["event"] == "message_quarantined"] == ["error"]
 
 
-@pytest.mark.promise("limits:undecodable:once")
 async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept_too(ground: Ground) -> None:
     thread = ground.thread()
     first, second = (_payload("binary/encrypted", b"x" * 60_000 + end) for end in (b"1", b"2"))
@@ -140,7 +137,6 @@ class Keys(PayloadCodec):
         return Payload.FromString(payload.data)
 
 
-@pytest.mark.promise("limits:undecodable:missing-key")
 async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_loses_nothing(ground: Ground) -> None:
     async def with_keys(*known: bytes) -> Client:
         converter = replace(pydantic_data_converter, payload_codec=Keys(*known))
@@ -163,7 +159,6 @@ async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_
     assert not await _quarantine(ground)
 
 
-@pytest.mark.promise("limits:size:refused")
 async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground: Ground) -> None:
     thread = ground.thread()
     message = replace(ground.report(thread), text="x" * 2 * MIB)
@@ -173,7 +168,6 @@ async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground
     assert [run async for run in ground.client.list_workflows()] == []
 
 
-@pytest.mark.promise("limits:size:cut")
 async def test_what_just_passes_the_server_is_cut_and_stored(ground: Ground) -> None:
     thread = ground.thread()
     message = replace(ground.message(thread, 1), text="x" * (2 * MIB - 20_000))
@@ -198,7 +192,6 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: Ground) -> 
     assert [kept.bug_id for kept in await _quarantine(ground)] == ["BUG-1"] * 3
 
 
-@pytest.mark.promise("limits:size:many-large")
 async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run(
     ground: Ground, database: Database, pool: asyncpg.Pool
 ) -> None:

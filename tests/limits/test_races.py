@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import pytest
 from temporalio import activity
 
 from tests.chaos.plan import dice_of
@@ -56,7 +55,6 @@ class AmidTheEnd(Agent):
         self.writing.append(asyncio.create_task(self.write(bug_id)))
 
 
-@pytest.mark.promise("limits:signal:during-completion")
 async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> None:
     numbers, throws, over = itertools.count(1), dice_of("1"), asyncio.Event()
 
@@ -89,7 +87,6 @@ async def _open_cases(ground: Ground, count: int) -> bool:
         return len(await work.overview.cases(limit=2 * THREADS)) == count
 
 
-@pytest.mark.promise("limits:signal:during-continue-as-new")
 async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: Ground) -> None:
     async with ground.working(Limits(history_events=40)):
         threads = [ground.thread() for _ in range(THREADS)]
@@ -99,7 +96,6 @@ async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: Grou
         assert await ground.faults() == []
 
 
-@pytest.mark.promise("limits:signal:before-run")
 async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: Ground) -> None:
     thread = ground.thread()
     await ground.deliver(thread, ground.message(thread, 2))
@@ -113,7 +109,6 @@ async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: 
         assert said == ["The cart total is wrong", "no. 1", "no. 2", "no. 3", "no. 4"]
 
 
-@pytest.mark.promise("limits:signal:after-end")
 async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(ground: Ground) -> None:
     thread = ground.thread()
     ground.agent.script[:] = [outcome(Action.RESOLVED), outcome(Action.RESOLVED)]
@@ -129,7 +124,6 @@ async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(grou
         assert ground.agent.batches[1] == ["it is back"]
 
 
-@pytest.mark.promise("limits:report:two-gateways")
 async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: Ground) -> None:
     address = ground.client.service_client.config.target_host
     gateways = [ground.dispatcher(await connected(address)) for _ in range(2)]

@@ -37,7 +37,6 @@ def read(file: bytes) -> tuple[Any, Any]:
     return calendar, event
 
 
-@pytest.mark.promise("sales:meeting:invited")
 @pytest.mark.parametrize(
     ("zone", "starts_at", "shown"),
     [
@@ -63,7 +62,6 @@ def test_the_moment_is_the_same_by_the_clocks_of_the_place(zone: str, starts_at:
         assert [str(each["TZID"]) for each in calendar.walk("VTIMEZONE")] == [zone]
 
 
-@pytest.mark.promise("sales:meeting:invited")
 @given(
     st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Tehran"]),
     st.integers(0, 2 * 365 * 24 * 60).map(lambda minutes: NOW + timedelta(minutes=minutes)),
@@ -82,7 +80,6 @@ def as_calendars_read(told: datetime) -> datetime:
     return told.replace(fold=0).astimezone(UTC)
 
 
-@pytest.mark.promise("sales:meeting:invited")
 def test_it_says_who_invites_whom_to_what() -> None:
     calendar, event = read(written(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **BOTH), NOW))
     assert (calendar["METHOD"], event["STATUS"], event["SEQUENCE"]) == ("REQUEST", "CONFIRMED", 0)
@@ -93,7 +90,6 @@ def test_it_says_who_invites_whom_to_what() -> None:
     assert (event["LOCATION"], event["DTSTAMP"].dt) == ("Ana; Room, 1", NOW)
 
 
-@pytest.mark.promise("sales:meeting:invited")
 def test_a_change_is_the_same_event_with_a_higher_number_and_a_cancelled_one_says_so() -> None:
     at = datetime(2026, 3, 2, 9, tzinfo=UTC)
     changes: list[dict[str, Any]] = [{}, {"revision": 1}, {"revision": 2, "cancelled": True}]

@@ -46,7 +46,6 @@ def test_the_id_of_a_mail_is_that_of_its_operation() -> None:
     assert one.endswith("@acme.example>")
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 @pytest.mark.parametrize(
     ("command", "reply", "kind", "said"),
     [
@@ -68,7 +67,6 @@ async def test_what_the_server_refuses_was_not_sent_and_its_words_are_not_repeat
     assert server.received == []
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 async def test_a_connection_that_breaks_behind_the_text_leaves_it_open_whether_it_was_sent() -> None:
     async with serving() as server:
         server.drops = True
@@ -78,7 +76,6 @@ async def test_a_connection_that_breaks_behind_the_text_leaves_it_open_whether_i
     assert len(server.received) == 1
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 @pytest.mark.parametrize(
     "reply", ["251 queued elsewhere", "354 go on", "OK, queued", "-1 what", "25", "250" + "x" * 9_000]
 )
@@ -115,7 +112,6 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
         await gone.wait()
 
 
-@pytest.mark.promise("sales:mail:encrypted")
 async def test_without_starttls_nothing_is_sent_and_no_password_is_told() -> None:
     async with serving() as server:
         for who in ("", f"{USER}:s3cret%2Fword@"):
@@ -124,7 +120,6 @@ async def test_without_starttls_nothing_is_sent_and_no_password_is_told() -> Non
     assert (server.received, server.logins) == ([], [])
 
 
-@pytest.mark.promise("sales:mail:encrypted")
 async def test_with_starttls_the_account_is_told_and_the_mail_sent(tmp_path: Path) -> None:
     ours, theirs = certificates(tmp_path)
     async with serving(ours, auth=True) as server:
@@ -156,7 +151,6 @@ def test_a_server_is_one_address(url: str, told: tuple[object, ...]) -> None:
     assert not account.user or account.password.get_secret_value() not in repr(account)
 
 
-@pytest.mark.promise("sales:mail:encrypted")
 @pytest.mark.parametrize(
     "url",
     [
@@ -179,7 +173,6 @@ def test_any_other_address_is_refused_without_repeating_it(url: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.promise("sales:mail:headers")
 @given(st.text(max_size=60))
 def test_a_subject_adds_no_header(subject: str) -> None:
     try:
@@ -198,14 +191,12 @@ def test_a_subject_adds_no_header(subject: str) -> None:
     )
 
 
-@pytest.mark.promise("sales:mail:headers")
 @pytest.mark.parametrize("subject", ["a\r\nBcc: b@c.example", "a\nBcc: b@c.example", "a\rBcc: b@c.example"])
 def test_a_line_break_in_a_subject_is_refused(subject: str) -> None:
     with pytest.raises(ValueError, match=r"(?i)linefeed|newline"):
         mail(subject)
 
 
-@pytest.mark.promise("sales:mail:headers")
 @pytest.mark.parametrize(
     ("recipient", "subject"),
     [

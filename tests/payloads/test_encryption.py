@@ -42,14 +42,12 @@ async def test_the_same_payload_is_never_encrypted_into_the_same_bytes() -> None
     assert len({payload.data for payload in hidden}) == 100
 
 
-@pytest.mark.promise("privacy:encryption:turn-on")
 async def test_what_was_never_encrypted_is_read_as_it_is() -> None:
     empty = Payload(metadata={"encoding": b"binary/null"})
     [hidden] = await EncryptionCodec(ring(A)).encode([plain("new")])
     assert await EncryptionCodec(ring(A)).decode([plain("old"), hidden, empty]) == [plain("old"), plain("new"), empty]
 
 
-@pytest.mark.promise("privacy:encryption:rotation")
 async def test_keys_rotate_the_first_encrypts_and_all_decrypt() -> None:
     [old] = await EncryptionCodec(ring(A)).encode([plain("old")])
     rotated = EncryptionCodec(ring(B, A))
@@ -58,7 +56,6 @@ async def test_keys_rotate_the_first_encrypts_and_all_decrypt() -> None:
     assert await rotated.decode([old, new]) == [plain("old"), plain("new")]
 
 
-@pytest.mark.promise("privacy:encryption:missing-key")
 @pytest.mark.parametrize(
     ("known", "sentence"),
     [
@@ -73,7 +70,6 @@ async def test_a_payload_whose_key_is_missing_or_another_names_its_id(known: Key
         await EncryptionCodec(known).decode(hidden)
 
 
-@pytest.mark.promise("privacy:encryption:tampering")
 async def test_a_payload_that_was_changed_is_refused() -> None:
     twins = EncryptionCodec(ring(A, Key("twin", A.secret)))
     [hidden] = await twins.encode([plain()])

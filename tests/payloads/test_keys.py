@@ -20,7 +20,6 @@ def test_the_first_key_is_the_one_that_encrypts_and_none_is_shown() -> None:
     assert "secret" not in repr(ring)
 
 
-@pytest.mark.promise("privacy:encryption:turn-on")
 async def test_keys_behind_the_word_plain_decrypt_and_encrypt_nothing_yet() -> None:
     ring = parse_keys(f"plain, 2026-11:{NEW}")
     assert ([key.id for key in ring.keys], ring.encrypts) == (["2026-11"], False)
@@ -38,7 +37,6 @@ async def test_keys_behind_the_word_plain_decrypt_and_encrypt_nothing_yet() -> N
     assert "why" in str(await both.decode_failure(encrypted))
 
 
-@pytest.mark.promise("privacy:encryption:bad-keys")
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

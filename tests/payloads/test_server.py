@@ -73,7 +73,6 @@ async def test_one_payload_under_a_missing_key_does_not_hide_the_others() -> Non
         assert await read(await client.post("/decode", data=asked, headers=BEARER)) == [foreign, PLAIN]
 
 
-@pytest.mark.promise("privacy:codec-server:authorised")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -94,7 +93,6 @@ async def test_who_does_not_show_the_token_is_shown_nothing(path: str, headers: 
         assert "cart" not in await answer.text()
 
 
-@pytest.mark.promise("privacy:codec-server:authorised")
 async def test_a_browser_is_let_in_by_the_token_until_its_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async with codec_server() as client:
         asked = await body(await hidden())
@@ -117,7 +115,6 @@ async def test_another_token_ends_the_sessions_of_the_one_before() -> None:
         assert (await client.post("/decode", data=await body(), headers=cookie)).status == 401
 
 
-@pytest.mark.promise("privacy:codec-server:origins")
 @pytest.mark.parametrize("token", ["", TOKEN])
 async def test_pages_of_other_origins_are_refused_whatever_they_show(token: str) -> None:
     async with codec_server(token) as client:
@@ -150,7 +147,6 @@ async def test_a_body_that_is_none_is_said(asked: str) -> None:
         assert "JSON form of protobuf" in (await answer.json())["message"]
 
 
-@pytest.mark.promise("privacy:codec-server:authorised")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "codec.internal:0"])
 async def test_beyond_this_machine_it_does_not_start_without_a_token(
     address: str, monkeypatch: pytest.MonkeyPatch

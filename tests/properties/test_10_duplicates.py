@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,6 @@ utterances = st.lists(st.tuples(st.integers(0, 2), gaps), min_size=2, max_size=8
 of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.mark.promise("guard:duplicate:two-minutes")
 @of_many
 @given(user=any_text, channel=any_text, root=any_text, text=any_text, gap=gaps)
 @example(user="U1", channel="C1", root="1", text="hello", gap=WINDOW - 0.5)
@@ -39,7 +37,6 @@ async def test_property_10_the_second_of_two_within_the_window_is_a_duplicate(
         assert await judge(thread, user, text, f"{team}:2", NOW + 10 * gap) == second
 
 
-@pytest.mark.promise("guard:duplicate:two-minutes")
 @of_many
 @given(utterances)
 async def test_property_10_holds_for_any_sequence_and_for_every_repeated_question(

@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +26,6 @@ def expected(times: list[float], told: list[float]) -> Verdict:
     return Verdict.THROTTLED if any(now - at < WINDOW for at in told) else Verdict.THROTTLED_FIRST
 
 
-@pytest.mark.promise("guard:user:ten-a-minute")
 @of_many
 @given(requests)
 @example([(1, 0.0)] * 10)

@@ -1,6 +1,5 @@
 """The loop's own property: whatever a model, its tools and the person do, there is one end, and it is soon."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -51,7 +50,6 @@ def played(
     return script, outcome
 
 
-@pytest.mark.promise("talk:answer:always")
 @settings(max_examples=600)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_the_person_gets_one_message_that_can_be_seen(
@@ -64,7 +62,6 @@ def test_the_person_gets_one_message_that_can_be_seen(
     assert outcome.step or len(outcome.text) <= answers.LIMIT
 
 
-@pytest.mark.promise("talk:answer:bounded")
 @settings(max_examples=600)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
@@ -80,7 +77,6 @@ def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
     assert script.asked.count(ToolChoice.AUTO) <= max(max_turns, 0)
 
 
-@pytest.mark.promise("talk:answer:bounded")
 @settings(max_examples=600)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
@@ -99,7 +95,6 @@ def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
     assert len({id(reply) for reply in script.ran_after}) == len(script.ran)
 
 
-@pytest.mark.promise("talk:answer:silent")
 @settings(max_examples=500)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
@@ -111,7 +106,6 @@ def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
         assert all(each.read_only or each.status is ExecutionStatus.BLOCKED for each in outcome.executions)
 
 
-@pytest.mark.promise("talk:run:replays")
 @settings(max_examples=500)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_same_steps_lead_to_the_same_end_and_it_survives_json(

@@ -17,7 +17,6 @@ SIGNS = st.text(st.characters(categories=["P", "S", "Z"], exclude_characters="_"
 EMOJI = st.lists(st.sampled_from([":tada:", ":+1:", "🎉", "👍🏽", "<@U123>", " ", "!"])).map("".join)
 
 
-@pytest.mark.promise("talk:help:without-model")
 @settings(max_examples=300)
 @given(ANYTHING | st.text(min_size=1).map(lambda text: text * 500))
 @example("<@" * 20_000)
@@ -30,14 +29,12 @@ def test_property_1_any_text_has_a_valid_intent_or_an_unknown_one(text: str) -> 
         assert 0 <= found.confidence <= 1
 
 
-@pytest.mark.promise("talk:help:without-model")
 @settings(max_examples=200)
 @given(SIGNS | EMOJI)
 def test_property_1_without_words_it_is_unknown(text: str) -> None:
     assert intent.extract(text) is None
 
 
-@pytest.mark.promise("talk:help:without-model")
 @settings(max_examples=100)
 @given(ANYTHING, WORDS)
 def test_property_1_whoever_says_a_word_wants_something(before: str, word: str) -> None:
@@ -63,7 +60,6 @@ DESCRIPTIONS = st.text(st.characters(codec="utf-8")).filter(lambda text: bool(te
 TOOLS = st.dictionaries(NAMES, DESCRIPTIONS, max_size=30)
 
 
-@pytest.mark.promise("talk:help:without-model")
 @settings(max_examples=200)
 @given(SIGNS | EMOJI, TOOLS)
 def test_property_2_an_unknown_intent_is_answered_with_at_least_one_capability(

@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ any_message = st.builds(
 of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.mark.promise("memory:transcript:exact")
 @of_many
 @given(st.lists(any_message, min_size=1, max_size=8))
 @example([Message(Role.USER, "\ud83d\ude00"), Message(Role.USER, "\U0001f600"), Message(Role.USER, "\ufdd0d83d")])

@@ -2,7 +2,6 @@
 
 from itertools import count
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,14 +46,12 @@ def told(messages: list[Message]) -> list[tuple[Role, str, list[str]]]:
     return [(each.role, each.content, [one.id for one in each.calls] or [each.call_id]) for each in messages]
 
 
-@pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=200)
 @given(histories(most=FITS))
 def test_property_4_all_earlier_messages_are_sent_in_chronological_order(earlier: list[Message]) -> None:
     assert sent(earlier) == told([*earlier, person("newest")])
 
 
-@pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=200)
 @given(histories(most=4 * FITS))
 def test_property_4_of_a_long_history_the_latest_are_sent_without_a_gap(earlier: list[Message]) -> None:

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -87,7 +86,6 @@ class Talk:
         return question, prompt(question.past, list(question.current)), until
 
 
-@pytest.mark.promise("memory:context:bounded", "memory:context:in-order", "memory:summary:extended")
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     transcripts(),
@@ -124,7 +122,6 @@ def prompt(past: Past, current: list[Message]) -> Prompt:
     return context.prompt_of(THREAD, past, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
 
 
-@pytest.mark.promise("memory:context:bounded")
 @settings(max_examples=150)
 @given(transcripts(), st.lists(st.text(max_size=50_000), min_size=1, max_size=5), BUDGETS, st.text(max_size=30_000))
 def test_property_5_without_a_new_summary_they_are_as_few(
@@ -135,7 +132,6 @@ def test_property_5_without_a_new_summary_they_are_as_few(
     assert sum(context.tokens(each) for each in sent.messages) <= budget.tokens
 
 
-@pytest.mark.promise("memory:summary:extended")
 @settings(max_examples=100)
 @given(transcripts(least=1), st.text(min_size=1, max_size=2_000), BUDGETS)
 def test_property_5_a_summary_is_extended_and_what_is_left_goes_on_from_it(
@@ -148,7 +144,6 @@ def test_property_5_a_summary_is_extended_and_what_is_left_goes_on_from_it(
     assert f"Summary so far: {summary}" in context.summary_prompt(past, cut.older).messages[0].content
 
 
-@pytest.mark.promise("memory:context:in-order")
 @settings(max_examples=150)
 @given(transcripts(), BUDGETS)
 def test_property_4_what_is_sent_of_the_past_is_its_end_in_order(earlier: list[Message], budget: Budget) -> None:
@@ -164,7 +159,6 @@ def says_something(message: Message) -> bool:
     return message.role is not Role.ASSISTANT or bool(message.calls) or not is_blank(message.content)
 
 
-@pytest.mark.promise("memory:context:prefix")
 @settings(max_examples=100)
 @given(transcripts(least=1), st.integers(1, 5), st.lists(st.text(max_size=300), max_size=3))
 def test_the_calls_of_a_turn_begin_byte_for_byte_like_the_one_before(

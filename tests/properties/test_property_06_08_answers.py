@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx2
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai import APIConnectionError, APIError, APIStatusError
@@ -134,7 +133,6 @@ def advises(text: str) -> bool:
     return any(word in text.lower() for word in ADVICE)
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 @of_many
 @given(ERRORS, st.sampled_from(CONDITIONS), st.booleans(), st.sampled_from(ENDS))
 async def test_property_6_the_answer_tells_of_a_failed_tool_without_its_insides(
@@ -173,7 +171,6 @@ def failures_of_a_model(raised: tuple[Any, ...], status: int) -> Sequence[Except
     return (error, *known, *(translate(each, 1) for each in known))
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 @of_many
 @given(ERRORS, st.integers(400, 599), st.integers(0, 10))
 async def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is_friendly(
@@ -190,7 +187,6 @@ async def test_property_8_the_answer_to_a_question_that_no_model_could_answer_is
     assert advises(text)
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 @settings(max_examples=200)
 @given(ERRORS, st.sampled_from(Code), st.sampled_from(ExecutionStatus))
 def test_property_8_a_text_of_our_own_is_clean_whatever_came_into_it(

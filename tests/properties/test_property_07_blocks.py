@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +29,6 @@ def blocks_of(messages: Sequence[Rendered]) -> list[dict[str, Any]]:
     return [block for message in messages for block in message.blocks]
 
 
-@pytest.mark.promise("talk:answer:blocks")
 @settings(max_examples=200)
 @given(ANSWERS, GROUPS, st.booleans())
 def test_property_7_structured_data_of_any_shape_is_shown_in_blocks_that_slack_takes(
@@ -42,7 +40,6 @@ def test_property_7_structured_data_of_any_shape_is_shown_in_blocks_that_slack_t
     assert len(shown) >= len({kind for kind, _ in groups})
 
 
-@pytest.mark.promise("talk:answer:blocks")
 @settings(max_examples=100)
 @given(KINDS | TEXTS, RECORDS, st.integers(1, 400))
 def test_property_7_however_many_records_there_are_none_disappears_without_a_word(
@@ -57,7 +54,6 @@ def test_property_7_however_many_records_there_are_none_disappears_without_a_wor
         assert (f"Not shown: {left:,} of the records" in legible([message])) == (left > 0)
 
 
-@pytest.mark.promise("talk:answer:blocks")
 @settings(max_examples=100)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), min_size=1), min_size=2, max_size=9))
 def test_property_7_every_value_of_a_small_table_can_be_read(records: list[dict[str, int]]) -> None:

@@ -1,6 +1,5 @@
 """Property 9: an answer for which nobody asked in detail has at most 2,000 characters; in detail nothing is lost."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ CODE = LONG.map(lambda text: f"Look:\n\n```python\n{text}\n```\n")
 NOBODY_ASKED = st.sampled_from(["what is open for checkout?", "create three WBS items", "no details, please"])
 
 
-@pytest.mark.promise("talk:answer:length")
 @settings(max_examples=200)
 @given(NOBODY_ASKED, LONG | WILD | CODE)
 def test_property_9_an_answer_has_at_most_2000_characters_unless_detail_was_asked_for(asked: str, text: str) -> None:
@@ -29,7 +27,6 @@ def test_property_9_an_answer_has_at_most_2000_characters_unless_detail_was_aske
     assert not any(map(answers.is_blank, parts))
 
 
-@pytest.mark.promise("talk:answer:length")
 @settings(max_examples=200)
 @given(LONG, st.integers(200, 12_000))
 def test_property_9_in_detail_every_word_is_said_and_none_is_cut(text: str, limit: int) -> None:
@@ -38,7 +35,6 @@ def test_property_9_in_detail_every_word_is_said_and_none_is_cut(text: str, limi
     assert all(len(part) <= limit for part in parts)
 
 
-@pytest.mark.promise("talk:answer:length")
 @settings(max_examples=200)
 @given(st.lists(WILD, min_size=1, max_size=5), st.booleans())
 def test_property_9_holds_for_every_end_of_a_turn(names: list[str], stopping: bool) -> None:

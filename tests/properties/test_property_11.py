@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx2
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import RateLimitError
@@ -26,7 +25,6 @@ def limited(headers: dict[str, str], body: object) -> RateLimitError:
     return RateLimitError("Slow down.", response=httpx2.Response(429, headers=headers, request=request), body=body)
 
 
-@pytest.mark.promise("talk:model:rate-limit")
 @settings(max_examples=300)
 @given(attempt=st.integers(1, 3), headers=HEADERS, body=BODIES)
 def test_property_11_a_rate_limit_waits_two_to_the_attempt_or_as_long_as_the_server_says(
@@ -57,7 +55,6 @@ def test_a_date_is_waited_for(away: int) -> None:
     assert retry_after({"retry-after": format_datetime(NOW + timedelta(seconds=away), usegmt=True)}, NOW) == away
 
 
-@pytest.mark.promise("talk:model:rate-limit")
 @settings(max_examples=100)
 @given(attempt=st.integers())
 def test_no_number_of_attempts_is_too_large_for_a_wait(attempt: int) -> None:

@@ -5,7 +5,6 @@ import re
 from contextlib import AsyncExitStack
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -58,7 +57,6 @@ async def _raised(office: Office, name: str) -> str:
     return "nothing went wrong"
 
 
-@pytest.mark.promise("record:services:no-insides")
 def test_whatever_a_service_answers_no_error_names_a_place_or_a_secret() -> None:
     with asyncio.Runner() as runner:
         opening = AsyncExitStack()

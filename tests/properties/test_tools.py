@@ -5,7 +5,6 @@ import json
 import string
 from typing import Any
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
@@ -46,7 +45,6 @@ def _is_clean(result: ToolResult, inside: str) -> None:
     assert shown["suggestion"]
 
 
-@pytest.mark.promise("tool:error:in-words")
 @settings(max_examples=200)
 @given(ERRORS, st.booleans(), st.booleans())
 def test_property_6_a_failing_tool_is_reported_without_its_insides(
@@ -71,7 +69,6 @@ def test_property_6_a_failing_tool_is_reported_without_its_insides(
 CONDITIONS = ("error", "unknown", "not json", "invalid", "blocked", "throttled", "repeated", "side effect")
 
 
-@pytest.mark.promise("tool:error:in-words")
 @settings(max_examples=300)
 @given(ERRORS, st.sampled_from(CONDITIONS), st.sampled_from(Code))
 def test_property_8_every_error_is_friendly(raised: tuple[Any, ...], condition: str, code: Code) -> None:
@@ -109,7 +106,6 @@ STORABLE = VALUES.filter(lambda value: not isinstance(value, str) or "\0" not in
 """What holds a NUL is refused for that, whatever it stands for: another test has it."""
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 @settings(max_examples=150)
 @given(
     st.dictionaries(st.sampled_from("abc"), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
@@ -173,7 +169,6 @@ def _tool(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], descri
     return tool(name, description)(thing)
 
 
-@pytest.mark.promise("tool:registry:complete")
 @settings(max_examples=100)
 @given(st.dictionaries(NAMES, st.tuples(st.text(min_size=1).filter(str.strip), SHAPES), min_size=1, max_size=4))
 def test_property_14_a_registered_tool_is_found_listed_and_defined(given: dict[str, tuple[str, Any]]) -> None:
@@ -203,7 +198,6 @@ def _fits(kind: Any, value: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-@pytest.mark.promise("tool:arguments:refused-first")
 @settings(max_examples=120)
 @given(SHAPES, st.data(), st.sampled_from(["missing", "type", "unknown"]))
 def test_property_15_arguments_that_do_not_fit_are_refused_before_anything_runs(
@@ -241,7 +235,6 @@ IDENTITY = ("team", "channel", "thread_ts", "user_id", "request_id", "correlatio
 ID = st.text(min_size=1, max_size=200).filter(str.strip)
 
 
-@pytest.mark.promise("tool:context:identity")
 @settings(max_examples=150)
 @given(
     st.fixed_dictionaries(dict.fromkeys(IDENTITY, ID)), st.sampled_from(IDENTITY), st.sampled_from([None, "", " \n"])

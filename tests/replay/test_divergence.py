@@ -43,7 +43,6 @@ def _ids(history: WorkflowHistory, words: str) -> list[int]:
     return [event.event_id for event in history.events if words in str(event)]
 
 
-@pytest.mark.promise("deploy:cause:step")
 @pytest.mark.parametrize(
     ("changed", "recorded", "instead"),
     [
@@ -61,7 +60,6 @@ async def test_a_changed_step_is_told_with_its_event_and_what_the_code_did_inste
     assert "workflows/patches.py" in found.hint
 
 
-@pytest.mark.promise("deploy:cause:step")
 async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> None:
     history = _recorded("question_answered")
     flushes = _ids(history, "flush_messages")
@@ -70,7 +68,6 @@ async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> N
     assert found.event == f"event {flushes[1]} (ActivityTaskScheduled flush_messages)"
 
 
-@pytest.mark.promise("deploy:cause:step")
 async def test_an_end_that_the_code_does_not_reach_is_told() -> None:
     history = _recorded("a_strangers_reply")
     found = await _found(_judge(diverging.NeverEnds), history)
@@ -78,7 +75,6 @@ async def test_an_end_that_the_code_does_not_reach_is_told() -> None:
     assert "workflows/patches.py" in found.hint
 
 
-@pytest.mark.promise("deploy:cause:type")
 async def test_a_workflow_that_this_code_does_not_have_is_told() -> None:
     found = await _found(_judge(), _recorded("agent_resolved"))
     assert found.event == "event 1 (WorkflowExecutionStarted BugInvestigationWorkflow)"
@@ -103,7 +99,6 @@ def _encrypted_result(events: list[Json]) -> None:
     _encrypt(_first_result(events))
 
 
-@pytest.mark.promise("deploy:cause:unreadable")
 @pytest.mark.parametrize(
     ("edit", "event"),
     [(_encrypted_start, "(WorkflowExecutionStarted BugInvestigationWorkflow)"), (_encrypted_result, "(ActivityTask")],
@@ -115,7 +110,6 @@ async def test_what_cannot_be_read_for_want_of_a_key_is_told(edit: Callable[[lis
     assert "a key is missing" in found.hint
 
 
-@pytest.mark.promise("deploy:cause:unreadable")
 async def test_a_result_whose_fields_have_changed_is_told() -> None:
     def another_shape(events: list[Json]) -> None:
         _first_result(events)["data"] = base64.b64encode(b'{"other": 1}').decode()
@@ -124,7 +118,6 @@ async def test_a_result_whose_fields_have_changed_is_told() -> None:
     assert "a field was removed" in found.hint
 
 
-@pytest.mark.promise("deploy:cause:error")
 async def test_code_that_raises_is_told() -> None:
     found = await _found(_judge(diverging.Raises), _recorded("agent_resolved"))
     assert "the marks are of another house" in found.cause

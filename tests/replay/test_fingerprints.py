@@ -5,7 +5,6 @@ import pytest
 from tests.replay.fingerprints import committed, fingerprints, sources
 
 
-@pytest.mark.promise("replay:commands:announced")
 def test_the_order_of_commands_is_the_one_that_was_announced() -> None:
     now, before = fingerprints(sources()), committed()
     changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
@@ -15,7 +14,6 @@ def test_the_order_of_commands_is_the_one_that_was_announced() -> None:
     )
 
 
-@pytest.mark.promise("replay:commands:announced")
 @pytest.mark.parametrize(
     ("module", "before", "after"),
     [
@@ -35,7 +33,6 @@ def test_a_command_more_or_less_or_another_changes_the_fingerprint(module: str, 
     assert fingerprints(changed) != fingerprints(code)
 
 
-@pytest.mark.promise("replay:commands:announced")
 def test_two_steps_that_change_places_change_the_fingerprint() -> None:
     first, second = "def f():\n    call(A.one)\n    call(A.two)\n", "def f():\n    call(A.two)\n    call(A.one)\n"
     assert fingerprints({"m": first}) != fingerprints({"m": second})

@@ -1,6 +1,5 @@
 """Gates: what was begun before a change goes on as it began, what begins after it goes the new way."""
 
-import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
@@ -11,7 +10,6 @@ from threadline.threads.patches import GATES
 from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
 
-@pytest.mark.promise("deploy:gate:older-history")
 async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_one() -> None:
     runs = [histories.read(run) for path in PATHS for run in histories.files(path.name)]
     kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]

@@ -103,7 +103,6 @@ async def test_a_hand_over_is_recorded_to_its_end(path: HandoverPath, handover_h
         histories.write(path.name, stage.runs)
 
 
-@pytest.mark.promise("replay:history:decided-again")
 @every_path
 async def test_every_recorded_run_is_decided_again_as_it_was(path: AnyPath) -> None:
     runs = histories.files(path.name)
@@ -112,7 +111,6 @@ async def test_every_recorded_run_is_decided_again_as_it_was(path: AnyPath) -> N
         await replayer().replay_workflow(histories.read(run))
 
 
-@pytest.mark.promise("replay:history:decided-again")
 @every_path
 def test_a_recording_holds_what_its_path_is_about(path: AnyPath) -> None:
     told = {fact for run in histories.files(path.name) for fact in histories.facts(run)}
@@ -134,7 +132,6 @@ def test_there_is_no_recording_without_its_path() -> None:
     assert set(histories.FOLDER.iterdir()) == known
 
 
-@pytest.mark.promise("replay:history:control")
 @pytest.mark.parametrize("changed", [diverging.OneActivityMore, diverging.AnotherOrder], ids=lambda each: each.__name__)
 async def test_a_change_of_the_commands_does_not_replay(changed: type) -> None:
     workflows = [changed, *(each for each in WORKFLOWS if each is not BugInvestigationWorkflow)]

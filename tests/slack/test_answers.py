@@ -44,7 +44,6 @@ def test_a_text_that_can_be_seen_is_posted_and_one_that_cannot_is_not(text: str,
         assert sum(len(block["text"]) for message in messages for block in message.blocks) <= answers.LIMIT
 
 
-@pytest.mark.promise("talk:answer:length")
 def test_in_detail_every_paragraph_is_posted_in_order() -> None:
     paragraphs = [f"{number}:" + " word" * 100 for number in range(40)]
     messages = answer_of("\n\n".join(paragraphs), (), detail=True)
@@ -56,7 +55,6 @@ def test_in_detail_every_paragraph_is_posted_in_order() -> None:
     assert "not all of it" in short.text
 
 
-@pytest.mark.promise("talk:answer:length")
 def test_a_text_with_its_records_is_no_longer_than_an_answer_may_be() -> None:
     (message,) = answer_of("word " * 395, [TICKETS, ROLES])[:1]
     assert answers.LIMIT - 70 < len(message.text) <= answers.LIMIT
@@ -65,7 +63,6 @@ def test_a_text_with_its_records_is_no_longer_than_an_answer_may_be() -> None:
     assert whole.text.endswith("QA · –")
 
 
-@pytest.mark.promise("talk:answer:blocks")
 def test_the_records_stand_in_the_last_part() -> None:
     assert kinds("Here.", ROLES) == [["markdown", "section", "table"]]
     many = kinds("word " * 2_000, ROLES, detail=True)
@@ -112,7 +109,6 @@ def test_a_key_in_an_answer_is_recognised_before_the_text_is_cut() -> None:
         assert "aB3d" not in legible(answer_of(f"It is\n{key}\nreally", (), detail))
 
 
-@pytest.mark.promise("talk:answer:posted-once")
 async def test_an_answer_with_its_tables_is_posted_once_part_by_part(
     sandbox: SlackSandbox, slack: Slack, clock: Clock
 ) -> None:

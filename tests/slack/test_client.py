@@ -84,7 +84,6 @@ async def test_links_are_not_unfolded(serve: Serve, session: aiohttp.ClientSessi
     assert (bodies[0]["unfurl_links"], bodies[0]["unfurl_media"]) == (False, False)
 
 
-@pytest.mark.promise("post:reaction:cosmetic")
 async def test_a_reaction_is_there_however_often_it_is_added(sandbox: SlackSandbox, slack: Slack) -> None:
     report = sandbox.workspace.post(REPORTS, REPORTER, "it breaks")
     await slack.react(REPORTS, report.ts, "eyes")

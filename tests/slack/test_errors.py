@@ -31,7 +31,6 @@ def _json(status: int = 200, **body: Any) -> dict[str, Any]:
     return {"status": status, "text": json.dumps({"ok": False, **body}), "content_type": "application/json"}
 
 
-@pytest.mark.promise("operation:slack:refusal-named")
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -54,7 +53,6 @@ async def test_a_refusal_is_permanent_and_says_what_to_do(
         raise fault
 
 
-@pytest.mark.promise("operation:slack:refusal-named")
 async def test_a_missing_scope_is_named(serve: Serve, session: aiohttp.ClientSession) -> None:
     fault = await _fault(serve, session, **_json(error="missing_scope", needed="chat:write", provided="commands"))
     assert isinstance(fault, Permanent)

@@ -114,7 +114,6 @@ async def test_a_server_error_is_transient(serve: Serve, session: aiohttp.Client
         await download(client, "F1")
 
 
-@pytest.mark.promise("agent:files:safe-names")
 async def test_the_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.ClientSession) -> None:
     asked: list[str] = []
 
@@ -139,7 +138,6 @@ async def test_a_file_that_slack_hides_is_asked_for_again(
         await download(client, "F1")
 
 
-@pytest.mark.promise("agent:files:safe-names")
 @pytest.mark.parametrize(
     ("name", "safe"),
     [

@@ -55,7 +55,6 @@ def test_escape_covers_slacks_three_characters() -> None:
     assert formatting.escape("a < b && c > d") == "a &lt; b &amp;&amp; c &gt; d"
 
 
-@pytest.mark.promise("post:mention:nobody-called")
 @pytest.mark.parametrize(
     "text",
     [
@@ -78,7 +77,6 @@ def test_an_allowed_user_stays_called_and_addresses_stay_whole() -> None:
     assert formatting.neutralise(text, {"U1"}) == "<@U1> see bob@here.com, > quote, https://x.example/?a=1&b=2"
 
 
-@pytest.mark.promise("post:mention:nobody-called")
 @given(hostile)
 def test_no_live_call_survives_and_the_second_time_changes_nothing(text: str) -> None:
     once = formatting.neutralise(text, {"U1"})
@@ -86,7 +84,6 @@ def test_no_live_call_survives_and_the_second_time_changes_nothing(text: str) ->
     assert formatting.neutralise(once, {"U1"}) == once
 
 
-@pytest.mark.promise("post:parts:whole")
 @given(prose, st.integers(100, 300))
 def test_nothing_is_lost_by_splitting(text: str, limit: int) -> None:
     pieces = formatting.split_markdown(text, limit)
@@ -134,7 +131,6 @@ def test_a_limit_without_room_is_refused() -> None:
         formatting.split_markdown("x", 99)
 
 
-@pytest.mark.promise("post:mention:nobody-called")
 def test_findings_hold_all_that_was_found_and_call_the_reporter_alone() -> None:
     (message,) = formatting.findings(FOUND)
     head, body, foot = message.blocks
@@ -150,7 +146,6 @@ def test_findings_hold_all_that_was_found_and_call_the_reporter_alone() -> None:
     assert not BROADCAST.search(message.text)
 
 
-@pytest.mark.promise("post:parts:whole")
 @given(st.integers(1, 40_000), st.sampled_from(["x", "& ", "<!channel> ", "```\n", "a\n\n"]))
 def test_every_part_of_findings_is_within_slacks_limits(length: int, filling: str) -> None:
     text = filling * (length // len(filling))
@@ -159,7 +154,6 @@ def test_every_part_of_findings_is_within_slacks_limits(length: int, filling: st
         _check(part)
 
 
-@pytest.mark.promise("post:parts:whole")
 def test_parts_are_numbered_and_framed_once() -> None:
     parts = formatting.findings(replace(FOUND, summary="word " * 6_000))
     kinds = [[block["type"] for block in part.blocks] for part in parts]
@@ -167,7 +161,6 @@ def test_parts_are_numbered_and_framed_once() -> None:
     assert [part.text.split("\n")[0][-5:] for part in parts] == ["(1/3)", "(2/3)", "(3/3)"]
 
 
-@pytest.mark.promise("post:mention:nobody-called")
 def test_a_question_calls_the_reporter_whatever_the_agent_writes() -> None:
     (asked,) = formatting.question("BUG-12", "U1", "Which browser, <@U2>? <!here>")
     assert asked.blocks[0]["text"]["text"] == "<@U1> *A question about BUG-12*"
@@ -183,7 +176,6 @@ def test_a_notice_calls_whom_it_is_told_to_and_may_be_a_headline_alone() -> None
     assert bare.text == "Done"
 
 
-@pytest.mark.promise("post:mention:nobody-called")
 def test_what_is_no_id_is_never_a_mention() -> None:
     assert formatting.mention("!channel") == "!channel"
     assert formatting.mention("U1> <!here") == "U1&gt; &lt;!here"

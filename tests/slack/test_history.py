@@ -11,7 +11,6 @@ from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
 
-@pytest.mark.promise("catch-up:report:missed")
 async def test_a_short_page_or_an_empty_one_is_not_the_last(sandbox: SlackSandbox, slack: Slack) -> None:
     said = [sandbox.workspace.post(REPORTS, REPORTER, f"report {number}").ts for number in range(5)]
     history, latest, seen, more = History(slack), f"{float(said[-1]) + 1:.6f}", list[str](), True
@@ -24,7 +23,6 @@ async def test_a_short_page_or_an_empty_one_is_not_the_last(sandbox: SlackSandbo
     assert seen == said[::-1]
 
 
-@pytest.mark.promise("catch-up:report:missed")
 async def test_a_thread_that_comes_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: Slack) -> None:
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     replies = [sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts for _ in range(4)]

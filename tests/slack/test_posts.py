@@ -63,13 +63,11 @@ async def test_a_post_carries_its_key_and_its_case(sandbox: SlackSandbox, posts:
     assert message.metadata == {"event_type": POST_EVENT, "event_payload": payload}
 
 
-@pytest.mark.promise("post:reply:answer-lost")
 async def test_a_post_that_is_done_is_not_sent_again(sandbox: SlackSandbox, posts: Posts, reply: Post) -> None:
     assert await posts.publish(reply) == await posts.publish(reply)
     assert len(_visible(sandbox)) == 1
 
 
-@pytest.mark.promise("post:reply:answer-lost")
 async def test_a_failure_before_storing_ends_in_one_message(
     sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
 ) -> None:
@@ -82,7 +80,6 @@ async def test_a_failure_before_storing_ends_in_one_message(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-@pytest.mark.promise("post:reply:answer-lost")
 @pytest.mark.parametrize("ahead", [0, 240])
 async def test_a_failure_after_storing_ends_in_one_message_though_clocks_differ(
     sandbox: SlackSandbox, slack: Slack, ledger: MemoryLedger, reply: Post, clock: Clock, ahead: float
@@ -96,7 +93,6 @@ async def test_a_failure_after_storing_ends_in_one_message_though_clocks_differ(
     assert ledger.rows[reply.key].ts == ts
 
 
-@pytest.mark.promise("post:reply:answer-lost")
 async def test_an_answer_that_comes_too_late_ends_in_one_message(
     sandbox: SlackSandbox, session: aiohttp.ClientSession, ledger: MemoryLedger, reply: Post, clock: Clock
 ) -> None:
@@ -109,7 +105,6 @@ async def test_an_answer_that_comes_too_late_ends_in_one_message(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-@pytest.mark.promise("post:reply:answer-lost")
 async def test_a_store_that_is_slower_than_the_call_is_waited_for(
     sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
 ) -> None:
@@ -126,7 +121,6 @@ async def test_a_store_that_is_slower_than_the_call_is_waited_for(
     assert _visible(sandbox) == [late]
 
 
-@pytest.mark.promise("post:reply:no-early-look")
 async def test_nobody_looks_before_the_slowest_store_could_have_ended(
     sandbox: SlackSandbox, slack: Slack, reply: Post, clock: Clock
 ) -> None:
@@ -138,7 +132,6 @@ async def test_nobody_looks_before_the_slowest_store_could_have_ended(
     assert _visible(sandbox) == []
 
 
-@pytest.mark.promise("post:reply:after-a-refusal")
 async def test_a_rate_limit_lets_the_next_attempt_send_at_once(
     sandbox: SlackSandbox, posts: Posts, reply: Post
 ) -> None:
@@ -148,7 +141,6 @@ async def test_a_rate_limit_lets_the_next_attempt_send_at_once(
     assert len(_visible(sandbox)) == 1
 
 
-@pytest.mark.promise("post:reply:after-a-refusal")
 async def test_a_refusal_lets_the_next_attempt_send_at_once(sandbox: SlackSandbox, posts: Posts, reply: Post) -> None:
     sandbox.workspace.leave(SUMMARIES, BOT_USER)
     with pytest.raises(Permanent, match="type `/invite`"):
@@ -158,7 +150,6 @@ async def test_a_refusal_lets_the_next_attempt_send_at_once(sandbox: SlackSandbo
     assert len(_visible(sandbox)) == 1
 
 
-@pytest.mark.promise("post:reply:answer-lost")
 async def test_a_post_that_was_sent_and_not_remembered_is_found(
     sandbox: SlackSandbox, slack: Slack, opening: Post, clock: Clock
 ) -> None:
@@ -174,7 +165,6 @@ async def test_a_post_that_was_sent_and_not_remembered_is_found(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-@pytest.mark.promise("post:root:later-than-twice")
 async def test_a_root_that_never_arrived_is_sent_again_after_a_longer_look(
     sandbox: SlackSandbox, posts: Posts, opening: Post, clock: Clock
 ) -> None:
@@ -202,7 +192,6 @@ async def test_what_must_not_come_twice_is_left_to_a_person(
     assert _visible(sandbox) == []
 
 
-@pytest.mark.promise("post:case:outlived")
 async def test_what_the_case_has_outlived_is_not_said(
     sandbox: SlackSandbox, posts: Posts, ledger: MemoryLedger, reply: Post
 ) -> None:
@@ -211,7 +200,6 @@ async def test_what_the_case_has_outlived_is_not_said(
     assert _visible(sandbox) == []
 
 
-@pytest.mark.promise("post:parts:whole")
 async def test_a_long_text_comes_in_parts_in_the_thread_of_the_first(
     sandbox: SlackSandbox, posts: Posts, ledger: MemoryLedger, opening: Post
 ) -> None:
@@ -223,7 +211,6 @@ async def test_a_long_text_comes_in_parts_in_the_thread_of_the_first(
     assert sum(block["text"].count("word") for message in messages for block in message.blocks) == 5_000
 
 
-@pytest.mark.promise("post:parts:whole")
 async def test_parts_go_on_where_they_were_interrupted(
     sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
 ) -> None:
@@ -238,7 +225,6 @@ async def test_parts_go_on_where_they_were_interrupted(
     assert _visible(sandbox)[0].ts == first
 
 
-@pytest.mark.promise("post:reply:one-of-many")
 @pytest.mark.parametrize("abandoned", [False, True])
 async def test_of_several_attempts_at_once_one_posts(
     sandbox: SlackSandbox, posts: Posts, ledger: MemoryLedger, reply: Post, clock: Clock, abandoned: bool
@@ -251,7 +237,6 @@ async def test_of_several_attempts_at_once_one_posts(
     assert len(_visible(sandbox)) == 1
 
 
-@pytest.mark.promise("post:reply:after-a-refusal")
 async def test_a_claim_is_given_up_only_by_its_holder(reply: Post) -> None:
     ledger: PostLedger = MemoryLedger()
     first = await ledger.claim(reply, 100.0, LEASE)

@@ -96,7 +96,6 @@ def test_what_is_no_address_to_follow_becomes_no_link(url: str) -> None:
     assert "a1B2a1B2" not in legible([message])
 
 
-@pytest.mark.promise("talk:answer:blocks")
 def test_of_a_record_that_was_shown_before_the_later_state_is_shown() -> None:
     before, after = {"key": "SHOP-1", "status": "Open"}, {"key": "SHOP-1", "status": "Done"}
     (message,) = messages(("tickets", [before, {"key": "SHOP-2", "status": "Open"}]), ("tickets", [after]))
@@ -111,7 +110,6 @@ def test_records_without_names_of_their_own_are_never_taken_for_each_other() -> 
     assert len(messages(named, ("wbs_items", [{"number": 1, "title": "Plan", "project_id": "P2"}]), named)) == 1
 
 
-@pytest.mark.promise("talk:answer:blocks")
 def test_a_list_that_was_asked_for_twice_is_shown_once_with_its_number() -> None:
     listed = ("things", [{"a": number} for number in range(150)])
     (message,) = messages(listed, listed)
@@ -143,7 +141,6 @@ def test_what_stands_inside_a_record_has_columns_of_its_own() -> None:
         assert line in told
 
 
-@pytest.mark.promise("talk:answer:blocks")
 def test_a_long_table_says_how_much_of_it_is_left_out() -> None:
     (message,) = messages(("builds", [{"id": number, "name": f"run {number}"} for number in range(1_234)]))
     check([message])

@@ -37,7 +37,6 @@ def shown(sandbox: SlackSandbox) -> list[Message]:
     return [each for each in sandbox.workspace.channel(GENERAL).messages.values() if each.files]
 
 
-@pytest.mark.promise("sales:meeting:invited-once")
 async def test_a_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, uploads: Uploads, upload: Upload) -> None:
     for _ in range(2):
         await uploads.share(upload)
@@ -47,7 +46,6 @@ async def test_a_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, uploads
     assert (file.name, file.title, file.content) == ("invite.ics", "APT-1", b"BEGIN:VCALENDAR\r\n")
 
 
-@pytest.mark.promise("sales:meeting:invited-once")
 async def test_a_file_whose_answer_was_lost_is_found_again_by_its_title(
     sandbox: SlackSandbox, uploads: Uploads, upload: Upload, ledger: MemoryLedger, clock: Clock
 ) -> None:
@@ -62,7 +60,6 @@ async def test_a_file_whose_answer_was_lost_is_found_again_by_its_title(
     assert ledger.rows[upload.key].ts == shown(sandbox)[0].files[0].id
 
 
-@pytest.mark.promise("sales:meeting:invited-once")
 @pytest.mark.parametrize("lost", [lambda faults: faults.fail_before(COMPLETE), lambda faults: faults.fail_after(BEGIN)])
 async def test_a_file_that_is_not_there_is_shown_later(
     sandbox: SlackSandbox, uploads: Uploads, upload: Upload, clock: Clock, lost: Callable[[object], None]

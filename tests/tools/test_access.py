@@ -45,7 +45,6 @@ def test_in_a_read_only_thread_the_operator_still_writes_down_what_it_says(regis
     assert allowed(registry, ports, Agent.COPILOT, read_only=True).names == reads
 
 
-@pytest.mark.promise("sales:meeting:one-way")
 def test_what_takes_anothers_place_is_offered_alone_and_the_other_stays_where_it_is_not(
     registry: Registry, ports: Ports
 ) -> None:

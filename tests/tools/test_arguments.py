@@ -53,7 +53,6 @@ def _told(text: str) -> str:
     return refused.value.error.message
 
 
-@pytest.mark.promise("tool:arguments:refused-first")
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -154,7 +153,6 @@ def test_equal_arguments_have_one_canonical_form() -> None:
     assert canonical(one) != canonical(_read('{"title": "ok", "limit": 21, "people": [{"age": 3, "name": "ä"}]}'))
 
 
-@pytest.mark.promise("tool:arguments:refused-first")
 @given(st.text(max_size=200) | st.binary(max_size=50).map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_read_or_refused(text: str) -> None:
     readable(text)
@@ -162,7 +160,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         _read(text)
 
 
-@pytest.mark.promise("tool:arguments:refused-first")
 @given(
     st.recursive(st.none() | st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each))
 )

@@ -111,7 +111,6 @@ async def test_all_of_a_run_is_started_once_more_when_that_is_asked(office: Offi
     assert [job.status for job in failed.jobs] == ["queued", "queued"]
 
 
-@pytest.mark.promise("record:builds:once")
 @pytest.mark.parametrize("kind", [Kind.LOSE, Kind.GARBLE])
 async def test_a_rerun_whose_answer_was_lost_is_found_and_not_made_twice(
     office: Office, failed: Run, kind: Kind
@@ -122,7 +121,6 @@ async def test_a_rerun_whose_answer_was_lost_is_found_and_not_made_twice(
     assert failed.attempt == 2
 
 
-@pytest.mark.promise("record:builds:once")
 async def test_a_rerun_whose_record_was_lost_is_not_made_twice_even_when_it_has_ended(
     office: Office, failed: Run
 ) -> None:
@@ -134,7 +132,6 @@ async def test_a_rerun_whose_record_was_lost_is_not_made_twice_even_when_it_has_
     assert result.data["attempt"] == failed.attempt == 2
 
 
-@pytest.mark.promise("record:builds:once")
 async def test_the_same_attempt_is_repeated_once_by_however_many_people(office: Office, failed: Run) -> None:
     for call_id in ("c1", "c2"):
         result = await office.call("ci.rerun", call_id=call_id, run_id=failed.id, attempt=1)
@@ -143,7 +140,6 @@ async def test_the_same_attempt_is_repeated_once_by_however_many_people(office: 
     assert "already" in result.text
 
 
-@pytest.mark.promise("record:builds:once")
 @pytest.mark.parametrize("status", [429, 500, 502])
 async def test_a_rerun_that_was_not_made_is_made_by_the_next_try(office: Office, failed: Run, status: int) -> None:
     office.services.order("github", method="POST", status=status)

@@ -12,7 +12,6 @@ from threadline.tools.context import Port, Ports
 WORDS = Port[str]("Words", "Set THREADLINE_WORDS.")
 
 
-@pytest.mark.promise("tool:context:identity")
 @pytest.mark.parametrize("name", ["team", "channel", "thread_ts", "user_id", "request_id", "correlation_id"])
 @pytest.mark.parametrize("value", [None, "", "  ", 7, "x" * 201])
 def test_a_context_without_an_identity_cannot_be_made(name: str, value: Any) -> None:
@@ -20,7 +19,6 @@ def test_a_context_without_an_identity_cannot_be_made(name: str, value: Any) -> 
         context(**{name: value})
 
 
-@pytest.mark.promise("tool:context:identity")
 def test_a_context_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         context().user_id = "U2"  # type: ignore[misc]
@@ -39,7 +37,6 @@ def test_the_key_of_an_operation_differs_for_each_call_and_stays_for_a_retry() -
     assert context(turn=1, step=2, retries_left=2).operation_key == one.operation_key
 
 
-@pytest.mark.promise("tool:port:offered-when-set-up")
 def test_a_port_gives_what_was_bound_and_a_missing_one_says_what_to_set() -> None:
     none = Ports()
     some = none.having(WORDS, "hello")

@@ -93,7 +93,6 @@ class Theatre:
         return await self.run(ToolCall(call_id, name, json.dumps(given)), where)
 
 
-@pytest.mark.promise("tool:side-effect:once")
 async def test_side_effects_run_once_after_a_success_and_their_faults_are_noted() -> None:
     theatre = Theatre()
     result = await theatre.call("1", "stage.play", name="a")
@@ -107,7 +106,6 @@ async def test_side_effects_run_once_after_a_success_and_their_faults_are_noted(
     assert theatre.stage.played == ["a", "applause", "silence"]
 
 
-@pytest.mark.promise("tool:side-effect:once")
 async def test_no_side_effect_follows_from_a_failure_or_from_an_answer_that_is_given_again() -> None:
     theatre = Theatre()
     await theatre.call("1", "stage.play", name="a", well=False)
@@ -117,7 +115,6 @@ async def test_no_side_effect_follows_from_a_failure_or_from_an_answer_that_is_g
     assert theatre.stage.played == ["silence"]
 
 
-@pytest.mark.promise("tool:error:in-words")
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [

@@ -101,7 +101,6 @@ async def test_where_several_have_written_each_of_them_is_named(office: Office) 
     assert body == "Seen again today.\n\nAsked for in a Slack thread by Rina (U1), Ann (U2) and Ben (U3)."
 
 
-@pytest.mark.promise("record:jira:once")
 @of_each_change
 async def test_a_change_whose_answer_was_lost_is_found_and_not_made_twice(
     office: Office, name: str, given: dict[str, Any]
@@ -112,7 +111,6 @@ async def test_a_change_whose_answer_was_lost_is_found_and_not_made_twice(
     assert times_done(office, name) == 1
 
 
-@pytest.mark.promise("record:jira:once")
 @of_each_change
 async def test_a_change_whose_record_was_lost_is_found_and_not_made_twice(
     office: Office, name: str, given: dict[str, Any]
@@ -123,7 +121,6 @@ async def test_a_change_whose_record_was_lost_is_found_and_not_made_twice(
     assert times_done(office, name) == 1
 
 
-@pytest.mark.promise("record:jira:once")
 @of_each_change
 async def test_a_change_that_was_surely_not_made_is_made_by_the_next_try(
     office: Office, name: str, given: dict[str, Any]
@@ -135,7 +132,6 @@ async def test_a_change_that_was_surely_not_made_is_made_by_the_next_try(
     assert (office.clock() - began).total_seconds() == 7, "nobody waits for an effect that cannot be"
 
 
-@pytest.mark.promise("record:jira:once")
 @pytest.mark.parametrize("status", [500, 503])
 async def test_a_change_that_was_not_made_is_made_by_a_later_try(office: Office, status: int) -> None:
     office.services.order("jira", Kind.REFUSE, method="POST", status=status)
@@ -143,7 +139,6 @@ async def test_a_change_that_was_not_made_is_made_by_a_later_try(office: Office,
     assert times_done(office, "jira.comment") == 1
 
 
-@pytest.mark.promise("record:jira:once")
 @pytest.mark.parametrize("lost", [True, False])
 async def test_a_ticket_that_is_elsewhere_after_an_interrupted_move_is_not_moved_again(
     office: Office, lost: bool
@@ -203,7 +198,6 @@ async def test_a_comment_that_is_not_there_yet_is_waited_for(office: Office) -> 
     assert early.value.retry_after == 40
 
 
-@pytest.mark.promise("record:jira:once")
 async def test_a_ticket_that_the_search_does_not_know_yet_is_found_all_the_same(office: Office) -> None:
     office.services.jira.site.lagging = True
     for number in range(3):  # others create tickets in the same moment
@@ -214,14 +208,12 @@ async def test_a_ticket_that_the_search_does_not_know_yet_is_found_all_the_same(
     assert (result.data["key"], times_done(office, "jira.create")) == ("SHOP-8", 1)
 
 
-@pytest.mark.promise("record:jira:once")
 async def test_two_calls_with_the_same_words_are_two_changes(office: Office) -> None:
     for call_id in ("c1", "c2"):
         await office.call("jira.comment", call_id=call_id, **COMMENT)
     assert times_done(office, "jira.comment") == 2
 
 
-@pytest.mark.promise("record:jira:once")
 async def test_a_change_that_nobody_can_vouch_for_is_said_to_be_unknown(office: Office) -> None:
     office.services.order("jira", Kind.LOSE, method="POST", status=502)
     result = await office.call("jira.create", retries_left=0, **NEW)

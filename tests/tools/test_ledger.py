@@ -109,7 +109,6 @@ class Office:
         return await self.run(ToolCall(call_id, name, json.dumps(given)), where)
 
 
-@pytest.mark.promise("tool:call:on-record")
 @pytest.mark.parametrize("name", ["accounts.post", "accounts.total"])
 async def test_a_call_that_is_asked_for_again_gives_what_is_on_record(name: str) -> None:
     office = Office()
@@ -120,7 +119,6 @@ async def test_a_call_that_is_asked_for_again_gives_what_is_on_record(name: str)
     assert len(office.log.entries) == 1
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_a_call_on_record_says_whose_it_was_and_how_long_it_took() -> None:
     office = Office()
     await office.call("accounts.post", amount=5)
@@ -131,7 +129,6 @@ async def test_a_call_on_record_says_whose_it_was_and_how_long_it_took() -> None
     assert entry.milliseconds >= 0
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_a_call_id_that_stands_for_another_call_is_told() -> None:
     office = Office()
     await office.call("accounts.post", amount=5)
@@ -141,7 +138,6 @@ async def test_a_call_id_that_stands_for_another_call_is_told() -> None:
     assert list(office.accounts.posted.values()) == [5]
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_change_whose_record_was_lost_is_not_made_again() -> None:
     office = Office()
     office.log.lost = LOST
@@ -155,7 +151,6 @@ async def test_a_change_whose_record_was_lost_is_not_made_again() -> None:
     assert await office.call("accounts.post", amount=5) == again, "the unknown outcome is on record, too"
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_change_whose_record_was_lost_is_looked_up() -> None:
     office = Office()
     office.log.lost = LOST
@@ -166,7 +161,6 @@ async def test_a_change_whose_record_was_lost_is_looked_up() -> None:
     assert office.accounts.tried == 1
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_change_that_was_certainly_not_made_is_made_by_the_next_try() -> None:
     office = Office()
     office.accounts.fault = Transient("The bank is closed.")
@@ -177,7 +171,6 @@ async def test_a_change_that_was_certainly_not_made_is_made_by_the_next_try() ->
     assert len(office.limit.seen[("T1", "thread:T1:C1:1760000000.000100")]) == 1
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_fault_after_the_change_is_found_out_by_the_next_try() -> None:
     office = Office()
     office.accounts.fault, office.accounts.too_late = Transient("The line broke."), True
@@ -207,7 +200,6 @@ async def test_nobody_waits_long_in_the_middle_of_a_turn(pause: float, tried_aga
         assert not (await office.call("accounts.postOnce", retries_left=2, amount=5)).success
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_change_that_nobody_can_look_up_is_never_tried_again() -> None:
     office = Office()
     office.accounts.fault = Transient("The bank is closed.")
@@ -217,7 +209,6 @@ async def test_a_change_that_nobody_can_look_up_is_never_tried_again() -> None:
     assert result.error.message == "The bank is closed. It is not known whether the change took effect."
 
 
-@pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize("fault", [Permanent("No."), RuntimeError("boom")])
 async def test_an_effect_that_cannot_be_looked_up_stays_unknown(fault: Exception) -> None:
     office = Office()
@@ -273,7 +264,6 @@ async def test_a_change_that_is_not_there_yet_is_waited_for_before_it_is_made_ag
     assert office.accounts.tried == 1
 
 
-@pytest.mark.promise("tool:side-effect:once")
 async def test_what_follows_from_a_change_follows_also_when_it_was_found() -> None:
     office = Office()
     office.log.lost = LOST

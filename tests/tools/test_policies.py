@@ -94,7 +94,6 @@ class Library:
         return [entry.status for entry in self.log.entries]
 
 
-@pytest.mark.promise("tool:port:offered-when-set-up")
 def test_a_tool_whose_port_is_missing_is_not_offered() -> None:
     assert [each.toolset for each in offered(REGISTRY, Ports())] == ["clock", "clock", "leak"]
     assert "books_list" not in {
@@ -102,14 +101,12 @@ def test_a_tool_whose_port_is_missing_is_not_offered() -> None:
     }
 
 
-@pytest.mark.promise("tool:read-only:blocked")
 def test_a_read_only_context_shows_nothing_that_changes_something() -> None:
     ports = Ports().having(BOOKS, [])
     names = {each["name"] for each in allowed(REGISTRY, ports, read_only=True).definitions(REGISTRY)}
     assert names == {"books_list", "books_shared", "books_first", "clock_hang", "leak_all"}
 
 
-@pytest.mark.promise("tool:read-only:blocked")
 @pytest.mark.parametrize("name", ["books.add", "books_add"])
 async def test_a_change_in_a_read_only_context_is_blocked_told_and_on_record(name: str) -> None:
     library = Library(read_only=True)
@@ -122,14 +119,12 @@ async def test_a_change_in_a_read_only_context_is_blocked_told_and_on_record(nam
     assert library.limit.seen == {}
 
 
-@pytest.mark.promise("tool:port:offered-when-set-up")
 async def test_what_is_not_set_up_is_blocked_too() -> None:
     run = pipeline(REGISTRY, allowed(REGISTRY, Ports(), read_only=False), Guards())
     result = await run(ToolCall("1", "books.list", "{}"), context())
     assert (result.status, result.error and result.error.message) == (Status.BLOCKED, "This is not set up here.")
 
 
-@pytest.mark.promise("tool:call:on-record")
 async def test_an_unknown_tool_is_told_and_on_record() -> None:
     library = Library()
     result = await library.call("books.read" * 100)
@@ -138,7 +133,6 @@ async def test_an_unknown_tool_is_told_and_on_record() -> None:
     assert [(len(each.tool) <= 100, each.status) for each in library.log.entries] == [(True, Status.ERROR)]
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_a_record_is_changed_only_so_often_and_each_record_has_its_own_count() -> None:
     library = Library(most=2)
     assert [(await library.call("books.add", title=each)).status for each in "abc"] == ["ok", "ok", "error"]
@@ -158,7 +152,6 @@ async def test_a_change_without_a_record_counts_for_its_thread() -> None:
     assert set(library.limit.seen) == {("T1", "thread:T1:C1:1760000000.000100")}
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 async def test_an_answer_is_given_again_within_its_time_and_then_made_anew() -> None:
     library = Library()
     first = await library.call("books.list", shelf="all")
@@ -172,7 +165,6 @@ async def test_an_answer_is_given_again_within_its_time_and_then_made_anew() -> 
     assert library.statuses == ["ok", "cached", "cached", "ok"]
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 async def test_an_error_is_not_given_again() -> None:
     library = Library()
     library.titles.clear()
@@ -181,7 +173,6 @@ async def test_an_error_is_not_given_again() -> None:
     assert (await library.call("books.first")).data == "one"
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 @pytest.mark.parametrize("other", [{"user_id": "U2"}, {"thread_ts": "1760000001.000100"}, {"team": "T2"}])
 async def test_an_answer_is_for_who_asked_where(other: dict[str, str]) -> None:
     library = Library()
@@ -189,7 +180,6 @@ async def test_an_answer_is_for_who_asked_where(other: dict[str, str]) -> None:
     assert (await library.call("books.list", at=other)).status is Status.OK
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 async def test_a_shared_answer_is_for_the_team_alone() -> None:
     library = Library()
     await library.call("books.shared")
@@ -197,7 +187,6 @@ async def test_a_shared_answer_is_for_the_team_alone() -> None:
     assert (await library.call("books.shared", at={"team": "T2"})).status is Status.OK
 
 
-@pytest.mark.promise("tool:cache:within-its-time")
 async def test_a_change_is_seen_by_the_next_question() -> None:
     library = Library()
     await library.call("books.list")
@@ -221,7 +210,6 @@ async def test_without_cache_and_limit_everything_still_runs_and_it_is_logged() 
     assert {each["event"] for each in logs} == {"tool_policy_open"}
 
 
-@pytest.mark.promise("tool:time:limited")
 async def test_a_tool_that_hangs_is_reported() -> None:
     library = Library()
     result = await library.call("clock.hang")
@@ -230,7 +218,6 @@ async def test_a_tool_that_hangs_is_reported() -> None:
     assert "0.01 seconds" in result.text
 
 
-@pytest.mark.promise("tool:time:limited")
 async def test_a_change_that_hangs_has_an_unknown_outcome() -> None:
     result = await Library().call("clock.hangWriting")
     assert result.error
@@ -238,7 +225,6 @@ async def test_a_change_that_hangs_has_an_unknown_outcome() -> None:
     assert "Check before repeating it." in result.text
 
 
-@pytest.mark.promise("tool:secret:nowhere")
 async def test_nothing_secret_is_kept_cached_or_shown() -> None:
     library = Library()
     result = await library.call("leak.all")
@@ -249,7 +235,6 @@ async def test_nothing_secret_is_kept_cached_or_shown() -> None:
     assert result.structured == (Structured("rows", ({"key": "[redacted: GitHub token]"},)),)
 
 
-@pytest.mark.promise("tool:result:bounded")
 async def test_a_huge_result_is_kept_in_part_and_says_so() -> None:
     result = await Library().call("leak.all", size=100_000)
     assert 1024 * 1024 < len(json.dumps([result.data, [each.records for each in result.structured]])) <= 2 * 1024 * 1024

@@ -56,7 +56,6 @@ def named(name: str) -> Tool:
     return nothing
 
 
-@pytest.mark.promise("tool:registry:complete")
 def test_a_tool_is_found_by_its_own_name_and_by_the_providers() -> None:
     registry = Registry([create_items, search])
     assert registry.get("estimates.createWbsItems") is create_items
@@ -65,13 +64,11 @@ def test_a_tool_is_found_by_its_own_name_and_by_the_providers() -> None:
     assert [each.name for each in registry.all()] == ["cases.search", "estimates.createWbsItems"]
 
 
-@pytest.mark.promise("tool:registry:complete")
 def test_a_name_that_is_taken_is_refused() -> None:
     with pytest.raises(BadTool, match=r"cases\.search"):
         Registry([search, named("cases.search")])
 
 
-@pytest.mark.promise("tool:registry:complete")
 @pytest.mark.parametrize("order", [["a.b", "a_b"], ["a_b", "a.b"]])
 def test_names_that_could_be_mixed_up_are_refused(order: list[str]) -> None:
     with pytest.raises(BadTool, match="cannot be told apart"):
@@ -84,7 +81,6 @@ def test_what_is_no_name_is_refused(name: str) -> None:
         named(name)
 
 
-@pytest.mark.promise("tool:registry:complete")
 @given(st.lists(NAMES, min_size=2, max_size=20, unique=True))
 def test_the_providers_names_fit_its_pattern_and_are_as_many_as_the_tools(names: list[str]) -> None:
     spoken = {wire_name(name) for name in names}
@@ -92,14 +88,12 @@ def test_the_providers_names_fit_its_pattern_and_are_as_many_as_the_tools(names:
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in spoken)
 
 
-@pytest.mark.promise("tool:registry:complete")
 def test_the_providers_names_stay_as_transcripts_have_them() -> None:
     assert wire_name("estimates.getProjectDetails") == "estimates_getProjectDetails"
     assert wire_name("ci.re_run") == "ci_re_run-d26efc9b2f97"
     assert wire_name("a." + "b" * 70) == "a_" + "b" * 49 + "-d162292c1a1a"
 
 
-@pytest.mark.promise("tool:registry:complete")
 def test_definitions_have_the_strict_form_that_the_api_asks_for() -> None:
     (made,) = Registry([create_items]).definitions()
     assert (made["type"], made["name"], made["strict"]) == ("function", "estimates_createWbsItems", True)

@@ -43,7 +43,6 @@ def _bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-@pytest.mark.promise("tool:result:bounded")
 @settings(max_examples=300)
 @given(JSON, st.integers(256, 5_000))
 def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any, limit: int) -> None:
@@ -53,7 +52,6 @@ def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any
     assert "\\u0000" not in text.replace("\\\\", "")
 
 
-@pytest.mark.promise("tool:result:bounded")
 @settings(max_examples=200)
 @given(JSON, st.text(), st.lists(st.text()), st.integers(3_000, 12_000))
 def test_what_the_model_is_shown_is_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
@@ -66,7 +64,6 @@ def test_what_the_model_is_shown_is_json_within_its_limit(data: Any, text: str, 
         assert json.loads(shown)["success"] is result.success
 
 
-@pytest.mark.promise("tool:result:bounded")
 @pytest.mark.parametrize(
     "big",
     [
@@ -158,7 +155,6 @@ def test_a_value_within_itself_ends() -> None:
     assert "what lies deeper was left out" in fitted(circle, 1_000).cuts[0]
 
 
-@pytest.mark.promise("tool:secret:nowhere")
 @pytest.mark.parametrize("limit", range(256, 400, 7))
 def test_no_secret_is_shown_not_even_where_it_is_cut(limit: int) -> None:
     fits = fitted({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
@@ -167,7 +163,6 @@ def test_no_secret_is_shown_not_even_where_it_is_cut(limit: int) -> None:
     assert "abcdef" not in text
 
 
-@pytest.mark.promise("tool:secret:nowhere")
 def test_many_marks_do_not_bring_half_a_secret_into_view() -> None:
     """Marks shorten the text, so that its end, where a secret may be cut in half, comes near what is shown."""
     body = "\n".join(["A1b2" * 16] * 320)

@@ -40,14 +40,12 @@ INNOCENT = (
 )
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_what_a_program_says_is_replaced_as_a_whole(text: str) -> None:
     assert sentence(text, "Something went wrong.") == "Something went wrong."
     assert sentence(f"Could not do it: {text}", "Something went wrong.") == "Something went wrong."
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 @pytest.mark.parametrize("text", PLACES)
 def test_places_become_marks(text: str) -> None:
     assert sentence(text, "-") == PLACES[text]
@@ -68,7 +66,6 @@ def test_a_sentence_is_one_line_of_bounded_length_and_never_empty(text: str) -> 
     assert sentence(said, "otherwise") in (said, "otherwise")
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 def test_no_secret_reaches_an_error() -> None:
     known = [each for each in SECRETS if each.kind == "GitHub" or "Slack" in each.kind]
     assert known
@@ -76,7 +73,6 @@ def test_no_secret_reaches_an_error() -> None:
         assert each.value not in ToolError(Code.REFUSED, f"It failed with {each.text} today.").words
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 @pytest.mark.parametrize("code", Code)
 def test_every_error_says_what_happened_and_what_to_try(code: Code) -> None:
     error = ToolError(code)
@@ -89,7 +85,6 @@ def test_every_error_says_what_happened_and_what_to_try(code: Code) -> None:
     assert failure(code).status is (Status.BLOCKED if blocked else Status.ERROR)
 
 
-@pytest.mark.promise("talk:answer:no-insides")
 def test_an_account_keeps_its_lines_and_loses_what_is_not_for_people() -> None:
     text = "I could not reach db.internal.\n\n- `estimates.listRoles`: done\n- `ci.rerun`: ValueError: x=0x7f12a4c0\n"
     clean = "I could not reach [host].\n\n- `estimates.listRoles`: done\nSomething went wrong."

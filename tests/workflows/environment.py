@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import temporalio.workflow
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import CORE_QUEUE
@@ -75,6 +77,17 @@ def activities_of(instance: object, *contracts: type) -> list[Callable[..., Any]
     ]
 
 
+class PreparedOnce(SandboxedWorkflowRunner):
+    """Tries each workflow in the sandbox once a process, as a worker does at its start, and not for each worker."""
+
+    _prepared: ClassVar[set[type]] = set()
+
+    def prepare_workflow(self, defn: temporalio.workflow._Definition) -> None:
+        if defn.cls not in self._prepared:
+            super().prepare_workflow(defn)
+            self._prepared.add(defn.cls)
+
+
 @asynccontextmanager
 async def worker(
     environment: WorkflowEnvironment,
@@ -88,7 +101,7 @@ async def worker(
         workflows=workflows,
         activities=activities,
         interceptors=[FaultInterceptor()],
-        workflow_runner=workflow_runner(),
+        workflow_runner=PreparedOnce(restrictions=workflow_runner().restrictions),
         graceful_shutdown_timeout=GRACE,
     )
     async with running(made):

@@ -42,7 +42,6 @@ async def described(talk: Jobbing, workflow_id: str) -> WorkflowExecutionDescrip
     return await talk.environment.client.get_workflow_handle(workflow_id).describe()
 
 
-@pytest.mark.promise("job:run:due")
 async def test_a_digest_is_posted_once_when_its_time_has_come(talk: Jobbing) -> None:
     due, late = days_from_now(9), days_from_now(-2)
     await talk.rfp(due, title="A *crane*")
@@ -71,7 +70,6 @@ async def test_what_runs_is_shown_in_temporal_with_the_turns_correlation(talk: J
     assert shown.workflow_type == "AgentJobWorkflow"
 
 
-@pytest.mark.promise("job:run:due")
 async def test_a_reminder_comes_some_days_before_the_due_date_in_the_thread(talk: Jobbing) -> None:
     due = days_from_now(30)
     rfp_id = await talk.rfp(due)
@@ -86,7 +84,6 @@ async def test_a_reminder_comes_some_days_before_the_due_date_in_the_thread(talk
     ]
 
 
-@pytest.mark.promise("job:run:due")
 async def test_a_reminder_follows_a_due_date_that_moves(talk: Jobbing) -> None:
     rfp_id = await talk.rfp(days_from_now(60))
     job = await talk.schedule("deadline_reminder", rfp_id=rfp_id, days_before=3, time_zone="UTC")
@@ -148,7 +145,6 @@ async def test_a_follow_up_is_asked_in_the_thread_and_answered_as_if_the_person_
     assert [each.ts for each in posted] == [message.ts], "reactions and order are those of the post"
 
 
-@pytest.mark.promise("job:run:once")
 async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing) -> None:
     """Temporal has lost the workflow after its run, and it is started anew."""
     job = await talk.schedule("follow_up", question="How far is it?", after_minutes=0)
@@ -160,7 +156,6 @@ async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing)
     assert (done.runs, len(talk.said()), len(talk.model.rows)) == (1, 1, 1)
 
 
-@pytest.mark.promise("job:run:for-who-is-there")
 async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None:
     job = await talk.schedule("follow_up", question="How far is it?", after_minutes=600)
     users = talk.slack.workspace.users
@@ -171,7 +166,6 @@ async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None
     assert (await talk.job()).status is JobStatus.FAILED
 
 
-@pytest.mark.promise("job:run:for-who-is-there")
 async def test_of_somebody_who_has_become_a_guest_nothing_is_announced(talk: Jobbing) -> None:
     job = await talk.schedule("follow_up", question="How far is it?", after_minutes=600)
     users = talk.slack.workspace.users
@@ -186,7 +180,6 @@ async def test_of_somebody_who_has_become_a_guest_nothing_is_announced(talk: Job
     assert not talk.model.rows
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_begun(talk: Jobbing) -> None:
     """It has posted that it asks; so it does ask."""
     work = talk.jobs.activities._work
@@ -210,7 +203,6 @@ async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_be
     assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_a_run_that_is_cancelled_when_it_was_counted_and_nothing_else_does_not_run(talk: Jobbing) -> None:
     """The worker is lost between the two, and with it that it was counted."""
     activities = talk.jobs.activities
@@ -235,7 +227,6 @@ async def test_a_run_that_is_cancelled_when_it_was_counted_and_nothing_else_does
     assert talk.said() == []
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
     await talk.until_waiting(job)
@@ -251,7 +242,6 @@ async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     assert talk.said() == []
 
 
-@pytest.mark.promise("job:cancel:by-whom")
 async def test_who_has_asked_for_a_job_is_told_once_who_else_has_cancelled_it(talk: Jobbing) -> None:
     async with talk.database.begin() as work:
         await work.actors.save(TEAM, Actor(REPORTER, "", "Rita *R*", "", 0.0))
@@ -268,7 +258,6 @@ async def test_who_has_asked_for_a_job_is_told_once_who_else_has_cancelled_it(ta
     assert post.thread_ts == talk.thread.ts
 
 
-@pytest.mark.promise("job:cancel:by-whom")
 @pytest.mark.parametrize("who", [DEVELOPER, REPORTER])
 async def test_nobody_is_told_who_has_cancelled_it_themselves_or_reads_it_in_the_thread(
     talk: Jobbing, who: str
@@ -280,7 +269,6 @@ async def test_nobody_is_told_who_has_cancelled_it_themselves_or_reads_it_in_the
     assert talk.said() == []
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_what_is_cancelled_in_temporal_is_cancelled_on_record(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
     await talk.until_waiting(job)
@@ -288,7 +276,6 @@ async def test_what_is_cancelled_in_temporal_is_cancelled_on_record(talk: Jobbin
     assert (await talk.until_status(JobStatus.CANCELLED)).runs == 0
 
 
-@pytest.mark.promise("job:run:trouble-said")
 async def test_a_job_that_cannot_be_done_says_so_in_its_thread(talk: Jobbing) -> None:
     job = await talk.schedule(channel=SUMMARIES, after_minutes=60)
     talk.slack.workspace.leave(SUMMARIES, BOT_USER)
@@ -300,7 +287,6 @@ async def test_a_job_that_cannot_be_done_says_so_in_its_thread(talk: Jobbing) ->
     assert "not tried again" in said
 
 
-@pytest.mark.promise("job:run:due")
 async def test_a_crash_between_the_row_and_its_start_is_mended(database: Database) -> None:
     async with jobbing(database) as talk:
         runner, talk.jobs.desk._runner = talk.jobs.desk._runner, _Away()

@@ -37,7 +37,6 @@ async def fire(talk: Jobbing, job: AgentJob) -> None:
     await handle.trigger()
 
 
-@pytest.mark.promise("job:run:due")
 async def test_a_cron_runs_each_time_and_says_so_each_time(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(**WEEKLY)
@@ -67,7 +66,6 @@ async def test_a_cron_that_is_scheduled_again_by_the_same_call_is_one_schedule(t
     assert (await handle.describe()).id == jobs[0].workflow_id, "what was lost is there again"
 
 
-@pytest.mark.promise("job:run:trouble-said")
 async def test_a_crons_failure_is_told_once_and_its_next_run_comes_all_the_same(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(channel=SUMMARIES, **WEEKLY)
@@ -84,7 +82,6 @@ async def test_a_crons_failure_is_told_once_and_its_next_run_comes_all_the_same(
     assert len(talk.said(SUMMARIES)) == 1
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_a_cancelled_cron_does_not_run_any_more(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(**WEEKLY)
@@ -96,7 +93,6 @@ async def test_a_cancelled_cron_does_not_run_any_more(talk: Jobbing) -> None:
     assert talk.said() == []
 
 
-@pytest.mark.promise("job:cancel:ended")
 @pytest.mark.parametrize("forgotten", [False, True])
 async def test_a_schedule_that_outlives_its_job_ends_when_it_fires(talk: Jobbing, forgotten: bool) -> None:
     """Temporal was away when the job was cancelled; `forgotten`: its row is pruned by then."""
@@ -119,7 +115,6 @@ async def test_a_schedule_that_outlives_its_job_ends_when_it_fires(talk: Jobbing
     assert talk.said() == []
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_one_run_of_a_cron_that_somebody_cancels_leaves_the_job(talk: Jobbing) -> None:
     job = await talk.schedule(**WEEKLY)
     await fire(talk, job)
@@ -140,7 +135,6 @@ async def test_one_run_of_a_cron_that_somebody_cancels_leaves_the_job(talk: Jobb
     assert len(talk.said()) == 1
 
 
-@pytest.mark.promise("job:cancel:ended")
 async def test_a_job_that_is_cancelled_as_it_begins_to_wait_does_not_run(talk: Jobbing) -> None:
     """Temporal cancels it before, or while, it is looked at for the first time."""
     async with talk.working():
@@ -153,7 +147,6 @@ async def test_a_job_that_is_cancelled_as_it_begins_to_wait_does_not_run(talk: J
     assert talk.said() == []
 
 
-@pytest.mark.promise("job:cancel:ended")
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
 async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
     talk: Jobbing, when: dict[str, Any]
@@ -186,7 +179,6 @@ async def test_a_job_that_is_cancelled_while_it_runs_finishes_what_it_has_begun(
     assert ended.result == {"said": f"Posted a digest of 0 open RFPs in {talk.thread.channel}."}
 
 
-@pytest.mark.promise("job:run:once")
 async def test_a_worker_that_dies_amid_a_run_leaves_one_post(talk: Jobbing) -> None:
     """The post was sent, and the worker was gone before anybody heard of it."""
     posted = asyncio.Event()

@@ -103,7 +103,6 @@ async def house(make_house: MakeHouse) -> AsyncIterator[House]:
         yield house
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -117,7 +116,6 @@ async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: Hous
     assert memo["correlation_id"] == f"{house.desk.talk.thread.key}:1"
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -128,7 +126,6 @@ async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     assert (house.desk.works.done, len(house.desk.thread())) == ([], 1)
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others_hear_who(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -144,7 +141,6 @@ async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others
     assert len(house.desk.whispers(APPROVER)) + len(house.desk.whispers(ASKER)) == 4
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -157,7 +153,6 @@ async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> No
         assert await house.ended() == "approved"
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: MakeHouse) -> None:
     async with make_house(expiry=2.0) as house, house.working():
         await house.desk.propose()
@@ -171,7 +166,6 @@ async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: 
         assert (await house.ended(), house.desk.works.done) == ("expired", [])
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_a_click_while_no_worker_runs_counts_also_where_the_time_runs_out_meanwhile(
     make_house: MakeHouse,
 ) -> None:
@@ -196,7 +190,6 @@ async def _is_over(house: House) -> bool:
     return any(each.HasField("timer_fired_event_attributes") for each in events)
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_a_click_before_the_message_is_in_slack_is_shown_when_it_is(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -231,7 +224,6 @@ async def test_a_message_that_is_deleted_amid_the_click_does_not_keep_it_from_be
     assert "is carried out" in house.desk.thread()[-1]
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_and_it_is_not_done_twice(
     house: House,
 ) -> None:
@@ -254,7 +246,6 @@ async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_an
     assert "may have taken effect or not" in house.desk.thread()[-1]
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -267,7 +258,6 @@ async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(hou
         assert await house.ended() == "approved"
 
 
-@pytest.mark.promise("record:action:waited-for")
 async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -279,7 +269,6 @@ async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
     assert len(house.desk.works.done) == 1
 
 
-@pytest.mark.promise("record:action:shown-and-told")
 async def test_a_click_on_what_is_not_on_record_is_answered(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -308,7 +297,6 @@ async def test_somebody_who_presses_without_end_fills_no_history(house: House) -
     assert len(house.desk.works.done) == 1
 
 
-@pytest.mark.promise("record:action:made-once")
 async def test_an_action_that_is_proposed_twice_is_waited_for_once(house: House) -> None:
     async with house.working():
         await house.desk.propose(calls=2)

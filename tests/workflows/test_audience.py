@@ -111,7 +111,6 @@ WAYS: list[tuple[Way, list[TurnOutcome | Exception]]] = [
 AWAY: dict[Way, str] = {calls_nobody: ESCALATIONS, cannot_post: SUMMARIES}
 
 
-@pytest.mark.promise("privacy:audience:no-crossing")
 @pytest.mark.parametrize(("way", "script"), WAYS, ids=[way.__name__ for way, _ in WAYS])
 async def test_nothing_internal_is_said_in_the_reports_channel(
     database: Database,
@@ -131,7 +130,6 @@ async def test_nothing_internal_is_said_in_the_reports_channel(
             assert any(CANARY in post for post in home.said(SUMMARIES) + home.said(ESCALATIONS))
 
 
-@pytest.mark.promise("privacy:audience:no-crossing")
 async def test_the_address_of_a_fix_is_for_developers(
     database: Database, pool: asyncpg.Pool, repository: Path, head: str
 ) -> None:
@@ -148,7 +146,6 @@ async def test_the_address_of_a_fix_is_for_developers(
         assert not [post for post in home.said(REPORTS) if CANARY in post]
 
 
-@pytest.mark.promise("privacy:audience:old-results")
 @pytest.mark.parametrize(
     ("action", "neutral"), [(ESCALATE, "They have been called"), (RESOLVE, "is resolved"), (POST, "this is **BUG-1**")]
 )
@@ -164,7 +161,6 @@ async def test_a_result_from_before_there_were_two_audiences_is_told_in_neutral_
         assert not [post for post in home.said(REPORTS) if CANARY in post]
 
 
-@pytest.mark.promise("privacy:audience:internal-kept-back")
 async def test_words_for_the_reporter_that_repeat_something_internal_are_not_shown(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -178,7 +174,6 @@ async def test_words_for_the_reporter_that_repeat_something_internal_are_not_sho
         assert not [post for post in home.said(REPORTS) if CANARY in post]
 
 
-@pytest.mark.promise("privacy:audience:internal-kept-back")
 async def test_what_the_reporter_has_named_themselves_may_be_told_to_them(
     database: Database, pool: asyncpg.Pool
 ) -> None:

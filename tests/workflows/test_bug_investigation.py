@@ -35,7 +35,6 @@ async def test_a_report_gets_its_number_and_its_findings(database: Database, poo
         assert (case.title, case.severity) == ("Cart total", "S2")
 
 
-@pytest.mark.promise("silence:question:reporter-alone")
 async def test_a_question_waits_for_the_reporter_alone(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), outcome(POST)) as home:
         await home.report()
@@ -46,7 +45,6 @@ async def test_a_question_waits_for_the_reporter_alone(database: Database, pool:
         assert home.agent.batches[1] == ["Firefox"]
 
 
-@pytest.mark.promise("intake:storing:after-the-end", "silence:reopening:anything-said")
 async def test_never_mind_closes_at_once_and_a_message_reopens(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST), outcome(POST, "looked again")) as home:
         await home.report()
@@ -62,7 +60,6 @@ async def test_never_mind_closes_at_once_and_a_message_reopens(database: Databas
         assert [request.turn for request in home.agent.requests] == [1, 2]
 
 
-@pytest.mark.promise("silence:question:unanswered")
 async def test_an_unanswered_question_leads_to_a_turn_that_may_not_ask(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), outcome(POST)) as home:
         await home.report()
@@ -77,7 +74,6 @@ async def test_an_unanswered_question_leads_to_a_turn_that_may_not_ask(database:
         assert (await home.transitions())[-2].reason == "question_unanswered"
 
 
-@pytest.mark.promise("silence:developers:resolved")
 async def test_silence_of_developers_resolves_after_48_hours_and_says_so_in_both_threads(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -94,7 +90,6 @@ async def test_silence_of_developers_resolves_after_48_hours_and_says_so_in_both
             assert any("nobody has answered" in said and "reopen" in said for said in home.said(channel))
 
 
-@pytest.mark.promise("silence:question:reporter-alone")
 async def test_developers_messages_wait_with_the_question_and_come_in_the_next_batch(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -113,7 +108,6 @@ async def test_developers_messages_wait_with_the_question_and_come_in_the_next_b
         await home.until_said("forwarded to the investigation", SUMMARIES)
 
 
-@pytest.mark.promise("silence:escalation:never-resolved")
 async def test_escalation_calls_people_starts_the_clock_and_is_never_resolved_by_silence(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -131,7 +125,6 @@ async def test_escalation_calls_people_starts_the_clock_and_is_never_resolved_by
         assert await clock.result() == "resolved"
 
 
-@pytest.mark.promise("silence:escalation:acknowledged")
 async def test_a_developers_first_message_acknowledges_the_escalation(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ESCALATE), outcome(POST)) as home:
         await home.report()
@@ -148,7 +141,6 @@ async def test_a_developers_first_message_acknowledges_the_escalation(database: 
         assert (await home.statuses())[-1] == "pending_verification", "an escalated case is not resolved by silence"
 
 
-@pytest.mark.promise("case:end:told")
 async def test_resolved_ends_the_case_and_tells_the_reporter(database: Database, pool: asyncpg.Pool) -> None:
     told = "It is no bug: the discount had ended."
     async with house(database, pool, outcome(RESOLVE, "the clock of the shop is right", for_reporter=told)) as home:
@@ -157,7 +149,6 @@ async def test_resolved_ends_the_case_and_tells_the_reporter(database: Database,
         assert any("the discount had ended" in said and "resolved" in said for said in home.said(REPORTS))
 
 
-@pytest.mark.promise("order:end:over-no-message")
 async def test_resolved_with_something_unread_goes_on_instead(database: Database, pool: asyncpg.Pool) -> None:
     async def resolve_late(_: TurnRequest, __: Claim) -> TurnOutcome:
         await home.reporter("wait, it fails again")
@@ -170,7 +161,6 @@ async def test_resolved_with_something_unread_goes_on_instead(database: Database
         assert "resolved" not in await home.statuses()
 
 
-@pytest.mark.promise("order:question:nobody-asked-twice")
 async def test_a_question_is_not_posted_when_the_reporter_wrote_meanwhile(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -185,7 +175,6 @@ async def test_a_question_is_not_posted_when_the_reporter_wrote_meanwhile(
         assert not any("Which browser?" in said for said in home.said(REPORTS))
 
 
-@pytest.mark.promise("order:close:at-once")
 async def test_a_close_during_a_turn_cancels_it_and_drops_its_findings(database: Database, pool: asyncpg.Pool) -> None:
     async def never_ends(_: TurnRequest, __: Claim) -> TurnOutcome:
         await home.reporter("never mind", messages.CLOSE)
@@ -203,7 +192,6 @@ async def test_a_close_during_a_turn_cancels_it_and_drops_its_findings(database:
         assert sum("closed, as its reporter asked" in said for said in home.said(REPORTS)) == 1
 
 
-@pytest.mark.promise("order:close:what-was-said-before")
 async def test_never_mind_then_still_broken_does_not_close(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST), outcome(POST, "still broken indeed")) as home:
         await home.report()
@@ -215,7 +203,6 @@ async def test_never_mind_then_still_broken_does_not_close(database: Database, p
         assert "resolved" not in await home.statuses()
 
 
-@pytest.mark.promise("silence:reopening:not-thanks")
 async def test_thanks_after_the_end_reopens_nothing_and_gets_a_reaction(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(RESOLVE)) as home:
         await home.report()
@@ -228,7 +215,6 @@ async def test_thanks_after_the_end_reopens_nothing_and_gets_a_reaction(database
         assert list(thanks[0].reactions) == ["+1"]
 
 
-@pytest.mark.promise("turn:attempt:same-batch")
 async def test_a_turn_whose_worker_was_lost_is_run_again_with_the_same_batch(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -242,7 +228,6 @@ async def test_a_turn_whose_worker_was_lost_is_run_again_with_the_same_batch(
         assert len({request.session_id for request in home.agent.requests}) == 3
 
 
-@pytest.mark.promise("turn:retry:transient")
 async def test_an_overloaded_model_is_waited_for_and_then_people_take_over(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -255,7 +240,6 @@ async def test_an_overloaded_model_is_waited_for_and_then_people_take_over(
         assert any("The model is overloaded." in said for said in home.said(ESCALATIONS))
 
 
-@pytest.mark.promise("turn:retry:permanent")
 async def test_a_permanent_fault_escalates_at_once_in_words(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, Permanent("The model refused the request.")) as home:
         await home.report()
@@ -264,7 +248,6 @@ async def test_a_permanent_fault_escalates_at_once_in_words(database: Database, 
         assert any("The model refused the request." in said for said in home.said(ESCALATIONS))
 
 
-@pytest.mark.promise("turn:outcome:answer-lost")
 async def test_a_result_that_was_lost_after_its_commit_is_taken_over(database: Database, pool: asyncpg.Pool) -> None:
     async def commit_and_vanish(_: TurnRequest, claim: Claim) -> TurnOutcome:
         await home.agent.turns.finish(claim, outcome(POST, "committed before the crash"))
@@ -276,7 +259,6 @@ async def test_a_result_that_was_lost_after_its_commit_is_taken_over(database: D
         assert len(home.agent.requests) == 1
 
 
-@pytest.mark.promise("intake:cancel:stored-then-closed")
 async def test_cancel_in_the_ui_stores_what_came_and_closes_the_case(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         await home.report()
@@ -290,7 +272,6 @@ async def test_cancel_in_the_ui_stores_what_came_and_closes_the_case(database: D
         assert "one more thing" in [entry.text for entry in page.entries]
 
 
-@pytest.mark.promise("intake:routing:overtaking-reply")
 async def test_a_reply_whose_report_is_late_fetches_it_from_slack(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         await home.reporter("and it is urgent")
@@ -301,7 +282,6 @@ async def test_a_reply_whose_report_is_late_fetches_it_from_slack(database: Data
         assert len(home.agent.requests) == 1
 
 
-@pytest.mark.promise("intake:routing:third-party")
 async def test_a_strangers_reply_opens_nothing(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool) as home:
         home.thread = replace(home.thread, ts="1600000000.000001")
@@ -309,7 +289,6 @@ async def test_a_strangers_reply_opens_nothing(database: Database, pool: asyncpg
         assert await home.result() == "ignored"
 
 
-@pytest.mark.promise("intake:signal:any-arguments")
 async def test_a_signal_that_cannot_be_read_is_kept_and_the_case_goes_on(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -327,7 +306,6 @@ async def test_a_signal_that_cannot_be_read_is_kept_and_the_case_goes_on(
         assert count == 4
 
 
-@pytest.mark.promise("intake:storing:continue-as-new")
 async def test_continue_as_new_at_every_point_loses_nothing(database: Database, pool: asyncpg.Pool) -> None:
     script = [outcome(ASK), outcome(POST), outcome(POST, "third"), outcome(RESOLVE, "fourth")]
     limits = Limits(history_events=11)
@@ -355,7 +333,6 @@ async def test_continue_as_new_at_every_point_loses_nothing(database: Database, 
         ]
 
 
-@pytest.mark.promise("silence:reopening:not-thanks")
 @pytest.mark.parametrize("text_of_it", ["thanks a lot!", ":+1:", "👍", "never mind"])
 async def test_what_says_nothing_after_the_end_reopens_nothing(
     database: Database, pool: asyncpg.Pool, text_of_it: str
@@ -368,7 +345,6 @@ async def test_what_says_nothing_after_the_end_reopens_nothing(
         assert len(home.agent.requests) == 1
 
 
-@pytest.mark.promise("case:ui:says-what-is-waited-for")
 async def test_temporals_ui_says_what_is_waited_for_and_until_when(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), outcome(POST)) as home:
         await home.report()
@@ -405,7 +381,6 @@ async def _details(home: House) -> str:
     return str(answer.current_details)
 
 
-@pytest.mark.promise("turn:retry:transient", "case:ui:says-what-is-waited-for")
 async def test_while_the_model_is_down_the_ui_says_so_and_people_hear_of_it_in_the_end(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -422,7 +397,6 @@ async def test_while_the_model_is_down_the_ui_says_so_and_people_hear_of_it_in_t
         await home.until_said("The model cannot be reached.", ESCALATIONS)
 
 
-@pytest.mark.promise("post:channel:closed")
 async def test_when_nobody_can_be_called_the_reporter_is_told(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ESCALATE)) as home:
         home.slack.workspace.leave(ESCALATIONS, BOT_USER)
@@ -431,7 +405,6 @@ async def test_when_nobody_can_be_called_the_reporter_is_told(database: Database
         await home.until_said("nobody could be called")
 
 
-@pytest.mark.promise("case:operator:resolves")
 async def test_an_operator_resolves_a_case_with_a_reason(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         await home.report()

@@ -71,7 +71,6 @@ async def home(database: Database, pool: asyncpg.Pool) -> AsyncIterator[House]:
         yield home
 
 
-@pytest.mark.promise("catch-up:report:missed")
 async def test_a_report_and_what_follows_it_are_found_once(home: House) -> None:
     await install(home, float(home.thread.ts) - 60)
     say = home.slack.workspace.post
@@ -86,7 +85,6 @@ async def test_a_report_and_what_follows_it_are_found_once(home: House) -> None:
     assert await signals(home) == 2
 
 
-@pytest.mark.promise("catch-up:correction:missed")
 async def test_a_message_whose_secret_was_taken_out_does_not_count_as_edited(home: House) -> None:
     """Slack shows the token and the case the mark; an edit would end the wait for an answer that nobody gave."""
     await install(home)
@@ -101,7 +99,6 @@ async def test_a_message_whose_secret_was_taken_out_does_not_count_as_edited(hom
     assert await resent(home) == 0
 
 
-@pytest.mark.promise("catch-up:correction:missed")
 async def test_of_a_deleted_message_nothing_is_left_when_its_edit_alone_was_delivered(home: House) -> None:
     await install(home)
     await home.report()
@@ -133,7 +130,6 @@ async def test_of_a_deleted_message_nothing_is_left_when_its_edit_alone_was_deli
     assert await resent(home) == 1
 
 
-@pytest.mark.promise("catch-up:correction:missed")
 async def test_edits_and_deletions_are_found(home: House) -> None:
     await install(home)
     await home.report()
@@ -157,7 +153,6 @@ async def test_edits_and_deletions_are_found(home: House) -> None:
     assert await resent(home) == 2
 
 
-@pytest.mark.promise("catch-up:developer:missed")
 async def test_a_developers_reply_is_found(home: House) -> None:
     await install(home)
     await home.report()
@@ -171,7 +166,6 @@ async def test_a_developers_reply_is_found(home: House) -> None:
     assert await entries(home) == [("reporter", "The cart total is wrong"), ("developer", "Look at the cart")]
 
 
-@pytest.mark.promise("catch-up:installation:nothing-older")
 async def test_nothing_older_than_the_installation_starts_a_case(home: House) -> None:
     home.slack.workspace.post(identity.REPORTS, REPORTER, "An old story", thread_ts=home.thread.ts)
     await install(home)
@@ -188,7 +182,6 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: House) ->
     assert await resent(home) == 1
 
 
-@pytest.mark.promise("catch-up:fresh:left-alone")
 async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_look(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +208,6 @@ async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_l
         assert await resent(home) == 2
 
 
-@pytest.mark.promise("catch-up:rate-limit:waits")
 async def test_a_rate_limit_in_the_middle_is_waited_for(home: House) -> None:
     await install(home, float(home.thread.ts) - 60)
     for number in range(3):

@@ -68,12 +68,10 @@ async def look(looks: Looks) -> list[str]:
 CASES = ["cases", "cases", "threads"]
 
 
-@pytest.mark.promise("catch-up:talk:cases-first")
 async def test_the_cases_are_compared_before_any_conversation_is_looked_at() -> None:
     assert await look(Looks()) == ["deep look", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
 
 
-@pytest.mark.promise("catch-up:talk:cases-first")
 async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -83,7 +81,6 @@ async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_
     assert await look(Looks()) == ["deep look", *CASES, *pages]
 
 
-@pytest.mark.promise("catch-up:talk:cases-first")
 async def test_a_look_that_is_asked_for_begins_with_the_cases_and_goes_as_deep_as_the_one_that_gave_way() -> None:
     whole = [*CASES, "talk1", "talk1", "talk2", "talk2"]
     done = await look(Looks(asks="talk1"))

@@ -30,7 +30,6 @@ async def results(client: Client) -> list[str]:
     return [str(await client.get_workflow_handle(each).result()) for each in ids]
 
 
-@pytest.mark.promise("catch-up:schedule:one-run")
 async def test_every_tick_starts_the_one_catch_up_or_leaves_it_alone(server: WorkflowEnvironment) -> None:
     client = server.client
     await ensure_schedule(client, 1.0)

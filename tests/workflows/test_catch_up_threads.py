@@ -55,7 +55,6 @@ async def until_said_by_developer(home: House, words: str) -> None:
     await home.until(stored, f"{words!r} is stored")
 
 
-@pytest.mark.promise("catch-up:correction:missed")
 async def test_what_is_there_in_a_thread_nobody_registered_is_not_taken_for_deleted(home: House) -> None:
     await opened(home)
     unknown = root_of(home, "BUG-1:summary", identity.SUMMARIES)
@@ -69,7 +68,6 @@ async def test_what_is_there_in_a_thread_nobody_registered_is_not_taken_for_dele
         assert not [each for each in sent.scalars() if each.endswith(":d")]
 
 
-@pytest.mark.promise("catch-up:developer:missed", "catch-up:correction:missed")
 async def test_a_thread_that_was_lost_is_the_cases_from_its_first_reply_on(home: House) -> None:
     await opened(home)
     unknown = root_of(home, "BUG-1:summary", identity.SUMMARIES)
@@ -89,7 +87,6 @@ async def test_a_thread_that_was_lost_is_the_cases_from_its_first_reply_on(home:
     assert await resent(home) == 3
 
 
-@pytest.mark.promise("catch-up:correction:missed")
 async def test_the_cases_other_threads_are_read_whole_before_slack_is_asked_for_single_messages(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +113,6 @@ async def test_the_cases_other_threads_are_read_whole_before_slack_is_asked_for_
     assert await resent(home) == 2
 
 
-@pytest.mark.promise("catch-up:developer:missed")
 async def test_a_developers_reply_under_a_deleted_root_is_found(home: House) -> None:
     await opened(home)
     case = await home.case()
@@ -127,7 +123,6 @@ async def test_a_developers_reply_under_a_deleted_root_is_found(home: House) -> 
     await until_said_by_developer(home, "Look at the cart")
 
 
-@pytest.mark.promise("catch-up:correction:missed")
 async def test_a_report_that_is_gone_from_the_channel_is_deleted(home: House) -> None:
     await opened(home)
     workspace = home.slack.workspace
@@ -142,7 +137,6 @@ async def test_a_report_that_is_gone_from_the_channel_is_deleted(home: House) ->
     await home.until(gone, "the report is taken out")
 
 
-@pytest.mark.promise("silence:reopening:anything-said")
 async def test_what_was_missed_before_a_close_does_not_reopen_the_case(home: House) -> None:
     await opened(home)
     home.slack.workspace.post(identity.REPORTS, REPORTER, "It is in Firefox", thread_ts=home.thread.ts)
@@ -159,7 +153,6 @@ async def test_what_was_missed_before_a_close_does_not_reopen_the_case(home: Hou
     assert (await home.statuses())[-1] == CaseStatus.RESOLVED
 
 
-@pytest.mark.promise("catch-up:refused:stays-out")
 async def test_who_was_turned_away_is_not_let_in_later(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     await install(home, float(home.thread.ts) - 60)
     with monkeypatch.context() as closed:
@@ -175,7 +168,6 @@ async def test_who_was_turned_away_is_not_let_in_later(home: House, monkeypatch:
     assert await resent(home) == 1, "what was said since, and nothing that was refused"
 
 
-@pytest.mark.promise("catch-up:installation:nothing-older")
 async def test_a_channel_that_is_followed_again_begins_anew(home: House) -> None:
     await install(home, float(home.thread.ts) - 60)
     async with home.database.begin() as work:
@@ -184,7 +176,6 @@ async def test_a_channel_that_is_followed_again_begins_anew(home: House) -> None
     assert await resent(home) == 0
 
 
-@pytest.mark.promise("catch-up:outage:fifty")
 async def test_a_reply_under_an_old_root_is_found_by_a_shallow_look(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,6 @@ async def plans(home: House) -> list[bytes]:
     return [payload.data for payloads in ended for payload in payloads if b'"deep"' in payload.data]
 
 
-@pytest.mark.promise("catch-up:report:missed")
 @pytest.mark.parametrize("short", [False, True])
 async def test_no_page_is_the_last_as_long_as_slack_says_there_is_more(
     home: House, monkeypatch: pytest.MonkeyPatch, short: bool
@@ -70,7 +69,6 @@ async def test_no_page_is_the_last_as_long_as_slack_says_there_is_more(
     assert await resent(home) == 8
 
 
-@pytest.mark.promise("catch-up:trouble:others-go-on")
 async def test_a_channel_that_cannot_be_read_keeps_no_other_waiting(home: House) -> None:
     await install(home, float(home.thread.ts) - 60)
     home.slack.workspace.leave(identity.ESCALATIONS, identity.BOT_USER)
@@ -87,7 +85,6 @@ async def test_a_channel_that_cannot_be_read_keeps_no_other_waiting(home: House)
     assert mark.looked_at
 
 
-@pytest.mark.promise("catch-up:trouble:others-go-on")
 @pytest.mark.parametrize("error", [Permanent("no scope"), Transient("again"), KeyError("user")], ids=repr)
 @pytest.mark.parametrize("where", ["reading", "handing over"])
 async def test_a_thread_that_cannot_be_compared_waits_alone(
@@ -131,7 +128,6 @@ def _break(patch: pytest.MonkeyPatch, where: str, ts: str, error: Exception) -> 
         patch.setattr(Dispatcher, "dispatch", refusing)
 
 
-@pytest.mark.promise("catch-up:schedule:one-run")
 async def test_a_long_look_goes_on_in_a_new_run(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_activities.BATCH", 1)
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
@@ -145,7 +141,6 @@ async def test_a_long_look_goes_on_in_a_new_run(home: House, monkeypatch: pytest
     assert first.continued_execution_run_id, "the run that ended was not the first"
 
 
-@pytest.mark.promise("catch-up:schedule:one-run")
 async def test_what_is_never_stored_is_told_and_not_sent_for_ever(
     home: House, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +172,6 @@ async def test_what_is_never_stored_is_told_and_not_sent_for_ever(
     assert "nothing is owed; mentions and direct messages that were missed" in await check_catch_up()
 
 
-@pytest.mark.promise("sweep:terminated:carries-on")
 async def test_the_sweep_does_not_wait_for_slack(home: House) -> None:
     await opened(home)
     await home.handle.terminate("by accident")

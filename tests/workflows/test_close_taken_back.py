@@ -39,7 +39,6 @@ async def _until_waiting(home: House, count: int) -> None:
     await home.until(waiting, f"{count} wait for a lock")
 
 
-@pytest.mark.promise("order:close:taken-back")
 @pytest.mark.parametrize(
     ("action", "channel"), [(Action.POST_FINDINGS, SUMMARIES), (Action.ESCALATE, ESCALATIONS)], ids=str
 )
@@ -62,7 +61,6 @@ async def test_a_close_that_is_taken_back_while_a_turn_is_settled_does_not_swall
         assert any("first words" in said for said in home.said(channel))
 
 
-@pytest.mark.promise("order:close:taken-back")
 async def test_a_close_that_is_taken_back_while_findings_are_posted_does_not_swallow_the_escalation(
     database: Database, pool: asyncpg.Pool
 ) -> None:

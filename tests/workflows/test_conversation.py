@@ -28,7 +28,6 @@ def summaries(history_events: list[object]) -> list[str]:
     ]
 
 
-@pytest.mark.promise("talk:run:shown")
 async def test_a_mention_is_thought_about_acted_on_and_answered() -> None:
     script = calls("estimates.getProjectDetails", text="I look it up."), ModelReply("It costs 100.")
     async with talking(*script) as talk:
@@ -44,7 +43,6 @@ async def test_a_mention_is_thought_about_acted_on_and_answered() -> None:
             assert summary in shown
 
 
-@pytest.mark.promise("talk:run:shown")
 async def test_what_the_bot_does_is_shown_under_the_thread_and_in_the_ui() -> None:
     working = asyncio.Event()
 
@@ -66,7 +64,6 @@ async def test_what_the_bot_does_is_shown_under_the_thread_and_in_the_ui() -> No
         assert (await talk.handle.query("state"))["state"] == "idle"
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_a_message_while_the_bot_works_is_in_the_next_call_of_the_model() -> None:
     async def add(_: object) -> str:
         await talk.say("and make it two")
@@ -81,7 +78,6 @@ async def test_a_message_while_the_bot_works_is_in_the_next_call_of_the_model() 
         assert list(talk.desk.said) == [1]
 
 
-@pytest.mark.promise("talk:batch:one-turn")
 async def test_a_message_during_the_last_call_of_the_model_is_in_the_next_turn() -> None:
     async def answer(_: ThinkRequest) -> ModelReply:
         await talk.say("and another thing")
@@ -94,7 +90,6 @@ async def test_a_message_during_the_last_call_of_the_model_is_in_the_next_turn()
         assert talk.desk.prompts == [(1, "one thing"), (2, "and another thing")]
 
 
-@pytest.mark.promise("speed:burst:one-turn")
 async def test_what_comes_while_a_burst_is_stored_is_one_turn() -> None:
     async def two_more() -> None:
         await talk.say("second")
@@ -110,7 +105,6 @@ async def test_what_comes_while_a_burst_is_stored_is_one_turn() -> None:
         assert [len(marker.items) for marker in talk.desk.markers] == [3]
 
 
-@pytest.mark.promise("talk:storing:once")
 async def test_a_signal_that_comes_twice_is_one_message() -> None:
     """On the server that people run: the one for tests refuses the loser of two signals that start one workflow."""
     async with talking(ModelReply("Once."), server=real_time) as talk:
@@ -123,7 +117,6 @@ async def test_a_signal_that_comes_twice_is_one_message() -> None:
         assert talk.desk.prompts == [(1, "hello"), (2, "and now?")]
 
 
-@pytest.mark.promise("guard:verdict:shown")
 async def test_what_the_guards_refuse_is_marked_and_told_once() -> None:
     verdicts = {"again": Refusal.DUPLICATE, "11": Refusal.THROTTLED_FIRST, "12": Refusal.THROTTLED}
     async with talking() as talk:
@@ -141,7 +134,6 @@ async def test_what_the_guards_refuse_is_marked_and_told_once() -> None:
         assert len(talk.desk.asked) == 1
 
 
-@pytest.mark.promise("talk:storing:nobody-addressed")
 async def test_a_thread_that_nobody_addressed_is_left_alone() -> None:
     async with talking() as talk:
         await talk.say("does anybody know?", addressed=False)
@@ -149,7 +141,6 @@ async def test_a_thread_that_nobody_addressed_is_left_alone() -> None:
         assert (talk.desk.asked, talk.desk.markers, talk.desk.said) == ([], [], {})
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_what_is_not_for_the_bot_is_recorded_and_not_answered() -> None:
     async with talking(ModelReply("Hello."), SILENT) as talk:
         await talk.say("hello")
@@ -161,7 +152,6 @@ async def test_what_is_not_for_the_bot_is_recorded_and_not_answered() -> None:
         assert list(talk.desk.said) == [1]
 
 
-@pytest.mark.promise("talk:answer:silent")
 async def test_who_addressed_the_bot_amid_a_turn_is_answered() -> None:
     """It came while the model looked at something that was not for it: the reply it had ready is asked for again."""
 
@@ -179,7 +169,6 @@ async def test_who_addressed_the_bot_amid_a_turn_is_answered() -> None:
         assert talk.desk.settled[2].answered_at == 3
 
 
-@pytest.mark.promise("tool:calls:in-order")
 @pytest.mark.parametrize("read_only", [True, False])
 async def test_twenty_calls_of_one_reply_run_side_by_side_only_when_all_only_read(read_only: bool) -> None:
     async def look(_: object) -> str:
@@ -204,7 +193,6 @@ async def test_twenty_calls_of_one_reply_run_side_by_side_only_when_all_only_rea
             assert talk.desk.ran == [*wanted, "look:19"]
 
 
-@pytest.mark.promise("tool:calls:in-order")
 async def test_a_call_that_may_decide_what_the_thread_is_about_runs_in_its_order() -> None:
     reads = calls("look:1", "use:2", "look:3", read_only=True).calls
     wanted = (reads[0], replace(reads[1], binds=True), reads[2])
@@ -220,7 +208,6 @@ async def test_a_call_that_may_decide_what_the_thread_is_about_runs_in_its_order
             begun.discard(event.activity_task_completed_event_attributes.scheduled_event_id)
 
 
-@pytest.mark.promise("tool:error:in-words")
 @pytest.mark.parametrize(("read_only", "status"), [(True, ExecutionStatus.ERROR), (False, ExecutionStatus.UNKNOWN)])
 async def test_a_call_that_broke_off_is_told_and_the_loop_goes_on(read_only: bool, status: ExecutionStatus) -> None:
     """Where it may have changed something, nobody says that it did not."""
@@ -236,7 +223,6 @@ async def test_a_call_that_broke_off_is_told_and_the_loop_goes_on(read_only: boo
         assert len(talk.desk.ran) == 3, "three attempts"
 
 
-@pytest.mark.promise("tool:calls:in-order")
 async def test_a_call_that_went_wrong_does_not_keep_the_others_from_running() -> None:
     script = calls("look:1", "create:2", "create:3"), ModelReply("Some of it.")
     async with talking(*script) as talk:
@@ -246,7 +232,6 @@ async def test_a_call_that_went_wrong_does_not_keep_the_others_from_running() ->
         assert talk.desk.ran == ["look:1", "create:2", "create:3"]
 
 
-@pytest.mark.promise("talk:run:goes-on")
 async def test_silence_ends_the_run_and_the_next_message_starts_another() -> None:
     async with talking(ModelReply("Which project?"), ModelReply("Thanks.")) as talk:
         await talk.say("what does it cost?")
@@ -262,7 +247,6 @@ async def test_silence_ends_the_run_and_the_next_message_starts_another() -> Non
         assert (await talk.handle.describe()).run_id != first
 
 
-@pytest.mark.promise("talk:run:goes-on")
 async def test_what_wants_no_turn_puts_the_silence_off() -> None:
     async with talking(limits=ConversationLimits(quiet=3600)) as talk:
         await talk.say("hello")
@@ -285,7 +269,6 @@ def _edit(talk: Talking) -> IncomingMessage:
     )
 
 
-@pytest.mark.promise("intake:signal:any-arguments")
 async def test_a_signal_that_cannot_be_read_is_kept_and_the_conversation_goes_on() -> None:
     async with talking(server=real_time) as talk:
         await talk.say("hello")

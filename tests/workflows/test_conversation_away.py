@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from tests.workflows.desk import AWAY, calls
 from tests.workflows.talking import talking
 from threadline.conversations.contract import ActRequest
@@ -13,7 +11,6 @@ from threadline.conversations.step_failures import AWAY as GIVEN_UP
 from threadline.models.model import ModelReply
 
 
-@pytest.mark.promise("talk:model:away")
 async def test_what_is_said_while_the_model_is_away_is_given_up_with_the_rest_and_nobody_is_told_again() -> None:
     async with talking(*[AWAY] * 6, limits=ConversationLimits(model_patience=600)) as talk:
         await talk.say("one")
@@ -28,7 +25,6 @@ async def test_what_is_said_while_the_model_is_away_is_given_up_with_the_rest_an
         assert list(talk.desk.said) == [1]
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_a_run_that_was_terminated_goes_on_behind_the_steps_in_which_the_model_was_away() -> None:
     acting = asyncio.Event()
 

@@ -26,7 +26,6 @@ async def _lost() -> None:
 EVERY_STEP = ("store_messages", "think", "act", "settle_turn", "post_answer")
 
 
-@pytest.mark.promise("talk:step:once")
 @pytest.mark.parametrize("name", EVERY_STEP)
 async def test_a_result_that_was_lost_is_taken_over_and_nothing_is_done_twice(name: str) -> None:
     async with talking(calls("create:1"), ModelReply("It is there.")) as talk:
@@ -39,7 +38,6 @@ async def test_a_result_that_was_lost_is_taken_over_and_nothing_is_done_twice(na
         assert talk.desk.turn == 1
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_a_turn_whose_worker_was_lost_goes_on_where_it_was() -> None:
     acting, lost = asyncio.Event(), asyncio.Event()
 
@@ -62,7 +60,6 @@ async def test_a_turn_whose_worker_was_lost_goes_on_where_it_was() -> None:
     assert talk.desk.ran == ["create:1", "update:1", "update:1"], "what had not ended was begun again, and nothing else"
 
 
-@pytest.mark.promise("talk:step:once")
 async def test_a_run_that_was_terminated_in_mid_turn_is_carried_on_by_the_next_message() -> None:
     acting = asyncio.Event()
 
@@ -84,7 +81,6 @@ async def test_a_run_that_was_terminated_in_mid_turn_is_carried_on_by_the_next_m
         assert talk.desk.prompts == [(1, "create one"), (1, "hello?")]
 
 
-@pytest.mark.promise("talk:answer:posted-once")
 async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first() -> None:
     settled = asyncio.Event()
 
@@ -107,7 +103,6 @@ def _answers(desk: Desk) -> Counter[str]:
     return Counter(text for _, text in desk.prompts)
 
 
-@pytest.mark.promise("talk:run:nothing-lost")
 async def test_a_storm_over_runs_that_continue_as_new_is_answered_once_each() -> None:
     async def slow(_: ThinkRequest) -> ModelReply:
         await asyncio.sleep(0.05)
@@ -152,7 +147,6 @@ async def test_a_word_that_slack_does_not_take_holds_no_run_up_and_the_next_one_
         assert len(talk.desk.words) == 1
 
 
-@pytest.mark.promise("talk:run:nothing-lost")
 async def test_what_comes_while_a_run_completes_is_answered() -> None:
     limits = ConversationLimits(quiet=0)
     async with talking(limits=limits, server=real_time) as talk:
@@ -170,7 +164,6 @@ async def test_what_comes_while_a_run_completes_is_answered() -> None:
         assert len(runs) > 1, "some came too late for their run"
 
 
-@pytest.mark.promise("talk:answer:bounded", "talk:input:unhoped-for")
 async def test_a_model_that_asks_for_the_same_call_for_ever_gets_an_end() -> None:
     async with talking(*[calls("look:1")] * 50) as talk:
         await talk.say("look")
@@ -180,7 +173,6 @@ async def test_a_model_that_asks_for_the_same_call_for_ever_gets_an_end() -> Non
         assert len(talk.desk.asked) <= 6
 
 
-@pytest.mark.promise("talk:run:small")
 async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history() -> None:
     async def much(_: ActRequest) -> str:
         return "x" * 1024 * 1024
@@ -201,7 +193,6 @@ async def _size(talk: Talking) -> int:
     return sum(event.ByteSize() for event in (await talk.handle.fetch_history()).events)
 
 
-@pytest.mark.promise("talk:run:replays")
 async def test_a_conversation_replays() -> None:
     script = calls("look:1", "look:2", read_only=True), calls("create:1"), ModelReply("Done. Anything else?")
     async with talking(*script, ModelReply("Bye.")) as talk:
@@ -216,7 +207,6 @@ async def test_a_conversation_replays() -> None:
     await replayer.replay_workflow(history)
 
 
-@pytest.mark.promise("intake:storing:fault-suspends")
 async def test_a_fault_in_a_step_fails_the_task_and_never_the_run() -> None:
     async def broken() -> None:
         raise ApplicationError("nobody foresaw this", non_retryable=True)

@@ -3,14 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.environment import real_time
 from tests.workflows.talking import Talking, talking
 from threadline.models.model import ModelReply
-
-pytestmark = pytest.mark.promise("talk:answer:refused-by-slack")
 
 
 def refusing(talk: Talking, turn: int) -> Callable[[], Awaitable[None]]:

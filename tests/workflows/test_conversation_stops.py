@@ -34,7 +34,6 @@ async def _stop(talk: Talking) -> None:
     await until(heard, "the stop is stored")
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins() -> None:
     async def stop() -> None:
         await talk.stop()
@@ -50,7 +49,6 @@ async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins
         assert await talk.until_said(2) == "Done."
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its_calls() -> None:
     async def think(_: ThinkRequest) -> ModelReply:
         await _stop(talk)
@@ -62,7 +60,6 @@ async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its
         assert talk.desk.ran == []
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account() -> None:
     async def create(_: object) -> str:
         await _stop(talk)
@@ -91,7 +88,6 @@ async def test_a_stop_that_was_meant_for_the_bot_and_finds_nothing_to_stop_gets_
         assert list(talk.desk.said) == ([1] if begun else [])
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop() -> None:
     thinking = asyncio.Event()
 
@@ -109,7 +105,6 @@ async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop() ->
         assert await talk.until_said(1) == ONE_DONE
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once() -> None:
     async with talking(*[AWAY] * 50) as talk:
         await talk.say("create one")
@@ -119,7 +114,6 @@ async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once() -> None:
         assert len(talk.desk.asked) == 1
 
 
-@pytest.mark.promise("talk:model:away", "talk:input:unhoped-for")
 async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once() -> None:
     async with talking(*[AWAY] * 8, ModelReply("There I am.")) as talk:
         await talk.say("hello")
@@ -137,7 +131,6 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         assert timers[:8] == [30, 60, 120, 240, 300, 300, 300, 300]
 
 
-@pytest.mark.promise("talk:model:away")
 async def test_what_is_said_while_the_model_is_away_is_in_the_call_that_it_answers() -> None:
     async with talking(AWAY, ModelReply("Both.")) as talk:
         await talk.say("one")
@@ -149,7 +142,6 @@ async def test_what_is_said_while_the_model_is_away_is_in_the_call_that_it_answe
         assert talk.desk.prompts == [(1, "one"), (1, "two")]
 
 
-@pytest.mark.promise("talk:model:away", "talk:input:unhoped-for")
 async def test_a_model_that_stays_away_is_given_up_with_an_account_and_asked_again_for_the_next_message() -> None:
     limits = ConversationLimits(model_patience=600)
     async with talking(calls("create:1"), *[AWAY] * 6, ModelReply("Now.")) as talk:
@@ -173,7 +165,6 @@ async def test_each_absence_of_the_model_has_its_own_patience() -> None:
         assert [word.kind for word in talk.desk.words] == [WordKind.MODEL_AWAY], "one word is enough"
 
 
-@pytest.mark.promise("talk:model:away")
 async def test_a_fault_that_is_over_soon_is_nobodys_business() -> None:
     """The activity's own attempts get over it."""
     async with talking(Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")) as talk:
@@ -183,7 +174,6 @@ async def test_a_fault_that_is_over_soon_is_nobodys_business() -> None:
         assert talk.desk.words == []
 
 
-@pytest.mark.promise("talk:model:refused")
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
@@ -201,7 +191,6 @@ async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(fault: Excep
         await talk.until_known("Idle since ")
 
 
-@pytest.mark.promise("talk:model:refused")
 async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon() -> None:
     lost = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)
     async with talking(*[lost] * 20) as talk:
@@ -211,7 +200,6 @@ async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon() ->
         assert len(talk.desk.asked) == 3
 
 
-@pytest.mark.promise("talk:cancel:told")
 async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends() -> None:
     thinking = asyncio.Event()
 
@@ -233,7 +221,6 @@ async def test_a_cancel_in_the_ui_stores_what_came_says_that_it_stops_and_ends()
         assert await talk.until_said(3) == "Here I am."
 
 
-@pytest.mark.promise("talk:cancel:told")
 @pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])
 async def test_what_is_said_after_the_last_word_of_a_cancelled_run_is_answered_by_the_next(history_events: int) -> None:
     thinking = asyncio.Event()
@@ -262,7 +249,6 @@ async def test_what_is_said_after_the_last_word_of_a_cancelled_run_is_answered_b
         await talk.until_known("Idle since ")
 
 
-@pytest.mark.promise("talk:cancel:told")
 async def test_a_cancel_when_nothing_is_under_way_ends_without_a_word() -> None:
     async with talking(server=real_time) as talk:
         await talk.say("hello")

@@ -19,7 +19,6 @@ GOES_ON = Step(Course.PROCEED, about="REASON_ONLY: proceed (0.90)")
 WAITS = Step(about="RETRIEVE")
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_what_is_sure_goes_on_to_the_agent_and_nothing_is_looked_up() -> None:
     async with talking(ModelReply("You are welcome.")) as talk:
         talk.desk.decided[1, 1] = [GOES_ON]
@@ -29,7 +28,6 @@ async def test_what_is_sure_goes_on_to_the_agent_and_nothing_is_looked_up() -> N
     assert talk.desk.escalations == []
 
 
-@pytest.mark.promise("decision:retrieval:conditional")
 async def test_what_is_to_be_looked_up_is_weighed_behind_that_and_answered_then() -> None:
     async with talking(ModelReply("It is 990 a month [1].")) as talk:
         talk.desk.decided[1, 1] = [WAITS, GOES_ON]
@@ -38,7 +36,6 @@ async def test_what_is_to_be_looked_up_is_weighed_behind_that_and_answered_then(
     assert talk.desk.decisions == ["decide 1.1", "look_up 1.1", "weigh 1.1"]
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_more_is_looked_up_once_and_no_more_than_once() -> None:
     async with talking(ModelReply("never")) as talk:
         more = Step(Course.RETRIEVE_MORE)
@@ -53,7 +50,6 @@ async def test_more_is_looked_up_once_and_no_more_than_once() -> None:
     assert talk.desk.asked == []
 
 
-@pytest.mark.promise("decision:course:follows")
 @pytest.mark.parametrize(
     ("course", "kind"), [(Course.CLARIFY, OutcomeKind.CLARIFIED), (Course.ESCALATE, OutcomeKind.ESCALATED)]
 )
@@ -72,7 +68,6 @@ async def test_a_question_and_a_person_who_takes_over_end_the_turn_before_the_ag
         assert await talk.until_said(2) == "And this?"
 
 
-@pytest.mark.promise("decision:model:away")
 async def test_a_turn_whose_decision_cannot_be_made_goes_on_without() -> None:
     async def away() -> None:
         raise Transient("The model cannot be reached.")
@@ -84,7 +79,6 @@ async def test_a_turn_whose_decision_cannot_be_made_goes_on_without() -> None:
     assert talk.desk.decisions == [*["decide 1.1"] * 3, "give_up_deciding 1.1"]
 
 
-@pytest.mark.promise("decision:sensitive:meant")
 async def test_a_sensitive_word_alone_ends_with_a_person_where_the_decision_cannot_be_made() -> None:
     async def refused() -> None:
         raise Permanent("The key is wrong.")
@@ -97,7 +91,6 @@ async def test_a_sensitive_word_alone_ends_with_a_person_where_the_decision_cann
     assert talk.desk.asked == []
 
 
-@pytest.mark.promise("decision:model:away")
 async def test_an_answer_that_cannot_be_made_ends_with_a_person() -> None:
     async with talking(*[AWAY] * 6, limits=ConversationLimits(model_patience=600)) as talk:
         talk.desk.decided[1, 1] = [GOES_ON]
@@ -108,7 +101,6 @@ async def test_an_answer_that_cannot_be_made_ends_with_a_person() -> None:
         assert [each.reason for each in talk.desk.escalations] == [Reason.RESPONSE_ERROR]
 
 
-@pytest.mark.promise("decision:model:away")
 async def test_a_turn_in_which_the_operator_fails_as_well_ends_with_a_person() -> None:
     async with talking(*[ModelReply("")] * 4) as talk:
         talk.desk.ways[1] = Begun(ConversationMarks(), falls_through=True)
@@ -119,7 +111,6 @@ async def test_a_turn_in_which_the_operator_fails_as_well_ends_with_a_person() -
         assert "pass on 1 behind 2" in talk.desk.around
 
 
-@pytest.mark.promise("decision:course:follows")
 @pytest.mark.parametrize(("ends_well", "reasons"), [(False, [Reason.TOOL_FAILURE]), (True, [])])
 async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_answer(
     ends_well: bool, reasons: list[Reason]
@@ -143,7 +134,6 @@ async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_an
         await talk.until(lambda: talk.desk.handed == ["open 1"] * len(reasons), "a person is asked where it failed")
 
 
-@pytest.mark.promise("decision:course:follows")
 async def test_another_call_of_the_same_reply_mends_no_critical_failure() -> None:
     async def update(request: ActRequest) -> str:
         if request.call.id == "crm.update:1":
@@ -159,7 +149,6 @@ async def test_another_call_of_the_same_reply_mends_no_critical_failure() -> Non
         assert [each.reason for each in talk.desk.escalations] == [Reason.TOOL_FAILURE]
 
 
-@pytest.mark.promise("decision:made:once")
 async def test_what_is_said_to_the_bot_while_it_only_overhears_makes_no_silence_wrong() -> None:
     async with talking(SILENT, ModelReply("Hello, Ben.")) as talk:
         talk.desk.ways[1] = Begun(ConversationMarks(addressed_due=True), overhears=True)
@@ -171,7 +160,6 @@ async def test_what_is_said_to_the_bot_while_it_only_overhears_makes_no_silence_
     assert talk.desk.decisions == []
 
 
-@pytest.mark.promise("decision:model:away")
 async def test_who_calls_the_bot_does_not_wait_for_a_model_with_what_it_only_overheard() -> None:
     async with talking(ModelReply("Hello."), AWAY, ModelReply("It is 990 a month.")) as talk:
         talk.desk.ways[2] = Begun(ConversationMarks(), overhears=True)
@@ -185,7 +173,6 @@ async def test_who_calls_the_bot_does_not_wait_for_a_model_with_what_it_only_ove
         assert talk.desk.words == []
 
 
-@pytest.mark.promise("decision:made:once")
 async def test_what_people_say_to_each_other_and_what_is_the_operators_is_not_decided() -> None:
     async with talking(ModelReply("Hello."), SILENT, ModelReply("Done.")) as talk:
         talk.desk.decided[1, 1] = [GOES_ON]
@@ -201,7 +188,6 @@ async def test_what_people_say_to_each_other_and_what_is_the_operators_is_not_de
     assert talk.desk.decisions == ["decide 1.1"]
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 async def test_who_says_to_stop_while_it_is_decided_is_obeyed_and_the_agent_is_not_asked() -> None:
     deciding, going_on = asyncio.Event(), asyncio.Event()
 
@@ -221,7 +207,6 @@ async def test_who_says_to_stop_while_it_is_decided_is_obeyed_and_the_agent_is_n
         assert talk.desk.asked == []
 
 
-@pytest.mark.promise("handover:story:whole")
 @pytest.mark.parametrize("taken", [True, False])
 async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(taken: bool) -> None:
     async def refused() -> None:
@@ -235,7 +220,6 @@ async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(take
         assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.NOT_SHOWN, "1")] * taken
 
 
-@pytest.mark.promise("handover:story:whole")
 @pytest.mark.parametrize("left", [True, False])
 async def test_who_wrote_what_a_person_closed_before_it_was_shown_is_told_where_nobody_else_answers(left: bool) -> None:
     async with talking(ModelReply("Here is how."), ModelReply("And here.")) as talk:
@@ -256,7 +240,6 @@ async def test_who_wrote_what_a_person_closed_before_it_was_shown_is_told_where_
     assert [word.about for word in talk.desk.words] == ["1", "2"] * left
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_a_turn_takes_up_on_its_way_is_shown_to_who_reads_along() -> None:
     async with talking(ModelReply("Here is how.")) as talk:
         talk.desk.ways[1] = Begun(ConversationMarks(), relays=True)

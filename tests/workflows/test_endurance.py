@@ -24,7 +24,6 @@ from threadline_devstack.slack.identity import SUMMARIES
 ASK, POST, ESCALATE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE
 
 
-@pytest.mark.promise("intake:storing:never-gives-up")
 async def test_storing_is_tried_again_after_a_fault_that_looks_permanent(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -50,7 +49,6 @@ async def _rename(home: House, table: str, to: str) -> None:
         await work.connection.execute(text(f"ALTER TABLE {table} RENAME TO {to}"))
 
 
-@pytest.mark.promise("intake:storing:fault-suspends")
 async def test_a_fault_that_nobody_foresaw_fails_the_task_and_never_the_run(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +69,6 @@ async def test_a_fault_that_nobody_foresaw_fails_the_task_and_never_the_run(
         assert (await home.handle.describe()).status is WorkflowExecutionStatus.RUNNING
 
 
-@pytest.mark.promise("intake:cancel:stored-then-closed")
 async def test_cancel_in_the_ui_during_a_turn_closes_what_the_turn_can_no_longer_change(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -98,7 +95,6 @@ async def test_cancel_in_the_ui_during_a_turn_closes_what_the_turn_can_no_longer
         assert "one more thing" in [entry.text for entry in page.entries]
 
 
-@pytest.mark.promise("silence:escalation:outlives-the-run")
 async def test_the_clock_of_an_escalation_outlives_the_run_that_started_it(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -120,7 +116,6 @@ async def test_the_clock_of_an_escalation_outlives_the_run_that_started_it(
         await home.until(acknowledged, "the clock hears of the developer")
 
 
-@pytest.mark.promise("case:ui:after-continue-as-new")
 async def test_what_the_ui_shows_is_there_again_in_the_next_run(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), limits=Limits(history_events=11), server=real_time) as home:
         await home.report()

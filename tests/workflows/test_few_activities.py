@@ -36,7 +36,6 @@ def since(before: Sequence[str], now: Sequence[str]) -> list[str]:
     return sorted(now[len(before) :])
 
 
-@pytest.mark.promise("speed:turn:few-activities")
 async def test_a_reply_takes_three_activities_and_two_for_its_reactions(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, POST, POST) as home:
         await home.report()
@@ -59,7 +58,6 @@ async def test_a_reply_takes_three_activities_and_two_for_its_reactions(database
         ]
 
 
-@pytest.mark.promise("speed:turn:few-activities")
 @pytest.mark.parametrize("trouble", ["refused for now", "answer lost", "refused for good"])
 async def test_findings_that_slack_does_not_take_at_once_are_said_once(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, trouble: str
@@ -88,7 +86,6 @@ async def test_findings_that_slack_does_not_take_at_once_are_said_once(
             assert sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
 
 
-@pytest.mark.promise("speed:turn:few-activities")
 async def test_no_claim_of_findings_is_left_when_their_case_is_closed_while_they_are_tried_again(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +130,6 @@ async def test_the_answer_of_a_flush_that_has_begun_a_turn_may_be_lost(database:
         assert await home.statuses() == ["new", "investigating"]
 
 
-@pytest.mark.promise("speed:burst:one-turn")
 async def test_what_comes_while_the_first_of_a_burst_is_stored_is_in_the_same_turn(
     database: Database, pool: asyncpg.Pool
 ) -> None:

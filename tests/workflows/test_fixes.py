@@ -52,7 +52,6 @@ async def _asked_for_a_fix(home: House) -> None:
     await home.until_status("pending_verification", "investigating", "pending_verification")
 
 
-@pytest.mark.promise("fix:end:judged-by-people")
 async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolves_it(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -68,7 +67,6 @@ async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolv
         await home.until_said("A fix was proposed at", SUMMARIES)
 
 
-@pytest.mark.promise("fix:permission:developer-in-the-batch")
 async def test_a_reporter_alone_never_causes_a_fix(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     permitted: list[bool] = []
 
@@ -86,7 +84,6 @@ async def test_a_reporter_alone_never_causes_a_fix(database: Database, pool: asy
         assert "threadline" not in _git(repository, "branch", "--list", "threadline/*")
 
 
-@pytest.mark.promise("fix:end:judged-by-people")
 async def test_an_open_fix_is_not_resolved_by_the_reporters_word(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -97,7 +94,6 @@ async def test_an_open_fix_is_not_resolved_by_the_reporters_word(
         await home.until_status(*["investigating", "pending_verification"] * 3)
 
 
-@pytest.mark.promise("fix:diff:plain-and-small")
 async def test_a_fix_to_the_ci_configuration_is_refused_in_words(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -108,7 +104,6 @@ async def test_a_fix_to_the_ci_configuration_is_refused_in_words(
         assert await _pull_request(home) is None
 
 
-@pytest.mark.promise("fix:push:one-branch-one-draft")
 async def test_a_second_fix_goes_to_the_same_branch(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     script = [outcome(Action.POST_FINDINGS), _fixing(repository), _fixing(repository, "shop/again.py")]
     async with house(database, pool, *script, repositories={SHOP: str(repository)}) as home:
@@ -119,7 +114,6 @@ async def test_a_second_fix_goes_to_the_same_branch(database: Database, pool: as
         assert _git(repository, "branch", "--list", "threadline/*") == "threadline/bug-1"
 
 
-@pytest.mark.promise("fix:end:judged-by-people", "silence:fix:looked-up-first")
 async def test_a_merge_resolves_the_case(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     script = [outcome(Action.POST_FINDINGS), _fixing(repository)]
     async with house(
@@ -149,7 +143,6 @@ async def test_never_mind_after_the_fix_names_the_pull_request(
         assert any("A fix was proposed; it is left" in said for said in home.said(REPORTS))
 
 
-@pytest.mark.promise("silence:fix:looked-up-first")
 async def test_a_fix_that_was_merged_unseen_is_found_before_silence_resolves_the_case(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import asyncpg
-import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 
@@ -23,7 +22,6 @@ from threadline_devstack.slack import identity
 _STORED = text("SELECT count(*) FROM bug_conversations WHERE bug_id = 'BUG-1' AND message_id = :message_id")
 
 
-@pytest.mark.promise("case:cancel:twice")
 async def test_a_cancel_of_a_run_that_continues_a_cancelled_one_still_closes_the_case(
     database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
@@ -46,7 +44,6 @@ async def test_a_cancel_of_a_run_that_continues_a_cancelled_one_still_closes_the
         assert (await home.case()).close_reason == "operator_cancelled"
 
 
-@pytest.mark.promise("intake:reply:thread-not-registered")
 async def test_a_reply_under_a_root_whose_post_was_never_confirmed_reaches_its_case(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -79,7 +76,6 @@ async def test_a_reply_under_a_root_whose_post_was_never_confirmed_reaches_its_c
             assert await work.posts.ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
 
 
-@pytest.mark.promise("silence:escalation:acknowledged")
 async def test_the_clock_that_runs_is_told_of_the_end_also_when_another_escalation_was_settled_and_dropped(
     database: Database, pool: asyncpg.Pool
 ) -> None:

@@ -198,7 +198,6 @@ def house(handover_house: House) -> House:
     return handover_house
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_person_takes_it_answers_hears_the_asker_and_closes_it(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -252,7 +251,6 @@ async def test_a_question_of_a_direct_message_and_what_was_said_before_it_stand_
         assert part in shown
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_what_a_person_does_while_every_worker_is_away_is_done_once_they_are_back(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -270,7 +268,6 @@ async def test_what_a_person_does_while_every_worker_is_away_is_done_once_they_a
     assert sum("has taken this over" in each for each in house.said()) == 1
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_whoever_answers_what_nobody_has_taken_has_taken_it(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -282,7 +279,6 @@ async def test_whoever_answers_what_nobody_has_taken_has_taken_it(house: House) 
         await house.until_whispered(PERSON, f"<@{OTHER}> has taken it before you")
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_guest_takes_and_closes_nothing_where_guests_have_no_say(house: House) -> None:
     house.guest_joins("U0GUEST")
     async with house.working():
@@ -298,7 +294,6 @@ async def test_a_guest_takes_and_closes_nothing_where_guests_have_no_say(house: 
     assert not any("U0GUEST" in each for each in house.said())
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_guest_takes_it_where_guests_have_a_say(house: House) -> None:
     house.guest_joins("U0GUEST")
     house.open_to_all = (ESCALATIONS,)
@@ -310,7 +305,6 @@ async def test_a_guest_takes_it_where_guests_have_a_say(house: House) -> None:
         assert await house.ended() == "U0GUEST"
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_what_a_person_corrects_or_deletes_reads_so_where_it_was_said(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -328,7 +322,6 @@ async def test_what_a_person_corrects_or_deletes_reads_so_where_it_was_said(hous
     assert not any("On Monday." in each or "On Tuesday." in each for each in house.said())
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_what_is_written_under_a_closed_card_reaches_nobody_and_its_writer_is_told(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -341,7 +334,6 @@ async def test_what_is_written_under_a_closed_card_reaches_nobody_and_its_writer
     assert any("has closed this" in each for each in house.said())
 
 
-@pytest.mark.promise("handover:reminder:bounded")
 async def test_people_are_reminded_five_times_and_then_no_clock_runs(house: House) -> None:
     house.remind_every = 0.2
     async with house.working():
@@ -355,7 +347,6 @@ async def test_people_are_reminded_five_times_and_then_no_clock_runs(house: Hous
     assert len(house.reminders()) == 5
 
 
-@pytest.mark.promise("handover:reminder:bounded")
 async def test_a_run_that_was_terminated_is_followed_by_one_that_goes_on_reminding(house: House) -> None:
     house.remind_every = 0.2
     async with house.working():
@@ -379,7 +370,6 @@ async def test_a_run_that_was_terminated_is_followed_by_one_that_goes_on_remindi
     assert waits <= 6 - before < 5, "of the first run one may have been said and not be on record"
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_nobody_is_reminded_of_what_somebody_has_taken(house: House) -> None:
     house.remind_every = 0.2
     async with house.working():
@@ -403,7 +393,6 @@ async def test_nobody_is_reminded_of_what_somebody_has_taken(house: House) -> No
     assert started == ended, "no clock runs any more"
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_a_thread_is_with_one_person_at_a_time(house: House) -> None:
     await begun(house.engine, "I will sue you")
     await house.engine.whole()
@@ -413,7 +402,6 @@ async def test_a_thread_is_with_one_person_at_a_time(house: House) -> None:
     assert (await house.talk.run(house.activities.open_handover, HandoverRef(house.talk.thread, 2))).open is False
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_an_answer_is_relayed_although_where_the_card_stands_was_not_written_down(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -424,7 +412,6 @@ async def test_an_answer_is_relayed_although_where_the_card_stands_was_not_writt
         await house.until_said("Found it.")
 
 
-@pytest.mark.promise("handover:story:whole")
 async def test_before_anybody_has_taken_it_the_agent_answers_and_people_read_along(house: House) -> None:
     async with house.working():
         await house.escalated()

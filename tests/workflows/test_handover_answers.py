@@ -95,7 +95,6 @@ async def notes(house: House) -> list[str]:
     return [message.content for key, message in await house.talk.transcript() if key.startswith("h:")]
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_an_answer_that_slack_did_not_deliver_is_found_once_with_its_edit_and_its_deletion(house: House) -> None:
     workspace, looks = house.talk.slack.workspace, Looks(house)
     async with house.working():
@@ -125,7 +124,6 @@ async def test_an_answer_that_slack_did_not_deliver_is_found_once_with_its_edit_
     assert sum("We pay the half back." in each for each in house.said()) == 1
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_of_a_long_answer_that_is_changed_or_deleted_no_part_stays_and_the_agent_reads_no_word(
     house: House,
 ) -> None:
@@ -154,7 +152,6 @@ async def test_of_a_long_answer_that_is_changed_or_deleted_no_part_stays_and_the
     assert await notes(house) == [f"{PERSON}, a person of the team, answered: (deleted by its author)"]
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_where_the_asker_cannot_be_reached_the_person_is_told_and_what_follows_is_not_held_up(
     house: House,
 ) -> None:
@@ -184,7 +181,6 @@ async def test_where_the_asker_cannot_be_reached_the_person_is_told_and_what_fol
     assert any("Slack has archived" in each and f"<@{PERSON}>" in each for each in house.said(ESCALATIONS))
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_what_is_written_under_a_closed_card_and_then_edited_is_nowhere_but_there(house: House) -> None:
     workspace = house.talk.slack.workspace
     async with house.working():
@@ -206,7 +202,6 @@ async def test_what_is_written_under_a_closed_card_and_then_edited_is_nowhere_bu
     assert await house.talk.rows("SELECT key FROM slack_posts WHERE key LIKE 'handover:%:answer:%'") == []
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_an_answer_that_arrives_behind_its_deletion_is_said_to_nobody_and_takes_nothing(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -229,7 +224,6 @@ async def test_an_answer_that_arrives_behind_its_deletion_is_said_to_nobody_and_
     assert await house.talk.rows("SELECT turn FROM handovers WHERE taken_by <> ''") == []
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_of_edits_in_any_order_the_newest_is_read_before_and_behind_their_original(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -250,7 +244,6 @@ async def test_of_edits_in_any_order_the_newest_is_read_before_and_behind_their_
     assert kept == [{"message_text": "On Friday."}] * 2, "the answer's and its newest edit's"
 
 
-@pytest.mark.promise("handover:answer:arrives")
 async def test_an_answer_that_was_said_before_the_end_and_not_written_down_is_not_told_to_have_reached_nobody(
     house: House,
 ) -> None:
@@ -270,7 +263,6 @@ async def test_an_answer_that_was_said_before_the_end_and_not_written_down_is_no
     assert await notes(house) == [f"{PERSON}, a person of the team, answered: It is on its way."]
 
 
-@pytest.mark.promise("memory:retention:forgotten")
 async def test_a_conversation_that_a_person_had_is_forgotten_with_all_of_its_posts(house: House) -> None:
     async with house.working():
         await house.escalated()

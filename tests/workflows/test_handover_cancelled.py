@@ -11,7 +11,7 @@ from threadline.handovers.model import CLOSE, TAKE
 
 __all__ = ["handover_house", "house", "make_talk"]
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.promise("handover:story:whole")]
+pytestmark = pytest.mark.timeout(120)
 PAUSE = 15.0
 """Seconds for which Slack wants no more posts."""
 

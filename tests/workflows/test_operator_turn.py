@@ -24,7 +24,6 @@ def operator(scope: str = "rfp_abc123", **given: object) -> Begun:
     return Begun(**(vars(way) | {"max_turns": 8, "correlation_id": "T1:C1:1:1"} | given))
 
 
-@pytest.mark.promise("operator:turn:order")
 async def test_the_operator_is_prepared_before_it_thinks_and_its_turn_is_remembered_when_it_was_said() -> None:
     async with talking(calls(LOAD, PATCH), calls(POST)) as talk:
         talk.desk.ways[1] = operator()
@@ -41,7 +40,6 @@ async def test_the_operator_is_prepared_before_it_thinks_and_its_turn_is_remembe
     assert (settled.protocol.did_load, settled.protocol.did_patch, settled.protocol.did_post) == (True, True, True)
 
 
-@pytest.mark.promise("operator:turn:order")
 async def test_each_call_of_one_reply_meets_the_state_behind_the_one_before_it() -> None:
     met: list[ProtocolState | None] = []
 
@@ -62,7 +60,6 @@ async def test_each_call_of_one_reply_meets_the_state_behind_the_one_before_it()
     assert len(talk.desk.asked) == 1
 
 
-@pytest.mark.promise("operator:turn:by-rule")
 async def test_a_turn_that_ends_by_rule_asks_no_model() -> None:
     async with talking() as talk:
         talk.desk.ways[1] = operator(ends=OutcomeKind.ASKED)
@@ -72,7 +69,6 @@ async def test_a_turn_that_ends_by_rule_asks_no_model() -> None:
         assert (talk.desk.asked, talk.desk.around) == ([], ["remember 1"])
 
 
-@pytest.mark.promise("operator:turn:order")
 @pytest.mark.parametrize("remembers", [True, False])
 async def test_what_somebody_asks_the_conversational_agent_to_remember_is_remembered(remembers: bool) -> None:
     async with talking(ModelReply("Noted.")) as talk:
@@ -83,7 +79,6 @@ async def test_what_somebody_asks_the_conversational_agent_to_remember_is_rememb
         assert talk.desk.around == ["remember 1"] * remembers
 
 
-@pytest.mark.promise("operator:turn:falls-through")
 @pytest.mark.parametrize("falls", [True, False])
 async def test_where_the_conversational_agent_fails_the_operator_goes_on_if_nobody_knew_the_way(falls: bool) -> None:
     async with talking(ModelReply(""), ModelReply(""), ModelReply("From the operator.")) as talk:
@@ -94,7 +89,6 @@ async def test_where_the_conversational_agent_fails_the_operator_goes_on_if_nobo
     assert (Agent.OPERATOR in agents, "pass on 1 behind 2" in talk.desk.around) == (falls, falls)
 
 
-@pytest.mark.promise("operator:turn:order")
 async def test_the_operator_may_ask_for_tools_eight_times_and_then_only_for_words() -> None:
     replies = [calls(f"rfp.get:{number}", read_only=True) for number in range(9)]
     async with talking(*replies) as talk:
@@ -104,7 +98,6 @@ async def test_the_operator_may_ask_for_tools_eight_times_and_then_only_for_word
     assert [each.choice.value for each in talk.desk.asked] == ["auto"] * 8 + ["none"]
 
 
-@pytest.mark.promise("operator:turn:order")
 async def test_a_word_to_stop_breaks_the_preparation_off() -> None:
     async with talking(server=real_time) as talk:
 
@@ -120,7 +113,6 @@ async def test_a_word_to_stop_breaks_the_preparation_off() -> None:
     assert not talk.desk.asked
 
 
-@pytest.mark.promise("operator:turn:order")
 async def test_who_was_routed_to_the_operator_is_answered_also_when_somebody_else_writes_meanwhile() -> None:
     """By the first look the words were for the bot; what a second person adds has them look like talk among people."""
     async with talking(SILENT, ModelReply("It is new.")) as talk:
@@ -137,7 +129,6 @@ async def test_who_was_routed_to_the_operator_is_answered_also_when_somebody_els
         assert await talk.until_said(1) == "It is new."
 
 
-@pytest.mark.promise("operator:protocol:lost-calls")
 @pytest.mark.parametrize(("name", "kind"), [(PATCH, OutcomeKind.SPOKEN), ("propose.action:1", OutcomeKind.PROPOSED)])
 async def test_of_a_call_whose_end_nobody_knows_the_turn_knows_that_it_was_tried(name: str, kind: OutcomeKind) -> None:
     lost: dict[str, Tool] = {
@@ -154,7 +145,6 @@ async def test_of_a_call_whose_end_nobody_knows_the_turn_knows_that_it_was_tried
     assert tried == (name == PATCH, name != PATCH, False)
 
 
-@pytest.mark.promise("operator:turn:order")
 async def test_a_turn_is_remembered_before_its_run_continues_as_new() -> None:
     async with talking(calls(POST), limits=ConversationLimits(history_events=20), server=real_time) as talk:
         talk.desk.ways[1] = operator()

@@ -60,7 +60,6 @@ def test_a_text_beside_calls_is_no_answer() -> None:
     assert outcome.text == ANSWER.text
 
 
-@pytest.mark.promise("talk:answer:always")
 @pytest.mark.parametrize("nothing", ["", " \n\t", "\x00", "\u200b\ufeff"])
 def test_neither_text_nor_calls_is_asked_once_more_without_tools(nothing: str) -> None:
     script = Script([asks(LOOK), ModelReply(nothing), ANSWER])
@@ -68,7 +67,6 @@ def test_neither_text_nor_calls_is_asked_once_more_without_tools(nothing: str) -
     assert script.asked == [AUTO, AUTO, NONE]
 
 
-@pytest.mark.promise("talk:answer:bounded")
 def test_a_model_that_never_stops_asking_for_tools_is_asked_for_words() -> None:
     replies = [asks(ToolCall(str(number), "ci.rerun")) for number in range(20)]
     script = Script([*replies[:MAX_TURNS], ANSWER])
@@ -92,7 +90,6 @@ def test_calls_of_the_last_reply_are_not_run() -> None:
     assert (outcome.kind, outcome.text) == (OutcomeKind.ANSWERED, "Done.")
 
 
-@pytest.mark.promise("talk:answer:always")
 def test_what_was_done_is_told_by_rule_when_the_model_has_no_words() -> None:
     script = Script([asks(LOOK)])
     outcome = script.play()
@@ -101,7 +98,6 @@ def test_what_was_done_is_told_by_rule_when_the_model_has_no_words() -> None:
     assert script.asked == [AUTO, AUTO, NONE]
 
 
-@pytest.mark.promise("talk:answer:always")
 def test_when_nothing_was_done_either_a_sentence_is_said() -> None:
     script = Script([])
     outcome = script.play()
@@ -109,7 +105,6 @@ def test_when_nothing_was_done_either_a_sentence_is_said() -> None:
     assert script.asked == [AUTO, NONE]
 
 
-@pytest.mark.promise("talk:answer:bounded")
 def test_a_call_whose_id_was_seen_is_not_run_again() -> None:
     again = ToolCall(CREATE.id, "estimates.createWbsItems", '{"other": "arguments"}')
     script = Script([asks(CREATE), asks(again, TOTAL), ANSWER])
@@ -117,14 +112,12 @@ def test_a_call_whose_id_was_seen_is_not_run_again() -> None:
     assert script.ran == [[CREATE], [TOTAL]]
 
 
-@pytest.mark.promise("tool:calls:in-order")
 def test_an_id_that_one_reply_has_twice_is_run_once() -> None:
     script = Script([asks(CREATE, CREATE, TOTAL), ANSWER])
     script.play()
     assert script.ran == [[CREATE, TOTAL]]
 
 
-@pytest.mark.promise("talk:answer:bounded")
 def test_the_same_call_for_ever_ends_with_words() -> None:
     script = Script([asks(CREATE, text="Creating.")] * 4)
     outcome = script.play()
@@ -141,7 +134,6 @@ def test_an_error_of_a_tool_is_a_result_like_any_other() -> None:
     assert outcome.executions == (failed,)
 
 
-@pytest.mark.promise("talk:answer:always")
 @pytest.mark.parametrize("replies", [[], [asks(LOOK)], [asks(LOOK), ModelReply()]])
 def test_a_model_that_cannot_be_had_ends_the_turn_with_a_sentence(replies: list[ModelReply]) -> None:
     script = Script([*replies, StepFailed("The model refuses our key. Tell whoever runs this bot.")])
@@ -180,7 +172,6 @@ def test_a_stop_while_the_model_thinks_runs_nothing_that_it_asks_for() -> None:
     assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 def test_a_stop_while_tools_run_lets_them_end_and_says_what_was_done() -> None:
     script = Script([asks(LOOK), asks(CREATE), ANSWER])
     outcome = script.play(stopping=lambda: len(script.ran) == 2)
@@ -194,7 +185,6 @@ def test_a_stop_saves_the_last_call_too() -> None:
     assert script.asked == [AUTO]
 
 
-@pytest.mark.promise("talk:stop:after-the-step")
 def test_an_answer_that_comes_with_the_stop_is_given() -> None:
     script = Script([asks(LOOK), ANSWER])
     assert script.play(stopping=lambda: len(script.asked) == 2).text == ANSWER.text
@@ -210,7 +200,6 @@ def test_a_look_around_does_not_forbid_silence() -> None:
     assert script.play(may_be_silent=lambda: True).kind is OutcomeKind.SILENT
 
 
-@pytest.mark.promise("talk:answer:silent")
 @pytest.mark.parametrize("status", [ExecutionStatus.OK, ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN])
 def test_who_has_changed_something_may_not_be_silent(status: ExecutionStatus) -> None:
     changed = Execution(CREATE.id, CREATE.name, status)
@@ -219,7 +208,6 @@ def test_who_has_changed_something_may_not_be_silent(status: ExecutionStatus) ->
     assert (outcome.kind, outcome.text) == (OutcomeKind.SUMMARISED, answers.summary([changed]))
 
 
-@pytest.mark.promise("talk:answer:silent")
 @pytest.mark.parametrize("text", ["", "NO_REPLY"])
 def test_silence_where_it_is_not_allowed_is_an_empty_reply_after_which_the_model_is_asked_once_more(text: str) -> None:
     silent = ModelReply(text, silent=True)
@@ -251,7 +239,6 @@ def test_a_model_without_words_is_silent_where_it_may_be() -> None:
     assert script.asked == [AUTO, NONE]
 
 
-@pytest.mark.promise("talk:run:replays")
 @pytest.mark.parametrize("broken", [False, True])
 async def test_in_a_workflow_each_step_is_an_activity_and_the_history_replays(broken: bool) -> None:
     last = StepFailed("The model is away.") if broken else ANSWER

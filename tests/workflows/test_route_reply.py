@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, field
 
-import pytest
 from temporalio import activity
 
 from tests.workflows.environment import skipping_time, worker
@@ -50,7 +49,6 @@ async def _route(desk: Desk, *messages: IncomingMessage) -> str:
             return await handle.result()
 
 
-@pytest.mark.promise("intake:routing:database-away")
 async def test_each_reply_is_forwarded_once_whole_and_in_order() -> None:
     desk = Desk()
     first, second = _reply(1), _reply(2)
@@ -58,7 +56,6 @@ async def test_each_reply_is_forwarded_once_whole_and_in_order() -> None:
     assert desk.forwarded == [first, second]
 
 
-@pytest.mark.promise("intake:routing:database-away")
 async def test_a_database_that_is_away_delays_but_loses_nothing() -> None:
     desk = Desk(trouble=Transient("Postgres is away"))
     assert await _route(desk, _reply(1)) == "forwarded"
@@ -69,7 +66,6 @@ async def test_a_thread_that_is_no_case_ends_quietly() -> None:
     assert await _route(Desk(known=False), _reply(1)) == "not a case"
 
 
-@pytest.mark.promise("intake:routing:database-away")
 async def test_a_refusal_drops_no_reply_that_was_accepted() -> None:
     desk = Desk(trouble=Permanent("the bot is not in the channel for a minute"))
     assert await _route(desk, _reply(1), _reply(2)) == "forwarded"

@@ -27,7 +27,6 @@ async def stored(home: House) -> str:
         return "\n".join(str(row[0]) for result in rows for row in result)
 
 
-@pytest.mark.promise("privacy:redaction:stored")
 async def test_what_an_old_gateway_or_nobody_could_read_is_stored_without_its_secret(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -46,7 +45,6 @@ async def test_what_an_old_gateway_or_nobody_could_read_is_stored_without_its_se
     assert kept.count(MARK) >= 2
 
 
-@pytest.mark.promise("privacy:redaction:fetched-report")
 async def test_a_report_that_is_fetched_from_slack_comes_without_its_secret(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -61,7 +59,6 @@ async def test_a_report_that_is_fetched_from_slack_comes_without_its_secret(
     assert all(TOKEN.encode() not in event.SerializeToString() for event in history.events)
 
 
-@pytest.mark.promise("privacy:redaction:posts")
 async def test_what_the_agent_read_is_posted_without_its_secret(database: Database, pool: asyncpg.Pool) -> None:
     found = outcome(Action.POST_FINDINGS, f"The deploy key {TOKEN} is in the code", root_cause=f"config.py has {TOKEN}")
     asked = outcome(Action.ASK_REPORTER, clarification_question=f"Did you use {TOKEN}?")
@@ -97,7 +94,6 @@ async def test_a_failure_tells_temporal_no_secret() -> None:
     assert TOKEN.encode() not in whole
 
 
-@pytest.mark.promise("privacy:redaction:nothing-in-temporal")
 async def test_an_operators_reason_reaches_temporal_without_its_secret(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import pytest
 from temporalio import activity
 from temporalio.testing import WorkflowEnvironment
 
@@ -51,7 +50,6 @@ async def _run(desk: Desk, tiers: int = 2) -> tuple[str, Escalation]:
         return outcome, escalation
 
 
-@pytest.mark.promise("silence:escalation:clock")
 async def test_nobody_answers_reminders_breaches_the_next_tier_and_then_once_a_day() -> None:
     desk = Desk(open_for=6)
     outcome, escalation = await _run(desk)
@@ -70,7 +68,6 @@ async def test_nobody_answers_reminders_breaches_the_next_tier_and_then_once_a_d
     assert all(0 <= at - escalation.started - due < MINUTE for at, due in zip(desk.at, expected, strict=True))
 
 
-@pytest.mark.promise("silence:escalation:acknowledged")
 async def test_an_answer_in_time_leaves_only_the_target_of_the_resolution() -> None:
     desk = Desk(open_for=2)
     async with skipping_time() as environment, worker(environment, [SLATrackingWorkflow], [desk.report_sla_event]):
@@ -83,7 +80,6 @@ async def test_an_answer_in_time_leaves_only_the_target_of_the_resolution() -> N
     assert desk.kinds == [SlaEventKind.RESOLVE_REMINDER, SlaEventKind.RESOLVE_BREACH]
 
 
-@pytest.mark.promise("silence:escalation:acknowledged")
 async def test_resolution_stops_the_clock() -> None:
     desk = Desk()
     async with skipping_time() as environment, worker(environment, [SLATrackingWorkflow], [desk.report_sla_event]):
@@ -96,7 +92,6 @@ async def test_resolution_stops_the_clock() -> None:
     assert desk.kinds == [SlaEventKind.ACKNOWLEDGE_REMINDER]
 
 
-@pytest.mark.promise("silence:escalation:clock")
 async def test_an_event_that_cannot_be_posted_does_not_stop_the_clock() -> None:
     desk = Desk(open_for=2, refuse_first=True)
     outcome, _ = await _run(desk)

@@ -65,7 +65,6 @@ async def keep(home: House, words: str) -> None:
         assert (await work.conversation.flush(home.thread, [message])).message_due
 
 
-@pytest.mark.promise("sweep:terminated:carries-on")
 async def test_a_terminated_case_carries_on_without_a_word(home: House) -> None:
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -78,7 +77,6 @@ async def test_a_terminated_case_carries_on_without_a_word(home: House) -> None:
     assert await resent(home) == 0
 
 
-@pytest.mark.promise("sweep:terminated:accepted-message")
 async def test_a_message_that_was_accepted_and_terminated_before_it_was_stored_is_found(home: House) -> None:
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -90,7 +88,6 @@ async def test_a_message_that_was_accepted_and_terminated_before_it_was_stored_i
     assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
 
 
-@pytest.mark.promise("sweep:terminated:closed-message")
 async def test_a_message_that_was_stored_after_the_end_and_not_used_is_answered(home: House) -> None:
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -126,7 +123,6 @@ async def talk(home: House, ts: str, *, used: int | None = None, unsaid: bool = 
     return addressing.conversation_workflow_id(thread)
 
 
-@pytest.mark.promise("sweep:terminated:conversation")
 async def test_a_conversation_with_something_to_answer_or_to_say_runs_again(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +133,6 @@ async def test_a_conversation_with_something_to_answer_or_to_say_runs_again(
     assert [await runs(home, each) for each in (done, asked, thinking, unsaid)] == [False, True, True, True]
 
 
-@pytest.mark.promise("sweep:terminated:conversation")
 async def test_a_conversation_with_something_that_no_guard_has_judged_runs_again(home: House) -> None:
     asked = await talk(home, "7.0")
     await change(home, "UPDATE conversation_messages SET wakes = false")
@@ -145,7 +140,6 @@ async def test_a_conversation_with_something_that_no_guard_has_judged_runs_again
     assert await runs(home, asked)
 
 
-@pytest.mark.promise("sweep:terminated:conversation", "talk:answer:refused-by-slack")
 async def test_an_answer_that_slack_refused_is_tried_again_for_a_day_after_the_run_that_kept_it(home: House) -> None:
     quiet = int(QUIET // 3600)
     kept = await talk(home, "5.0", used=1, unsaid=True, hours=quiet + 23)
@@ -154,7 +148,6 @@ async def test_an_answer_that_slack_refused_is_tried_again_for_a_day_after_the_r
     assert (await runs(home, kept), await runs(home, given_up)) == (True, False)
 
 
-@pytest.mark.promise("sweep:terminated:handover")
 async def test_a_hand_over_whose_run_is_gone_is_waited_for_again_and_one_that_is_closed_is_not(home: House) -> None:
     waits, closed = await handed_over(home, "8.0"), await handed_over(home, "9.0", closed=True)
     await sweep(home)
@@ -168,7 +161,6 @@ async def test_a_hand_over_whose_run_is_gone_is_waited_for_again_and_one_that_is
     assert (await handle.describe()).run_id == begun, "it runs, and is left alone"
 
 
-@pytest.mark.promise("sweep:terminated:handover")
 async def test_every_page_of_hand_overs_is_swept(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.threads.sweep_activities.PAGE", 2)
     known = [await handed_over(home, f"{number}.0", closed=number == 12) for number in range(10, 15)]
@@ -200,7 +192,6 @@ async def runs(home: House, workflow_id: str) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
-@pytest.mark.promise("sweep:answer:said")
 async def test_what_finished_and_was_never_said_is_said(home: House) -> None:
     lost = "BUG-1:turn:1:findings"
     await home.report()
@@ -215,7 +206,6 @@ async def test_what_finished_and_was_never_said_is_said(home: House) -> None:
     assert len(posts_with(home, lost)) == 1
 
 
-@pytest.mark.promise("sweep:terminated:end")
 @pytest.mark.parametrize("channel", [identity.REPORTS, identity.SUMMARIES])
 async def test_how_a_case_ended_is_said_by_a_run_after_the_one_that_was_terminated(home: House, channel: str) -> None:
     lost = f"BUG-1:closing:1:{channel}"
@@ -252,7 +242,6 @@ async def until_posted(home: House, key: str) -> None:
     await home.until(said, key)
 
 
-@pytest.mark.promise("sweep:terminated:unanswered")
 async def test_a_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -269,7 +258,6 @@ async def test_a_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
         assert home.agent.requests[-1].unanswered
 
 
-@pytest.mark.promise("sweep:clock:restarted")
 async def test_the_clock_of_an_open_escalation_is_started_again(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(Action.ESCALATE)) as home:
         await install(home)
@@ -286,7 +274,6 @@ async def test_the_clock_of_an_open_escalation_is_started_again(database: Databa
         assert (await clock.describe()).start_time == began
 
 
-@pytest.mark.promise("sweep:clock:restarted")
 async def test_every_page_of_clocks_is_swept(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +296,6 @@ async def test_every_page_of_clocks_is_swept(
         assert await running()
 
 
-@pytest.mark.promise("sweep:answer:said")
 async def test_what_can_be_said_is_not_hidden_by_what_a_workflow_owes(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

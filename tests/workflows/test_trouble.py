@@ -21,7 +21,6 @@ from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTS, 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 
 
-@pytest.mark.promise("turn:retry:calls-people-once")
 async def test_an_agent_that_cannot_work_does_not_call_people_again_and_again(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -37,7 +36,6 @@ async def test_an_agent_that_cannot_work_does_not_call_people_again_and_again(
         assert (await home.case()).escalations == 1
 
 
-@pytest.mark.promise("turn:retry:interruptions")
 async def test_a_claim_that_was_lost_is_nobodys_fault(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, ClaimLost("turn 1 is no longer held"), outcome(POST)) as home:
         await home.report()
@@ -46,7 +44,6 @@ async def test_a_claim_that_was_lost_is_nobodys_fault(database: Database, pool: 
         assert [request.attempt for request in home.agent.requests] == [1, 2]
 
 
-@pytest.mark.promise("silence:escalation:acknowledged")
 async def test_a_developer_acknowledges_also_while_a_turn_runs(database: Database, pool: asyncpg.Pool) -> None:
     async def long_turn(_: TurnRequest, __: Claim) -> TurnOutcome:
         began.set()
@@ -69,7 +66,6 @@ async def test_a_developer_acknowledges_also_while_a_turn_runs(database: Databas
         go_on.set()
 
 
-@pytest.mark.promise("order:close:taken-back")
 async def test_never_mind_after_the_end_does_not_close_what_a_developer_reopens(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -83,7 +79,6 @@ async def test_never_mind_after_the_end_does_not_close_what_a_developer_reopens(
         await home.until_said("looked again", SUMMARIES)
 
 
-@pytest.mark.promise("order:close:taken-back")
 async def test_a_close_takes_back_the_message_that_would_have_reopened(database: Database, pool: asyncpg.Pool) -> None:
     async def slow(_: TurnRequest, __: Claim) -> TurnOutcome:
         await home.reporter("never mind", messages.CLOSE)
@@ -98,7 +93,6 @@ async def test_a_close_takes_back_the_message_that_would_have_reopened(database:
         assert (await home.case()).close_reason == "reporter_closed"
 
 
-@pytest.mark.promise("order:edit:opens-nothing")
 async def test_an_edit_or_a_stranger_opens_no_case_for_an_old_message(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool) as home:
         await home.later(hours=1)
@@ -109,7 +103,6 @@ async def test_an_edit_or_a_stranger_opens_no_case_for_an_old_message(database: 
         assert not home.said(REPORTS)
 
 
-@pytest.mark.promise("intake:routing:overtaking-reply")
 async def test_an_edit_that_overtakes_its_report_is_kept(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         home.slack.workspace.edit(REPORTS, home.thread.ts, "The invoice total is wrong")
@@ -134,7 +127,6 @@ def _edit_of_the_report(home: House, words: str) -> IncomingMessage:
     )
 
 
-@pytest.mark.promise("fix:end:judged-by-people")
 async def test_a_fix_that_was_refused_does_not_resolve_the_case(
     database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
@@ -147,7 +139,6 @@ async def test_a_fix_that_was_refused_does_not_resolve_the_case(
         await home.until_said("No pull request was opened", SUMMARIES)
 
 
-@pytest.mark.promise("order:close:at-once")
 async def test_never_mind_is_not_kept_waiting_by_a_code_host_that_is_away(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -168,7 +159,6 @@ _PATCH = (
 )
 
 
-@pytest.mark.promise("silence:question:unanswered")
 async def test_each_unanswered_question_is_told(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), outcome(POST), outcome(ASK), outcome(POST)) as home:
         await home.report()
@@ -182,7 +172,6 @@ async def test_each_unanswered_question_is_told(database: Database, pool: asyncp
         assert sum("I have had no answer" in said for said in home.said(REPORTS)) == 2
 
 
-@pytest.mark.promise("silence:reopening:anything-said")
 @pytest.mark.parametrize("again", [1, 2])
 async def test_each_reopening_is_told(database: Database, pool: asyncpg.Pool, again: int) -> None:
     async with house(database, pool, *[outcome(RESOLVE)] * 3) as home:
@@ -195,7 +184,6 @@ async def test_each_reopening_is_told(database: Database, pool: asyncpg.Pool, ag
         assert sum("is open again" in said for said in home.said(REPORTS)) == again
 
 
-@pytest.mark.promise("intake:terminate:carries-on")
 async def test_a_terminated_case_carries_on_where_it_was(database: Database, pool: asyncpg.Pool) -> None:
     async def never(_: TurnRequest, __: Claim) -> TurnOutcome:
         began.set()
@@ -213,7 +201,6 @@ async def test_a_terminated_case_carries_on_where_it_was(database: Database, poo
         assert [request.attempt for request in home.agent.requests] == [1, 2]
 
 
-@pytest.mark.promise("intake:storing:continue-as-new")
 async def test_much_text_at_once_is_stored_before_the_run_continues_as_new(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -234,7 +221,6 @@ async def test_much_text_at_once_is_stored_before_the_run_continues_as_new(
         await home.until(all_read, "every message is in a batch, once")
 
 
-@pytest.mark.promise("case:end:told")
 async def test_the_workspace_is_removed_although_the_run_would_continue_as_new(
     database: Database, pool: asyncpg.Pool
 ) -> None:

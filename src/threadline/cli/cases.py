@@ -1,4 +1,4 @@
-"""`threadline cases`: look at cases, and resolve one by hand."""
+"""`threadline cases`: show bug cases, and resolve one by hand."""
 
 import asyncio
 from typing import Annotated
@@ -8,9 +8,9 @@ import typer
 from threadline.cli import output as telling
 from threadline.cli.running_stack import adopt_running_stack
 
-app = typer.Typer(help="Look at cases, and resolve one by hand.", no_args_is_help=True)
+app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True)
 
-Case = Annotated[str, typer.Argument(metavar="CASE", help="A case's number, such as BUG-12.")]
+Case = Annotated[str, typer.Argument(metavar="CASE", help="Number of the case, such as BUG-12.")]
 
 
 @app.callback()
@@ -20,10 +20,10 @@ def _group() -> None:
 
 @app.command("list")
 def list_cases(
-    everything: Annotated[bool, typer.Option("--all", help="Show resolved cases, too.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="Include resolved cases.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
 ) -> None:
-    """The open cases, newest first."""
+    """List the open cases, newest first."""
 
     async def run() -> None:
         from threadline.wiring.case_desk import case_desk
@@ -36,7 +36,7 @@ def list_cases(
 
 @app.command()
 def show(case: Case) -> None:
-    """One case: its transitions, its conversation as stored, its turns and what they cost."""
+    """Show one case: its transitions, its conversation as stored, its turns and their cost."""
 
     async def run() -> None:
         from threadline.wiring.case_desk import case_desk
@@ -48,8 +48,8 @@ def show(case: Case) -> None:
 
 
 @app.command()
-def quarantine(limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50) -> None:
-    """Messages that nobody could read: they are kept, and nobody has answered them."""
+def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50) -> None:
+    """List messages that could not be read. They are kept, and were not answered."""
 
     async def run() -> None:
         from threadline.wiring.case_desk import case_desk
@@ -62,9 +62,9 @@ def quarantine(limit: Annotated[int, typer.Option(min=1, help="The newest so man
 
 @app.command()
 def resolve(
-    case: Case, reason: Annotated[str, typer.Option(help="Why; it is stored, and told in the threads.")]
+    case: Case, reason: Annotated[str, typer.Option(help="Reason. It is stored, and posted in the threads.")]
 ) -> None:
-    """End a case by hand. A message in its thread reopens it."""
+    """Resolve a case by hand. A message in its thread reopens it."""
 
     async def run() -> None:
         from threadline.wiring.case_desk import case_desk

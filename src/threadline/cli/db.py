@@ -1,4 +1,4 @@
-"""`threadline db`: the schema."""
+"""`threadline db`: the database schema."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import typer
 
 from threadline.cli.running_stack import adopt_running_stack
 
-app = typer.Typer(help="The database's schema.", no_args_is_help=True)
+app = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
 
 
 @app.callback()
@@ -16,7 +16,7 @@ def _group() -> None:
 
 @app.command()
 def upgrade() -> None:
-    """Bring the database at DATABASE_URL to the newest schema. Safe to repeat, and to start twice at once."""
+    """Migrate the database at DATABASE_URL to the newest schema. Safe to repeat, and to run twice at once."""
     from threadline.wiring.workers import upgrade_database
 
     asyncio.run(upgrade_database())

@@ -1,4 +1,4 @@
-"""`threadline decisions`: what the decision engine has decided, how well, and which thresholds would serve better."""
+"""`threadline decisions`: report on the decision engine, and propose thresholds."""
 
 import asyncio
 from pathlib import Path
@@ -13,10 +13,10 @@ from threadline.cli.running_stack import adopt_running_stack
 if TYPE_CHECKING:
     from threadline.decisions.outcomes import Outcome
 
-app = typer.Typer(help="What the decision engine has decided, and how well.", no_args_is_help=True)
+app = typer.Typer(help="Report on the decision engine, and propose thresholds.", no_args_is_help=True)
 
-Days = Annotated[float, typer.Option(metavar="DAYS", min=0, max=36_500, help="Decisions of so many days.")]
-Team = Annotated[str, typer.Option(help="The workspace's id; without it, all of the database's.")]
+Days = Annotated[float, typer.Option(metavar="DAYS", min=0, max=36_500, help="How many days back to look.")]
+Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, all workspaces.")]
 _NOTHING = "Nothing was decided in this time: the engine decides once somebody asks the bot something."
 
 
@@ -28,10 +28,12 @@ def _group() -> None:
 @app.command()
 def report(
     since: Days = 30,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the calibration, too.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Also draw the calibration. Needs the extra plot.")
+    ] = None,
     team: Team = "",
 ) -> None:
-    """How often each decision, how well calibrated, what should have been otherwise, and what the variants came to."""
+    """Report how often each action was decided, its calibration, wrong escalations, and the variants."""
     from threadline.cli import decision_plot
     from threadline.decisions import reports
 
@@ -50,10 +52,10 @@ def report(
 @app.command()
 def tune(
     since: Days = 90,
-    variant: Annotated[str, typer.Option(help="Learn from this variant's decisions alone.")] = "",
+    variant: Annotated[str, typer.Option(help="Use only the decisions of this variant.")] = "",
     team: Team = "",
 ) -> None:
-    """Propose thresholds from what people have judged, and show what would change; nothing changes by itself."""
+    """Propose thresholds from people's feedback, and show what would change. Nothing is changed."""
     from threadline.decisions import tuning
 
     outcomes = [each for each in _outcomes(since, team) if variant in ("", each.variant)]

@@ -1,4 +1,4 @@
-"""`threadline up` and `threadline demo`: everything on this machine."""
+"""`threadline up` and `threadline demo`: the whole product on this machine."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ PACE = 0.25
 def up(
     pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
 ) -> None:
-    """Start everything that is not given by the environment, and stay until Ctrl-C."""
+    """Start every service that the environment does not configure, and run until Ctrl-C."""
     code = stopping.play(_up(pace))
     telling.line("Everything is stopped." if code is None else "")
     raise typer.Exit(code or 0)
@@ -37,7 +37,7 @@ def up(
 def demo(
     pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
 ) -> None:
-    """Play a case's whole story, a conversation and work on records against real parts, and leave nothing behind."""
+    """Play a bug case, a conversation, work on records and a handover, then stop everything."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-demo-"))
     code = stopping.play(_demo(folder, pace))
     if code:

@@ -1,4 +1,4 @@
-"""`threadline doctor`: is everything there, and may we use it?"""
+"""`threadline doctor`: check that everything Threadline needs is there and usable."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from threadline.cli.running_stack import adopt_running_stack
 
 
 def doctor() -> None:
-    """Look at each thing that Threadline needs, and say what to do about what is missing."""
+    """Check everything that Threadline needs, and say how to fix what is missing."""
     from threadline.wiring.doctor import examine
 
     adopt_running_stack()

@@ -1,4 +1,4 @@
-"""`threadline explain`: why the bot has answered so."""
+"""`threadline explain`: show how an answer came about."""
 
 import asyncio
 import json
@@ -31,12 +31,12 @@ def explain(
         str,
         typer.Argument(
             metavar="MESSAGE",
-            help="The permalink of an answer of the bot or of a message that it has answered, or CHANNEL/TS.",
+            help="Permalink of an answer of the bot, or of a message that it has answered; or CHANNEL/TS.",
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Why the bot has answered so: the turn's route, context, tool calls, protocol, cost and workflow."""
+    """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
     adopt_running_stack()
     asyncio.run(_run(message, as_json=as_json))
 

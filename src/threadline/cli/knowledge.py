@@ -1,4 +1,4 @@
-"""`threadline knowledge`: the documents that questions are answered from."""
+"""`threadline knowledge`: manage the documents that questions are answered from."""
 
 import asyncio
 from pathlib import Path
@@ -14,9 +14,9 @@ from threadline.knowledge.model import Document
 if TYPE_CHECKING:
     from threadline.knowledge.ingest import Report
 
-app = typer.Typer(help="The documents that questions are answered from.", no_args_is_help=True)
+app = typer.Typer(help="Manage the documents that questions are answered from.", no_args_is_help=True)
 
-Team = Annotated[str, typer.Option(help="The workspace's id; without it, that of the bot's token.")]
+Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, the bot token's.")]
 
 
 @app.callback()
@@ -29,20 +29,20 @@ def ingest(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH…", help="Folders of Markdown, files, and lists of addresses (*.urls), one a line."
+            metavar="PATH…", help="Folders of Markdown, single files, and lists of addresses (*.urls), one a line."
         ),
     ],
     allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Addresses may be of this machine and this network, too.")
+        bool, typer.Option("--allow-private", help="Also fetch addresses of this machine and this network.")
     ] = False,
     forget_all: Annotated[
-        bool, typer.Option("--forget-all", help="What came with a folder or list that is empty now is forgotten, too.")
+        bool, typer.Option("--forget-all", help="Also forget what came with a folder or list that is empty now.")
     ] = False,
     team: Team = "",
 ) -> None:
-    """Bring the documents to what folders and lists hold: new and changed ones are read, those that are gone forgotten.
+    """Ingest documents: read new and changed ones, forget those that are gone.
 
-    What cannot be read is named and stays as it was, and the command ends with 1.
+    A document that cannot be read is named and stays as it was. The exit code is then 1.
     """
 
     async def run() -> "Report":
@@ -66,7 +66,7 @@ def ingest(
 
 @app.command("list")
 def list_documents(team: Team = "") -> None:
-    """The documents that are known, by where they are from."""
+    """List the documents, by their source."""
 
     async def run() -> None:
         from threadline.knowledge.ingest_service import knowledge_desk
@@ -83,7 +83,7 @@ def list_documents(team: Team = "") -> None:
 
 @app.command()
 def remove(
-    source: Annotated[str, typer.Argument(help="Where it is from, as `threadline knowledge list` says it.")],
+    source: Annotated[str, typer.Argument(help="Source of the document, as `threadline knowledge list` shows it.")],
     team: Team = "",
 ) -> None:
     """Forget a document."""

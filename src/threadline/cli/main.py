@@ -1,4 +1,4 @@
-"""The command `threadline`: its subcommands, how errors are said, and how the process ends."""
+"""The command `threadline`: its subcommands, its error messages, and the end of the process."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from threadline.cli import cases, db, decisions, devstack, doctor, explain, know
 from threadline.errors import Permanent, Transient
 
 app = typer.Typer(
-    help="Durable agents for Slack threads: one Temporal workflow for each thread, no message lost.",
+    help="Durable agents for Slack threads. Each thread is one Temporal workflow.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -1,4 +1,4 @@
-"""`threadline records`: projects that are estimated, what can be booked, RFPs, and the people who answer them."""
+"""`threadline records`: manage projects, bookable resources, RFPs and team members."""
 
 import asyncio
 import tomllib
@@ -21,15 +21,13 @@ from threadline.estimates.model import Role
 from threadline.rfps.model import Facts, RfpStatus, status_of
 from threadline.rfps.team_members import TeamMember
 
-app = typer.Typer(
-    help="Projects that are estimated, what can be booked, RFPs, and the people who answer them.", no_args_is_help=True
-)
+app = typer.Typer(help="Manage projects, bookable resources, RFPs and team members.", no_args_is_help=True)
 
 _HINT = "`threadline records load --help` shows what it holds."
-_HELP = """Make what a file lists, all or nothing; what is there already gets the file's rates, hours and people.
+_HELP = """Load the records of a file, all or none. Records that exist get the file's rates, hours and people.
 
-Work items, quotes, appointments and RFPs that are there stay as they are. An RFP is known again by its id or, without
-one, by its title and client; somebody of the team by the Slack id. The file holds, for example:
+Existing work items, quotes, appointments and RFPs stay as they are. An RFP is matched by its id or, without one, by its
+title and client. A team member is matched by the Slack id. An example of a file:
 
 \b
 [\\[project]]
@@ -167,7 +165,7 @@ def load(
 
 @app.command("list")
 def list_records(team: Team = "") -> None:
-    """The projects, with those that are locked, what can be booked, the RFPs by when they are due, and the people."""
+    """List projects (with locks), bookable resources, RFPs by due date, and team members."""
 
     async def run() -> None:
         from threadline.wiring.records import records_desk
@@ -189,14 +187,14 @@ def list_records(team: Team = "") -> None:
 
 
 @app.command()
-def lock(project: Annotated[str, typer.Argument(help="Its id or its name.")], team: Team = "") -> None:
-    """From now on a project can be read, and nothing in it be changed."""
+def lock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
+    """Lock a project: it can be read and not changed."""
     asyncio.run(_lock(project, team, locked=True))
 
 
 @app.command()
-def unlock(project: Annotated[str, typer.Argument(help="Its id or its name.")], team: Team = "") -> None:
-    """A project can be changed again."""
+def unlock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
+    """Unlock a project: it can be changed again."""
     asyncio.run(_lock(project, team, locked=False))
 
 

@@ -1,4 +1,4 @@
-"""`threadline records delete` and `forget-person`: what would go is said first, and goes only when that is wanted."""
+"""`threadline records delete` and `forget-person`: show what would be deleted; delete it with `--yes`."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ from threadline.rfps.team_members import TeamMember
 _MOST = 10
 """Threads, jobs and proposals that are named; of more only the number is."""
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without, it is only said what would go.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Delete for good. Without it, only show what would be deleted.")]
 
 
 def delete(
-    rfp: Annotated[str, typer.Argument(metavar="RFP", help="Its id, as `threadline records list` says it.")],
+    rfp: Annotated[str, typer.Argument(metavar="RFP", help="Id of the RFP, as `threadline records list` shows it.")],
     yes: Yes = False,
     team: Team = "",
 ) -> None:
-    """Delete an RFP for good: its state and its file's text. What is in its journal and its events stays."""
+    """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
 
     async def run() -> None:
         from threadline.wiring.records import records_desk
@@ -47,11 +47,11 @@ def delete(
 
 
 def forget_person(
-    person: Annotated[str, typer.Argument(metavar="PERSON", help="Their Slack id or their name.")],
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="Slack id or name of the person.")],
     yes: Yes = False,
     team: Team = "",
 ) -> None:
-    """Forget somebody of the team, with biography, skills and hours."""
+    """Delete a team member, with biography, skills and hours."""
 
     async def run() -> None:
         from threadline.wiring.records import records_desk

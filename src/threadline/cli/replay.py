@@ -1,4 +1,4 @@
-"""`threadline replay`: would this code go on with every open workflow as the code would that began it?"""
+"""`threadline replay`: check that this code can continue every open workflow."""
 
 import asyncio
 from pathlib import Path
@@ -19,13 +19,15 @@ _TOLD = 100
 def replay(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(exists=True, dir_okay=False, help="Histories as JSON, instead of those at TEMPORAL_ADDRESS."),
+        typer.Argument(
+            exists=True, dir_okay=False, help="Saved histories as JSON, instead of those at TEMPORAL_ADDRESS."
+        ),
     ] = None,
-    workflow: Annotated[str, typer.Option(help="One workflow's id: its newest run, open or not.")] = "",
-    query: Annotated[str, typer.Option(help="Other workflows than all that are open.")] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
+    workflow: Annotated[str, typer.Option(help="Id of one workflow. Its newest run is replayed, open or not.")] = "",
+    query: Annotated[str, typer.Option(help="Visibility query. Without it, all open workflows.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of workflows.")] = None,
 ) -> None:
-    """Replay all open workflows against this code; exit 1 when one would go another way. Run it before a deploy."""
+    """Replay all open workflows with this code. The exit code is 1 when one diverges. Run it before a deploy."""
     from threadline.wiring.replay import OPEN, Wanted
 
     adopt_running_stack()

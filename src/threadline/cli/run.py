@@ -1,4 +1,4 @@
-"""`threadline gateway`, `threadline worker` and `threadline codec`: the product's own processes."""
+"""`threadline gateway`, `threadline worker` and `threadline codec`: the processes of the product."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -16,17 +16,18 @@ class Queue(StrEnum):
 
 def gateway(
     http: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Serve signed HTTP here; needed without SLACK_APP_TOKEN.")
+        str,
+        typer.Option(metavar="HOST:PORT", help="Address to serve signed HTTP at. Required without SLACK_APP_TOKEN."),
     ] = "",
 ) -> None:
-    """Turn Slack's events into signals: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
+    """Receive Slack's events and signal workflows: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
     from threadline.wiring.gateway import run_gateway
 
     stopping.serve(lambda stop: run_gateway(http or None, stop))
 
 
-def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Queue.ALL) -> None:
-    """Run workflows and short activities (core), the agents' turns (agents), or both."""
+def worker(queue: Annotated[Queue, typer.Option(help="Task queue to serve: core, agents or all.")] = Queue.ALL) -> None:
+    """Run workflows and short activities (core), agent turns (agents), or both (all)."""
     from threadline.wiring.workers import run_worker
 
     stopping.serve(lambda stop: run_worker(queue.value, stop), fast=queue is Queue.CORE)
@@ -34,10 +35,13 @@ def worker(queue: Annotated[Queue, typer.Option(help="Which work to take.")] = Q
 
 def codec(
     http: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Serve here; beyond this machine it needs THREADLINE_CODEC_TOKEN.")
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Address to serve at. Beyond this machine it needs THREADLINE_CODEC_TOKEN."
+        ),
     ] = "127.0.0.1:8234",
 ) -> None:
-    """Show Temporal's UI and command line in clear what is encrypted, to who may see it."""
+    """Decrypt payloads for Temporal's UI and command line."""
     from threadline.privacy.codec_process import run_codec
 
     stopping.serve(lambda stop: run_codec(http, stop))

@@ -1,4 +1,4 @@
-"""The environment, read once: one frozen class a section, under the names that the README lists."""
+"""Settings from the environment: one frozen class a section; docs/settings.md is generated from them."""
 
 from threadline.settings.base import Section
 from threadline.settings.conversations import (

@@ -1,4 +1,4 @@
-"""What every section has in common: frozen, read from the environment, wrong values told by their variable."""
+"""What every section has in common: frozen, read from the environment, wrong values reported by variable."""
 
 import re
 from email.utils import parseaddr
@@ -140,7 +140,7 @@ def _sentence(section: type[BaseSettings], detail: Any) -> str:
     prefix = section.model_config.get("env_prefix", "")
     variable = name if name in fields and name.isupper() else f"{prefix}{name}".upper()
     if detail["type"] == "missing":
-        return f"{variable} is not set: see the README's table of settings"
+        return f"{variable} is not set: see docs/settings.md"
     hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))
     found = "a secret that is not shown" if hidden else repr(detail["input"])
     return f"{variable} is {found}: {detail['msg'].removeprefix('Value error, ')}"

@@ -1,4 +1,4 @@
-"""The house and its cases: Slack, Temporal's workers, Postgres, the agents, the code."""
+"""Settings of the processes and of bug cases: Slack, Temporal's workers, Postgres, the agents, the code."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -23,18 +23,25 @@ from threadline.settings.base import (
 
 
 class LogSettings(Section):
-    """At `DEBUG` the reason for which each event was passed over is told, too."""
+    """Logging."""
 
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="THREADLINE_LOG_LEVEL")
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO",
+        validation_alias="THREADLINE_LOG_LEVEL",
+        description="`DEBUG`, `INFO`, `WARNING` or `ERROR`. `DEBUG` also logs why an event was ignored.",
+    )
 
 
 class DeploymentSettings(Section):
-    """Temporal's worker versioning: which build of this code the core worker is. Without a name there is none."""
+    """Worker versioning.
+
+    Names the build for Temporal's worker versioning: see deploying.md. Set both or neither.
+    """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
-    deployment: str = ""
-    build_id: str = ""
+    deployment: str = Field("", description="Name of the deployment, without a dot.", examples=["threadline"])
+    build_id: str = Field("", description="Id of this build, such as a commit.", examples=["b2"])
 
     @model_validator(mode="after")
     def _named_both_or_neither(self) -> Self:
@@ -46,30 +53,53 @@ class DeploymentSettings(Section):
 
 
 class SlackSettings(Section):
-    """How the gateway and the core worker reach Slack."""
+    """Slack.
+
+    The app is described by `deploy/slack/manifest.yaml`. The gateway needs the app-level token (Socket Mode) or the
+    signing secret (HTTP).
+    """
 
     model_config = SettingsConfigDict(env_prefix="SLACK_")
 
-    bot_token: SecretStr
-    app_token: SecretStr | None = None
-    signing_secret: SecretStr | None = None
-    api_url: str | None = None
+    bot_token: SecretStr = Field(description="Bot token of the app (`xoxb-…`). `threadline up` uses its sandbox.")
+    app_token: SecretStr | None = Field(
+        None, description="App-level token (`xapp-…`). When it is set, events arrive by Socket Mode."
+    )
+    signing_secret: SecretStr | None = Field(
+        None, description="Verifies events that arrive by HTTP, when there is no app-level token."
+    )
+    api_url: str | None = Field(None, description="Base URL of Slack's Web API, when it is not Slack's own.")
 
 
 class ChannelSettings(Section):
-    """Channel ids, such as `C0123456789`; escalations go to the summaries channel when they have none.
+    """Channels.
 
-    In the channels of `external_people`, guests and people of other companies count like others. Mentions that Slack
-    gave up delivering are looked for in those of `conversation_channels`, or wherever the bot is if there are none.
+    Each value is a channel id, such as `C0123456789`. Several ids are separated by commas.
     """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
-    reports_channel: Channel
-    summaries_channel: Channel
-    escalation_channel: Channel | Literal[""] = ""
-    external_people: Channels = ()
-    conversation_channels: Channels = ()
+    reports_channel: Channel = Field(
+        description="Channel in which bugs are reported. `threadline up` uses the sandbox's."
+    )
+    summaries_channel: Channel = Field(
+        description="Channel in which developers get findings. `threadline up` uses the sandbox's."
+    )
+    escalation_channel: Channel | Literal[""] = Field(
+        "", description="Channel in which people are called. Without it, the summaries channel."
+    )
+    external_people: Channels = Field(
+        (),
+        description="Channels in which messages of guests and of other companies' members are accepted. Elsewhere they "
+        "are ignored.",
+    )
+    conversation_channels: Channels = Field(
+        (),
+        description="Channels that are searched for mentions that Slack failed to deliver. Direct messages and other "
+        "channels are then left out. Without it, every channel of the bot and its direct messages are searched, 40 at "
+        "each run, least recently searched first. Set it when the bot is in many busy channels: each listed channel is "
+        "searched at every run, 30 days back once a day, within some 50 Slack calls a minute.",
+    )
 
     @model_validator(mode="after")
     def _conversations_are_apart(self) -> Self:
@@ -89,62 +119,132 @@ class ChannelSettings(Section):
 
 
 class CaseSettings(Section):
-    """What bounds a case, and who is called when it is escalated."""
+    """Bug cases.
+
+    Limits of a case, and the people who are called when it is escalated: see cases.md.
+    """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
-    reporter_timeout: Seconds = 2 * 3600
-    developer_timeout: Seconds = 48 * 3600
-    turn_timeout: Seconds = 15 * 60
-    turn_budget_usd: float = Field(2.0, gt=0)
-    case_budget_usd: float = Field(10.0, gt=0)
-    max_questions: int = Field(3, ge=0)
-    pull_request_poll: Seconds = 30 * 60
-    oncall: Tiers = ()
-    sla: Targets = DEFAULT_TARGETS
-    services: Path | None = None
+    reporter_timeout: Seconds = Field(2 * 3600, description="How long a question to the reporter waits for an answer.")
+    developer_timeout: Seconds = Field(48 * 3600, description="How long findings wait for a developer.")
+    turn_timeout: Seconds = Field(15 * 60, description="How long one turn of the agent may take.")
+    turn_budget_usd: float = Field(2.0, gt=0, description="Cost limit of one attempt at a turn, in US dollars.")
+    case_budget_usd: float = Field(10.0, gt=0, description="Cost limit of a case, in US dollars.")
+    max_questions: int = Field(3, ge=0, description="Questions that the agent may ask in one case.")
+    pull_request_poll: Seconds = Field(30 * 60, description="How often an open pull request is looked up.")
+    oncall: Tiers = Field(
+        (),
+        description="User or group ids to mention in an escalation. Commas separate ids, semicolons separate tiers.",
+        examples=["U1,S2;U3"],
+    )
+    sla: Targets = Field(
+        DEFAULT_TARGETS, description="Time to acknowledge and time to resolve an escalation, by severity."
+    )
+    services: Path | None = Field(
+        None,
+        description="TOML file with `[[service]]` tables: name, owner, and optionally description, channel and "
+        "repository.",
+        examples=["services.toml"],
+    )
 
 
 class CatchUpSettings(Section):
-    """How often Slack's history is compared with what is stored, also when no gateway was away."""
+    """Catch-up."""
 
-    interval: Seconds = Field(600.0, validation_alias="THREADLINE_CATCH_UP_INTERVAL")
+    interval: Seconds = Field(
+        600.0,
+        validation_alias="THREADLINE_CATCH_UP_INTERVAL",
+        description="How often Slack's history is compared with what is stored.",
+    )
 
 
 class WorkerSettings(Section):
-    """How much a core worker holds: a workflow beyond it is replayed from its start at its next message."""
+    """Core worker."""
 
-    cached_workflows: int = Field(1000, ge=1, validation_alias="THREADLINE_CACHED_WORKFLOWS")
+    cached_workflows: int = Field(
+        1000,
+        ge=1,
+        validation_alias="THREADLINE_CACHED_WORKFLOWS",
+        description="Threads that one core worker keeps in memory. Set it above the number of threads that are active "
+        "at once: a thread outside the cache is replayed from its start at its next message.",
+    )
 
 
 class DatabaseSettings(Section):
-    """Postgres as its owner: for the core worker, the gateway's one read, migrations and the CLI."""
+    """Database."""
 
-    url: PostgresUrl = Field(validation_alias="DATABASE_URL")
+    url: PostgresUrl = Field(
+        validation_alias="DATABASE_URL",
+        description="Postgres, with the role that owns the schema. Migrations and commands use it too. `threadline up` "
+        "starts its own.",
+        examples=["postgresql://threadline:…@localhost:5432/threadline"],
+    )
 
 
 class AgentSettings(Section):
-    """What the agent worker may have: no Slack token, no push credential, no owner of the database."""
+    """Investigating agent.
 
-    database_url: PostgresUrl = Field(validation_alias="THREADLINE_AGENT_DATABASE_URL")
-    api_key: SecretStr = Field(validation_alias="ANTHROPIC_API_KEY")
-    base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
-    model: str = Field("claude-sonnet-5", validation_alias="THREADLINE_INVESTIGATOR_MODEL")
-    slots: int = Field(4, ge=1, validation_alias="THREADLINE_AGENT_SLOTS")
-    query_databases: Sources = Field(default_factory=dict, validation_alias="THREADLINE_QUERY_DATABASES")
-    query_views: Names = Field((), validation_alias="THREADLINE_QUERY_VIEWS")
-    loki_url: str | None = Field(None, validation_alias="THREADLINE_LOKI_URL")
-    loki_selector: str = Field('{job=~".+"}', validation_alias="THREADLINE_LOKI_SELECTOR")
+    The agents' worker has no Slack token, no push credential, and a database role of its own.
+    """
+
+    database_url: PostgresUrl = Field(
+        validation_alias="THREADLINE_AGENT_DATABASE_URL",
+        description="The same database with the role `threadline_agent`. `threadline up` starts its own.",
+        examples=["postgresql://threadline_agent:…@localhost:5432/threadline"],
+    )
+    api_key: SecretStr = Field(
+        validation_alias="ANTHROPIC_API_KEY",
+        description="API key of the model. `threadline up` uses its stand-in without it.",
+    )
+    base_url: str | None = Field(
+        None, validation_alias="ANTHROPIC_BASE_URL", description="URL of the model's API, when it is not Anthropic's."
+    )
+    model: str = Field(
+        "claude-sonnet-5", validation_alias="THREADLINE_INVESTIGATOR_MODEL", description="Full name of the model."
+    )
+    slots: int = Field(
+        4, ge=1, validation_alias="THREADLINE_AGENT_SLOTS", description="Turns that one agents' worker runs at once."
+    )
+    query_databases: Sources = Field(
+        default_factory=dict,
+        validation_alias="THREADLINE_QUERY_DATABASES",
+        description="Other databases that the agent may query, as `name=postgresql://…`, separated by commas. Their "
+        "role must only be able to read the views below.",
+        examples=["shop=postgresql://reader:…@…/shop"],
+    )
+    query_views: Names = Field(
+        (),
+        validation_alias="THREADLINE_QUERY_VIEWS",
+        description="Views that the agent may read there, separated by commas.",
+        examples=["orders_seen"],
+    )
+    loki_url: str | None = Field(
+        None, validation_alias="THREADLINE_LOKI_URL", description="URL of Loki, in which the agent searches logs."
+    )
+    loki_selector: str = Field(
+        '{job=~".+"}',
+        validation_alias="THREADLINE_LOKI_SELECTOR",
+        description="Log streams that the agent may search.",
+        examples=['{namespace="shop"}'],
+    )
 
 
 class RepositorySettings(Section):
-    """Where the code is that cases are investigated in, and where copies of it may lie."""
+    """Code and files."""
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
-    repo: Names
-    home: Path = Path(".threadline")
-    workspaces: Path | None = None
+    repo: Names = Field(
+        description="Git URLs or paths of the code, separated by commas. A login may stand in the URL; the one for the "
+        "agents' worker must only be able to read. `threadline up` makes a sample repository."
+    )
+    home: Path = Field(Path(".threadline"), description="Folder for the files of the devstack and of the workers.")
+    workspaces: Path | None = Field(
+        None,
+        description="Folder for the agent's copies of the code. Without it, `workspaces` in `THREADLINE_HOME`.",
+        examples=[".threadline/workspaces"],
+    )
 
     @property
     def workspace_root(self) -> Path:
@@ -152,30 +252,62 @@ class RepositorySettings(Section):
 
 
 class ForgeSettings(Section):
-    """The code host that fixes are pushed to."""
+    """Pull requests.
+
+    Without a token a fix is a pushed branch. The agents' worker never gets this token.
+    """
 
     model_config = SettingsConfigDict(env_prefix="GITHUB_")
 
-    token: SecretStr | None = None
-    api_url: str | None = None
+    token: SecretStr | None = Field(None, description="GitHub token that opens draft pull requests.")
+    api_url: str | None = Field(None, description="API URL of a GitHub Enterprise server.")
 
 
 class PayloadSettings(Section):
-    """Under which keys Temporal's payloads are encrypted; without any they are not."""
+    """Encryption.
 
-    keys: Keys | None = Field(None, validation_alias="THREADLINE_PAYLOAD_KEYS")
+    Encrypts what Temporal stores: see security.md. Every process that talks to Temporal needs the same value.
+    """
+
+    keys: Keys | None = Field(
+        None,
+        validation_alias="THREADLINE_PAYLOAD_KEYS",
+        description="Keys as `id:key`, separated by commas. The first key encrypts, all keys decrypt. With `plain` in "
+        "front, nothing is encrypted yet. Without it, nothing is encrypted. `openssl rand -base64 32` makes a key.",
+        examples=["2026-11:…"],
+    )
 
 
 class TemporalUiSettings(Section):
-    """Where people open Temporal's UI; nothing asks it."""
+    """Temporal's UI.
 
-    url: HttpAddress = Field("http://localhost:8233", validation_alias="THREADLINE_TEMPORAL_UI")
+    `threadline explain` reads it, which runs where the core worker runs.
+    """
+
+    url: HttpAddress = Field(
+        "http://localhost:8233",
+        validation_alias="THREADLINE_TEMPORAL_UI",
+        description="Address of Temporal's UI, for links. `threadline up` uses its own.",
+        examples=["http://localhost:8080"],
+    )
 
 
 class CodecSettings(Section):
-    """Who may have payloads shown in clear: who knows the token, on pages of these origins."""
+    """Codec server.
 
-    token: SecretStr | None = Field(None, min_length=16, validation_alias="THREADLINE_CODEC_TOKEN")
+    `threadline codec` decrypts payloads for Temporal's UI and command line: see security.md.
+    """
+
+    token: SecretStr | None = Field(
+        None,
+        min_length=16,
+        validation_alias="THREADLINE_CODEC_TOKEN",
+        description="Token that clients must present, at least 16 characters. Required when it serves beyond this "
+        "machine.",
+    )
     origins: Names = Field(
-        ("http://localhost:8233", "http://127.0.0.1:8233"), validation_alias="THREADLINE_CODEC_ORIGINS"
+        ("http://localhost:8233", "http://127.0.0.1:8233"),
+        validation_alias="THREADLINE_CODEC_ORIGINS",
+        description="Origins of the pages that may ask: the addresses of Temporal's UI, separated by commas.",
+        examples=["http://localhost:8080,http://127.0.0.1:8080"],
     )

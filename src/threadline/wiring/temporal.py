@@ -12,7 +12,7 @@ from temporalio.converter import DataConverter, DefaultFailureConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 from temporalio.service import RetryConfig, RPCError
-from temporalio.worker import Replayer, WorkflowRunner
+from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from threadline.approvals.workflow import ApprovalWorkflow
@@ -113,7 +113,7 @@ async def missing_search_attributes(client: Client) -> list[str]:
     return [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]
 
 
-def workflow_runner() -> WorkflowRunner:
+def workflow_runner() -> SandboxedWorkflowRunner:
     """The sandbox, without loading the pure modules anew for each workflow: a fifteenth of the memory and time."""
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED_MODULES))
 

@@ -61,7 +61,6 @@ async def test_what_can_be_booked_is_listed_with_its_clocks(desk: Desk) -> None:
 OFFICE = {"opens": "09:00", "closes": "17:00"}
 
 
-@pytest.mark.promise("record:appointments:clocks")
 @pytest.mark.parametrize(
     "starts_at", [f"{MONDAY}T10:00", f"{MONDAY} 10:00:00", f"{MONDAY}T09:00Z", f"{MONDAY}T18:00+09:00"]
 )
@@ -82,7 +81,6 @@ async def test_a_time_is_by_the_clocks_of_the_place_unless_it_says_its_own(desk:
     assert [each.kind for each in result.structured] == ["appointments"]
 
 
-@pytest.mark.promise("record:appointments:clocks")
 @pytest.mark.parametrize(
     ("starts_at", "moment", "shown"),
     [
@@ -99,7 +97,6 @@ async def test_in_summer_and_winter_local_times_are_those_of_the_day(
         assert (await work.appointments.get("T1", "APT-1")).starts_at == moment
 
 
-@pytest.mark.promise("record:appointments:clocks")
 async def test_a_time_that_clocks_leave_out_is_refused(desk: Desk, database: Database) -> None:
     async with database.begin() as work:
         await work.appointments.save_resource("T1", Resource("Gym", "Europe/Berlin", time(0), time(5), (7,)))
@@ -128,7 +125,6 @@ async def test_free_times_begin_now_and_say_their_zone(desk: Desk) -> None:
     assert later["slots"] == [], "a Saturday"
 
 
-@pytest.mark.promise("record:appointments:no-double-booking")
 async def test_of_fifty_that_race_for_a_time_one_gets_it_and_the_others_are_told_what_is_free(desk: Desk) -> None:
     results = await asyncio.gather(*(book(desk, user_id=f"U{number}") for number in range(50)))
     won = [each for each in results if each.success]
@@ -146,7 +142,6 @@ async def test_of_fifty_that_race_for_a_time_one_gets_it_and_the_others_are_told
     assert [each["appointment_id"] for each in upcoming["appointments"]] == [won[0].data["appointment_id"]]
 
 
-@pytest.mark.promise("record:appointments:no-double-booking")
 async def test_what_is_named_as_free_can_be_booked(desk: Desk) -> None:
     await book(desk)
     taken = await book(desk)
@@ -186,7 +181,6 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
 async def test_a_call_whose_result_was_lost_is_found_by_its_operation_and_not_made_again(
     desk: Desk, tool: str, arguments: dict[str, Any]
@@ -202,7 +196,6 @@ async def test_a_call_whose_result_was_lost_is_found_by_its_operation_and_not_ma
     assert await desk.done("appointments.listUpcoming") == before
 
 
-@pytest.mark.promise("record:team:its-own")
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES[1:])
 async def test_another_teams_appointment_is_not_there(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
     await book(desk)
@@ -230,7 +223,6 @@ async def test_a_resource_is_booked_no_faster_than_its_rate(database: Database) 
     assert (await book(desk, f"{MONDAY}T10:00", resource="Doctor")).success
 
 
-@pytest.mark.promise("record:change:whole")
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [

@@ -73,7 +73,6 @@ def told(result: ToolResult) -> str:
     return result.error.message
 
 
-@pytest.mark.promise("sales:meeting:invited")
 async def test_a_meeting_is_booked_with_the_only_one_there_is_and_the_invitation_is_in_the_thread(
     office: Office,
 ) -> None:
@@ -90,7 +89,6 @@ async def test_a_meeting_is_booked_with_the_only_one_there_is_and_the_invitation
     assert made["ATTENDEE"].params["CN"] == "Ana Silva"
 
 
-@pytest.mark.promise("sales:meeting:invited")
 async def test_moving_and_cancelling_update_the_same_event(office: Office) -> None:
     await office.can_be_booked("Sales call")
     await office.ask("calendar.book", starts_at=TEN)
@@ -104,7 +102,6 @@ async def test_moving_and_cancelling_update_the_same_event(office: Office) -> No
     assert gone["STATUS"] == "CANCELLED"
 
 
-@pytest.mark.promise("sales:meeting:invited-once")
 async def test_a_call_that_is_tried_again_books_and_invites_once(office: Office) -> None:
     await office.can_be_booked("Sales call")
     office.desk.log.lost = RuntimeError("the worker died")
@@ -119,7 +116,6 @@ async def test_a_call_that_is_tried_again_books_and_invites_once(office: Office)
     assert len(upcoming["appointments"]) == 1
 
 
-@pytest.mark.promise("sales:meeting:invited-once")
 async def test_a_booking_stands_without_its_invitation_and_the_model_is_told(office: Office) -> None:
     await office.can_be_booked("Sales call")
     office.slack.faults.fail_before("files.getUploadURLExternal")
@@ -129,7 +125,6 @@ async def test_a_booking_stands_without_its_invitation_and_the_model_is_told(off
     assert office.files() == []
 
 
-@pytest.mark.promise("sales:meeting:invited-by")
 @pytest.mark.parametrize(
     "asking", [{"user_id": "UGUEST"}, {"user_id": "U2", "others": ("Gus (UGUEST)",), "other_ids": ("UGUEST",)}]
 )

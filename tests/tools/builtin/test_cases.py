@@ -40,7 +40,6 @@ async def found(desk: Desk, **arguments: Any) -> list[str]:
     return [each["bug_id"] for each in (await desk.done("cases.search", **arguments))["cases"]]
 
 
-@pytest.mark.promise("record:cases:for-their-readers")
 async def test_elsewhere_a_case_is_told_in_its_reporters_words_alone(desk: Desk) -> None:
     result = await desk.ask("cases.get", bug_id="bug-1")
     card = dict(result.data)
@@ -57,13 +56,11 @@ async def test_elsewhere_a_case_is_told_in_its_reporters_words_alone(desk: Desk)
     assert [each.kind for each in result.structured] == ["cases"]
 
 
-@pytest.mark.promise("record:cases:for-their-readers")
 async def test_where_developers_read_the_findings_are_told_as_well(desk: Desk) -> None:
     card = await desk.done("cases.get", bug_id="BUG-1", channel=SUMMARIES)
     assert (card["findings"], card["components"]) == (FOUND["summary"], ["checkout", "tax-service"])
 
 
-@pytest.mark.promise("record:cases:for-their-readers")
 @pytest.mark.parametrize(
     "title", ["The discount is taken twice in shop/cart.py", "Broken `apply_code`", "tax-service rounds twice"]
 )
@@ -78,7 +75,6 @@ async def test_a_title_that_names_what_is_internal_is_not_told_elsewhere(scene: 
     assert (await desk.done("cases.get", bug_id="BUG-1", channel=SUMMARIES))["title"] == title
 
 
-@pytest.mark.promise("record:cases:for-their-readers")
 async def test_words_for_the_reporter_that_hold_something_internal_are_not_told(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, Action.POST_FINDINGS, result={**FOUND, "for_reporter": "It is in shop/cart.py."})
@@ -94,7 +90,6 @@ async def test_a_question_to_the_reporter_is_what_they_were_told_last(desk: Desk
     assert (card["told"], card["status"]) == ("Which browser is it?", "awaiting_reporter")
 
 
-@pytest.mark.promise("record:cases:for-their-readers")
 async def test_an_unsettled_turn_is_not_told_of(scene: Scene) -> None:
     await scene.opened()
     await scene.claim(1)
@@ -134,7 +129,6 @@ async def test_a_long_list_ends_and_says_so(desk: Desk, scene: Scene) -> None:
     assert result.display_text == f"Found more than {cases.MOST} cases."
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_another_teams_cases_are_not_there(desk: Desk, scene: Scene) -> None:
     await another(scene, "The cart is empty", team="T2")
     assert await found(desk, words="cart") == ["BUG-1"]

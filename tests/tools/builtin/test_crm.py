@@ -40,7 +40,6 @@ async def audit(database: Database) -> list[tuple[str, str, str, str, str]]:
         return [(each[0] or each[1], *each[2:]) for each in rows]
 
 
-@pytest.mark.promise("sales:crm:traced")
 async def test_whoever_asks_is_put_on_record_and_each_field_leaves_a_trace(desk: Desk, database: Database) -> None:
     first = await desk.ask("crm.update", company="Acme Corp", stage="qualified", industry="Ships")
     assert first.display_text == (
@@ -69,7 +68,6 @@ async def test_whoever_asks_is_put_on_record_and_each_field_leaves_a_trace(desk:
     assert "Acme Corp" in json.dumps(message.blocks)
 
 
-@pytest.mark.promise("sales:crm:traced")
 async def test_what_says_the_same_leaves_no_trace(desk: Desk, database: Database) -> None:
     await desk.done("crm.update", name=" Ana   Maria ", email="ANA@acme.example")
     before = await audit(database)
@@ -79,7 +77,6 @@ async def test_what_says_the_same_leaves_no_trace(desk: Desk, database: Database
     assert await audit(database) == before
 
 
-@pytest.mark.promise("sales:crm:traced")
 @pytest.mark.parametrize(
     "statement", ["UPDATE crm_audit SET became = 'x'", "TRUNCATE crm_audit"], ids=["update", "truncate"]
 )
@@ -90,7 +87,6 @@ async def test_nobody_rewrites_the_trace(desk: Desk, database: Database, stateme
             await work.connection.execute(text(statement))
 
 
-@pytest.mark.promise("sales:crm:traced")
 async def test_a_call_whose_answer_was_lost_is_made_once(desk: Desk, database: Database) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("crm.update", {"title": "Captain"}),
@@ -108,7 +104,6 @@ async def test_a_call_whose_answer_was_lost_is_made_once(desk: Desk, database: D
     assert [each["summary"] for each in shown["interactions"]] == ["They want a boat."]
 
 
-@pytest.mark.promise("sales:crm:traced")
 async def test_two_who_change_the_same_lead_at_once_leave_one_lead_and_both_traces(
     desk: Desk, database: Database
 ) -> None:
@@ -185,7 +180,6 @@ async def test_customers_are_found_by_name_address_company_and_slack_id(desk: De
     assert nobody.display_text == "No such customer is on record."
 
 
-@pytest.mark.promise("sales:crm:its-own")
 async def test_leads_of_another_team_are_not_there(desk: Desk) -> None:
     await desk.done("crm.update", company="Acme Corp")
     there = {"team": "T2", "user_id": "U9"}
@@ -200,7 +194,6 @@ async def test_leads_of_another_team_are_not_there(desk: Desk) -> None:
     assert (await desk.done("crm.get"))["company"] == "Acme Corp"
 
 
-@pytest.mark.promise("sales:crm:its-own")
 @pytest.mark.parametrize("user_id", ["UGUEST", "UOTHER", "UNKNOWN"])
 async def test_who_is_from_outside_has_the_own_record_and_no_other(desk: Desk, user_id: str) -> None:
     await desk.done("crm.update", company="Acme Corp")
@@ -218,7 +211,6 @@ async def test_who_is_from_outside_has_the_own_record_and_no_other(desk: Desk, u
     assert (await desk.done("crm.get", lead_id=own.lower(), user_id=user_id))["title"] == "Buyer"
 
 
-@pytest.mark.promise("sales:crm:its-own")
 @pytest.mark.parametrize("user_id", ["UGUEST", "UOTHER", "UNKNOWN"])
 async def test_who_says_to_be_of_a_company_from_outside_sees_and_changes_nothing_of_it(
     desk: Desk, database: Database, user_id: str
@@ -246,7 +238,6 @@ async def test_who_says_to_be_of_a_company_from_outside_sees_and_changes_nothing
     assert (await desk.done("crm.get", lead_id="LEAD-1"))["company_notes"] == about["company_notes"]
 
 
-@pytest.mark.promise("sales:crm:its-own")
 async def test_with_somebody_from_outside_among_those_who_ask_nobody_sees_more(desk: Desk) -> None:
     await desk.done("crm.update", company="Acme Corp")
     both = {"user_id": "U2", "others": ("Gus (UGUEST)",), "other_ids": ("UGUEST",)}
@@ -304,7 +295,6 @@ async def test_a_lead_is_changed_only_so_often(database: Database) -> None:
     assert (await desk.done("crm.get"))["title"] == "Captain"
 
 
-@pytest.mark.promise("sales:crm:context")
 async def test_a_decision_is_told_of_the_lead_and_of_what_slack_says_where_there_is_none(
     desk: Desk, database: Database
 ) -> None:
@@ -324,7 +314,6 @@ async def test_a_decision_is_told_of_the_lead_and_of_what_slack_says_where_there
     assert await about("T2", "U1") == "Ana Silva (U1)\nAna@Acme.example"
 
 
-@pytest.mark.promise("sales:crm:context")
 async def test_what_a_decision_is_told_is_bounded(desk: Desk, database: Database) -> None:
     await desk.done("crm.update", name="n" * 200, company="c" * 200, industry="i" * 200)
     for kind in ("call", "email", "meeting"):

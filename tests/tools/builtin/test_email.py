@@ -105,7 +105,6 @@ def told(result: ToolResult) -> str:
     return result.error.message
 
 
-@pytest.mark.promise("sales:mail:drafted-first")
 async def test_a_draft_is_shown_whole_and_nothing_is_sent(post: Post) -> None:
     given: dict[str, Any] = LETTER
     result = await post.desk.ask("email.draft", to="Ana@ACME.example", **given)
@@ -126,7 +125,6 @@ async def test_a_draft_is_shown_whole_and_nothing_is_sent(post: Post) -> None:
         assert words in json.dumps(message.blocks)
 
 
-@pytest.mark.promise("sales:mail:drafted-first")
 async def test_what_is_sent_is_what_was_drafted_once(post: Post) -> None:
     sent = await post.send((await post.drafted()).lower())
     assert sent.display_text == "MAIL-1 is sent."
@@ -139,7 +137,6 @@ async def test_what_is_sent_is_what_was_drafted_once(post: Post) -> None:
     assert len(post.server.received) == 1
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 async def test_of_many_that_send_one_draft_at_once_one_does(post: Post) -> None:
     draft = await post.drafted()
     results = await asyncio.gather(*(post.send(draft) for _ in range(6)))
@@ -147,7 +144,6 @@ async def test_of_many_that_send_one_draft_at_once_one_does(post: Post) -> None:
     assert len(post.server.received) == 1
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 async def test_a_mail_whose_result_was_lost_is_found_and_not_sent_again(post: Post) -> None:
     draft = await post.drafted()
     post.desk.log.lost = RuntimeError("the worker died")
@@ -159,7 +155,6 @@ async def test_a_mail_whose_result_was_lost_is_found_and_not_sent_again(post: Po
     assert len(post.server.received) == 1
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 @pytest.mark.parametrize(("drops", "confirms"), [(True, "250 OK"), (False, "251 queued"), (False, "queued")])
 async def test_a_mail_that_nobody_has_confirmed_is_never_sent_again(post: Post, drops: bool, confirms: str) -> None:
     draft = await post.drafted()
@@ -177,7 +172,6 @@ async def test_a_mail_that_nobody_has_confirmed_is_never_sent_again(post: Post, 
     assert (len(post.server.received), await post.status()) == (1, "sending")
 
 
-@pytest.mark.promise("sales:mail:at-most-once")
 async def test_a_worker_that_died_before_it_sent_leaves_it_open_and_sends_nothing(post: Post) -> None:
     draft = await post.drafted()
     async with post.database.begin() as work:
@@ -214,7 +208,6 @@ async def test_a_mail_that_the_server_refuses_stays_a_draft(post: Post) -> None:
     assert (post.server.received, await post.status()) == ([], "draft")
 
 
-@pytest.mark.promise("sales:mail:domains")
 @pytest.mark.parametrize(
     "to", ["ana@other.example", "ana@mail.acme.example", "ana@acme.example.other.example", "ana@notacme.example"]
 )
@@ -223,7 +216,6 @@ async def test_another_domain_is_refused_as_a_draft_and_says_whom_to_ask(post: P
     assert "THREADLINE_EMAIL_DOMAINS" in told(refused)
 
 
-@pytest.mark.promise("sales:mail:domains")
 async def test_a_domain_that_was_taken_off_the_list_gets_nothing(make_post: MakePost) -> None:
     draft = await make_post().drafted(LEAD)
     later = make_post(Risk.HIGH, domains=("acme.example",))
@@ -231,7 +223,6 @@ async def test_a_domain_that_was_taken_off_the_list_gets_nothing(make_post: Make
     assert later.server.received == []
 
 
-@pytest.mark.promise("sales:mail:approved")
 @pytest.mark.parametrize(
     ("to", "risk", "free", "waits"),
     [
@@ -264,7 +255,6 @@ async def test_above_the_set_risk_a_mail_waits_for_an_approval(
     }
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_a_call_that_is_tried_again_waits_once(post: Post) -> None:
     draft = await post.drafted(LEAD)
     post.desk.log.lost = RuntimeError("the worker died")
@@ -276,13 +266,11 @@ async def test_a_call_that_is_tried_again_waits_once(post: Post) -> None:
     assert set(post.started) == {"ACT-1"}
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_where_several_have_asked_no_address_is_their_own(post: Post) -> None:
     result = await post.send(await post.drafted(OWN), others=("Ben (U2)",), other_ids=("U2",))
     assert (result.data["risk"], post.server.received) == ("high", [])
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_where_several_have_asked_nobody_is_on_record_either(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
@@ -290,7 +278,6 @@ async def test_where_several_have_asked_nobody_is_on_record_either(make_post: Ma
     assert (waits.data["risk"], post.server.received) == ("high", [])
 
 
-@pytest.mark.promise("sales:mail:approved")
 @pytest.mark.parametrize("user_id", ["U1", "UGUEST"])
 async def test_who_asks_cannot_put_an_address_on_record_for_a_mail_of_theirs(make_post: MakePost, user_id: str) -> None:
     post = make_post(Risk.MEDIUM)
@@ -307,7 +294,6 @@ async def test_who_asks_cannot_put_an_address_on_record_for_a_mail_of_theirs(mak
     assert (await post.send(await post.drafted(NOBODY), user_id=user_id)).data["sent"]
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_an_address_that_was_loaded_into_the_database_is_on_record(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     async with post.database.begin() as work:
@@ -316,14 +302,12 @@ async def test_an_address_that_was_loaded_into_the_database_is_on_record(make_po
     assert (await post.send(await post.drafted(NOBODY))).data["sent"]
 
 
-@pytest.mark.promise("sales:mail:approved")
 async def test_without_approvers_it_is_refused(make_post: MakePost) -> None:
     post = make_post(approvers=())
     assert "THREADLINE_APPROVERS" in told(await post.send(await post.drafted(LEAD)))
     assert post.server.received == []
 
 
-@pytest.mark.promise("sales:mail:drafted-first")
 async def test_a_draft_of_another_thread_or_team_is_not_there(post: Post) -> None:
     draft = await post.drafted()
     elsewhere: list[Mapping[str, str]] = [{"thread_ts": "1760000000.000200"}, {"channel": "C2"}, {"team": "T2"}]
@@ -331,7 +315,6 @@ async def test_a_draft_of_another_thread_or_team_is_not_there(post: Post) -> Non
         assert "this thread has no draft MAIL-1" in told(await post.send(draft, **where))
 
 
-@pytest.mark.promise("sales:mail:headers")
 async def test_line_breaks_in_a_subject_and_an_address_add_no_header(post: Post) -> None:
     draft = await post.desk.done(
         "email.draft", to=OWN, subject="Hi\r\nBcc: zoe@shop.example\nX-Other: 1", body="Hello\r\nBcc: not a header"
@@ -345,7 +328,6 @@ async def test_line_breaks_in_a_subject_and_an_address_add_no_header(post: Post)
         assert "no mail address" in told(await post.desk.refused("email.draft", to=to, **LETTER))
 
 
-@pytest.mark.promise("sales:mail:headers")
 async def test_a_subject_or_an_address_in_code_is_refused_with_what_to_do(post: Post) -> None:
     for subject in ("=?utf-8?q?Hi=0D=0ABcc:_zoe@shop.example?=", "Hi =?utf-8?q?Another?="):
         refused = await post.desk.refused("email.draft", to=OWN, subject=subject, body="Hello")
@@ -355,7 +337,6 @@ async def test_a_subject_or_an_address_in_code_is_refused_with_what_to_do(post: 
     assert "no mail address" in told(await post.desk.refused("crm.update", email=coded))
 
 
-@pytest.mark.promise("sales:mail:headers")
 async def test_a_draft_that_would_be_read_as_something_else_is_not_taken(post: Post) -> None:
     draft = await post.drafted()
     async with post.database.begin() as work:

@@ -54,7 +54,6 @@ async def test_projects_of_the_team_are_listed_and_no_others(desk: Desk) -> None
     assert (await desk.done("estimates.listProjects", team="T3"))["projects"] == []
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_the_thread_becomes_about_the_first_project_that_is_opened(desk: Desk) -> None:
     for tool in ("getProjectDetails", "listRoles", "listWbsItems"):
         nothing = await desk.refused(f"estimates.{tool}", thread_ts=f"{tool}.1")
@@ -69,7 +68,6 @@ async def test_the_thread_becomes_about_the_first_project_that_is_opened(desk: D
     assert nothing.error.code is Code.REFUSED
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_a_change_that_names_the_project_makes_it_the_threads(desk: Desk) -> None:
     await desk.done("estimates.createWbsItems", project_id="prj-2", items=[BUILD])
     assert [each["title"] for each in (await desk.done("estimates.listWbsItems"))["items"]] == ["Build"]
@@ -93,7 +91,6 @@ async def test_items_are_added_and_the_model_is_told_that_quotes_are_out_of_date
     assert (await desk.ask("estimates.updateWbsItems", items=[{"number": 1, "days": 3}])).notes
 
 
-@pytest.mark.promise("record:estimates:exact")
 async def test_totals_are_exact_decimals_to_the_last_cent(desk: Desk) -> None:
     items = [DESIGN, BUILD, {"title": "Rest", "role": "designer", "days": "0.0001"}]
     await desk.done("estimates.createWbsItems", project_id="PRJ-1", items=items)
@@ -125,7 +122,6 @@ async def test_details_show_all_of_a_project_as_tables(desk: Desk) -> None:
     assert result.display_text == "PRJ-1 (Web shop): 2 roles, 1 item, quote 1 comes to 0.00 EUR."
 
 
-@pytest.mark.promise("talk:answer:blocks")
 async def test_what_was_changed_after_it_was_looked_at_is_shown_in_its_last_state(desk: Desk) -> None:
     await desk.done("estimates.createWbsItems", project_id="PRJ-1", items=[DESIGN, BUILD])
     await desk.done("estimates.createWbsItems", project_id="PRJ-2", items=[DESIGN])
@@ -163,7 +159,6 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.promise("tool:read-only:where-it-is-made")
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
 async def test_a_locked_project_is_told_of_in_a_sentence_and_stays_as_it_is(
     desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
@@ -189,7 +184,6 @@ async def test_what_is_asked_again_after_the_lock_was_done_before_it(desk: Desk,
     assert [each["number"] for each in again.data["items"]] == [1]
 
 
-@pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
 async def test_a_call_whose_result_was_lost_is_found_by_its_operation_and_not_made_again(
     desk: Desk, tool: str, arguments: dict[str, Any]
@@ -207,7 +201,6 @@ async def test_a_call_whose_result_was_lost_is_found_by_its_operation_and_not_ma
     assert await desk.done("estimates.getProjectDetails", project_id="PRJ-1") == after
 
 
-@pytest.mark.promise("tool:change:once")
 async def test_a_call_that_was_lost_before_it_did_anything_is_made(desk: Desk) -> None:
     desk.log.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
@@ -216,7 +209,6 @@ async def test_a_call_that_was_lost_before_it_did_anything_is_made(desk: Desk) -
     assert told(again) == "there is no project 'PRJ-9'; name one by its name or its id, such as PRJ-1"
 
 
-@pytest.mark.promise("record:change:whole")
 async def test_many_that_make_the_same_call_at_once_add_it_once(desk: Desk) -> None:
     await asyncio.gather(
         *(desk.ask("estimates.createWbsItems", "same", project_id="PRJ-1", items=[DESIGN]) for _ in range(10))
@@ -224,7 +216,6 @@ async def test_many_that_make_the_same_call_at_once_add_it_once(desk: Desk) -> N
     assert len((await desk.done("estimates.listWbsItems"))["items"]) == 1
 
 
-@pytest.mark.promise("tool:read-only:where-it-is-made")
 async def test_one_project_is_changed_no_faster_than_its_rate_from_whatever_thread(database: Database) -> None:
     desk = Desk(database, estimates.TOOLS, Rate(2, 60))
     for number in range(2):
@@ -238,7 +229,6 @@ async def test_one_project_is_changed_no_faster_than_its_rate_from_whatever_thre
     await desk.done("estimates.createWbsItems", thread_ts="3.1", project_id="PRJ-1", items=[DESIGN])
 
 
-@pytest.mark.promise("record:change:whole")
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
@@ -268,7 +258,6 @@ async def test_what_does_not_fit_is_named_and_nothing_is_changed(
     assert (details["items"], details["quotes"][0]["total"]) == ([], "0.00")
 
 
-@pytest.mark.promise("record:team:its-own")
 @pytest.mark.parametrize(("tool", "arguments"), [("estimates.getProjectDetails", {}), *CHANGES])
 async def test_another_teams_project_is_not_there(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
     for named in ("PRJ-3", "prj-4"):

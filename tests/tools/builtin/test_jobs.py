@@ -203,7 +203,6 @@ async def test_a_job_is_cancelled_once_and_its_answer_says_what_stays(
     assert "there is no job JOB-1" in told(await desk.refused("agent.job.cancel", job_id="JOB-1", team="T2"))
 
 
-@pytest.mark.promise("job:cancel:by-whom")
 @pytest.mark.parametrize(
     ("channel", "user", "may"), [("C1", "U2", True), ("C2", "U1", True), ("C2", "U9", True), ("C2", "U2", False)]
 )
@@ -268,7 +267,6 @@ async def test_a_status_tells_what_temporal_has_and_when_it_does_not_say(desk: D
     assert "does not have it yet" in (await desk.done("agent.job.status", job_id="JOB-1"))["temporal"]
 
 
-@pytest.mark.promise("job:told:of-its-channel")
 async def test_what_a_job_was_told_and_what_came_of_it_is_shown_in_its_channel_alone(
     desk: Desk, database: Database
 ) -> None:

@@ -70,7 +70,6 @@ async def test_a_load_shows_the_facts_the_state_and_what_is_newest(desk: Desk) -
     assert result.display_text == "rfp_abc123 (Website relaunch) is new."
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_a_status_is_said_in_words_and_shows_in_the_lists(desk: Desk, database: Database) -> None:
     patch = '{"status": "Proposal submitted", "due_date": "2026-04-01", "client": null, "team": ["U1"]}'
     result = await desk.ask("opportunity.patch", rfp_id=ID, patch=patch)
@@ -111,7 +110,6 @@ async def test_a_patch_may_be_given_as_an_object_and_keeps_its_nulls(desk: Desk)
     assert state["budget"] == {"total": 1.5}
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 @pytest.mark.parametrize(
     ("patch", "says"),
     [
@@ -140,7 +138,6 @@ async def test_what_is_no_patch_is_refused_in_words_and_nothing_is_half_written(
     assert await everything(desk) == before
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_a_lost_race_is_tried_again_on_what_the_other_left(desk: Desk, database: Database) -> None:
     async with database.begin() as work:
         first = {"status": "won", "budget": {"total": 1}}
@@ -153,7 +150,6 @@ async def test_a_lost_race_is_tried_again_on_what_the_other_left(desk: Desk, dat
     assert (state["status"], state["budget"]) == ("won", {"total": 1, "currency": "EUR"})
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_many_threads_patch_at_once_and_every_change_is_there(desk: Desk) -> None:
     async def patch(number: int) -> None:
         given = json.dumps({f"field {number}": number})
@@ -166,7 +162,6 @@ async def test_many_threads_patch_at_once_and_every_change_is_there(desk: Desk) 
     assert {f"field {number}" for number in range(8)} < loaded["state"].keys()
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_what_was_made_from_one_version_is_not_applied_to_a_later_one(desk: Desk) -> None:
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"risks": ["late"]}')
     late = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"risks": ["dear"]}', version=1)
@@ -203,7 +198,6 @@ class Late(Opportunities):
         return await super().patch(change, rfp_id, patch, based_on, author)
 
 
-@pytest.mark.promise("record:state:nothing-overwritten")
 async def test_who_loses_every_race_is_told_that_nothing_was_changed(database: Database, database_url: str) -> None:
     overtaken = Overtaken(database_url, database)
     desk = Desk(overtaken, TOOLS)
@@ -218,7 +212,6 @@ async def test_who_loses_every_race_is_told_that_nothing_was_changed(database: D
     await overtaken.dispose()
 
 
-@pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
 async def test_a_call_whose_result_was_lost_is_found_and_not_made_again(
     desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
@@ -237,8 +230,6 @@ async def test_a_call_whose_result_was_lost_is_found_and_not_made_again(
     assert await desk.ask(tool, "lost", rfp_id=ID, **arguments) == again
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
-@pytest.mark.promise("tool:change:once")
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
 async def test_a_change_whose_rfp_was_deleted_before_its_result_was_read_is_still_told(
     desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
@@ -251,7 +242,6 @@ async def test_a_change_whose_rfp_was_deleted_before_its_result_was_read_is_stil
     assert (await desk.ask(tool, "lost", rfp_id=ID, **arguments)).success
 
 
-@pytest.mark.promise("record:change:whole")
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
 async def test_many_that_make_the_same_call_at_once_make_one_change(
     desk: Desk, tool: str, arguments: dict[str, Any]
@@ -261,7 +251,6 @@ async def test_many_that_make_the_same_call_at_once_make_one_change(
     assert loaded["version"] + len(entries["entries"]) + len(events["events"]) == 2
 
 
-@pytest.mark.promise("record:journal:only-grows")
 async def test_what_is_written_down_bears_its_turn_whatever_the_model_says(desk: Desk, database: Database) -> None:
     for tool, arguments in WRITES:
         await desk.done(tool, rfp_id=ID, correlation_id="another turn's", **arguments)
@@ -324,7 +313,6 @@ async def test_what_does_not_fit_is_named_and_nothing_is_written(
     assert await everything(desk) == before
 
 
-@pytest.mark.promise("record:rfp:one-for-each-file")
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
 async def test_of_an_id_that_does_not_exist_the_nearest_are_told(
     desk: Desk, tool: str, arguments: dict[str, Any]
@@ -335,7 +323,6 @@ async def test_of_an_id_that_does_not_exist_the_nearest_are_told(
     assert told(result) == "there is no RFP rfp_abc12; did you mean rfp_abc123?"
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
 async def test_a_deleted_rfp_is_not_there(desk: Desk, database: Database, tool: str, arguments: dict[str, Any]) -> None:
     async with database.begin() as work:
@@ -344,13 +331,11 @@ async def test_a_deleted_rfp_is_not_there(desk: Desk, database: Database, tool: 
     assert said == "rfp_abc123 was deleted; list the RFPs to find its id"
 
 
-@pytest.mark.promise("record:team:its-own")
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
 async def test_another_teams_rfp_is_not_there(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
     assert "there is no RFP rfp_abc123" in told(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
 
 
-@pytest.mark.promise("tool:rate:of-the-record")
 async def test_one_state_is_changed_no_faster_than_its_rate_from_whatever_thread(database: Database) -> None:
     desk = Desk(database, TOOLS, Rate(2, 60))
     for number in range(2):

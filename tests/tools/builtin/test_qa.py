@@ -25,7 +25,6 @@ async def desk(database: Database) -> Desk:
     return Desk(database, qa.TOOLS)
 
 
-@pytest.mark.promise("record:knowledge:with-its-source")
 @pytest.mark.parametrize(
     ("question", "source", "cite", "begins"),
     [
@@ -45,14 +44,12 @@ async def test_a_question_finds_its_passage_and_where_it_is_from(
     assert cite in result.sources
 
 
-@pytest.mark.promise("record:knowledge:with-its-source")
 @pytest.mark.parametrize("question", ["mattress", "the and of", "?!", "' | & ! <-> :*", "zebra \U0001f993"])
 async def test_where_nothing_is_known_that_is_said(desk: Desk, question: str) -> None:
     result = await desk.ask("qa.answer", question=question)
     assert (result.data["passages"], result.display_text) == ([], "The documents hold nothing on this.")
 
 
-@pytest.mark.promise("record:team:its-own")
 async def test_the_documents_of_a_team_are_its_own(desk: Desk) -> None:
     result = await desk.ask("qa.answer", question="Where is the money kept?", team="T2")
     assert [each["source"] for each in result.data["passages"]] == ["theirs.md"]

@@ -93,7 +93,6 @@ async def test_an_rfp_shows_its_file_in_parts(desk: Desk, database: Database) ->
     assert (await desk.done("rfp.get", rfp_id="rfp_file", text_from=10**6))["text"] == ""
 
 
-@pytest.mark.promise("record:rfp:deleted-is-gone")
 async def test_an_rfp_that_is_not_there_is_told_with_the_nearest_ids(desk: Desk, database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     assert told(await desk.refused("rfp.get", rfp_id="rfp_abd123")).endswith("did you mean rfp_abc123?")

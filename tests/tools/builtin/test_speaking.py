@@ -76,7 +76,6 @@ def test_the_protocol_can_hold_the_tools_and_knows_each_by_its_name() -> None:
     assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {Kind.READ}
 
 
-@pytest.mark.promise("tool:change:once")
 def test_every_write_can_be_looked_up_names_its_record_and_takes_the_correlation_id() -> None:
     for name in ("opportunity_patch", "journal_append", "event_append"):
         tool = REGISTRY.get(name)
@@ -150,7 +149,6 @@ async def test_words_are_taken_without_any_service_and_the_turn_is_told_to_be_ov
         assert await desk.done(tool, **arguments) == "This is posted into the thread now, and the turn is over."
 
 
-@pytest.mark.promise("operator:protocol:written-down")
 async def test_words_whose_entry_was_lost_with_the_worker_are_written_down_by_the_next_try(database: Database) -> None:
     rfp = await create(database)
     turn = Turn(database, rfp.rfp_id)

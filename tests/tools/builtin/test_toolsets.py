@@ -33,20 +33,17 @@ CHANGING = {
 }
 
 
-@pytest.mark.promise("tool:change:once")
 def test_every_change_can_be_looked_up_and_names_its_record() -> None:
     changing = [each for each in TOOLS if each.mutating]
     assert {each.name for each in changing} == CHANGING
     assert all(each.look_up and each.record for each in changing)
 
 
-@pytest.mark.promise("tool:port:offered-when-set-up")
 def test_a_toolset_without_its_port_is_not_offered_and_says_what_brings_it() -> None:
     assert allowed(REGISTRY, Ports(), read_only=False).names == frozenset()
     assert all(port.help for each in TOOLS for port in each.needs)
 
 
-@pytest.mark.promise("tool:read-only:blocked")
 async def test_where_nothing_may_be_changed_a_thread_can_still_turn_to_another_project(desk: Desk) -> None:
     names = desk.names(read_only=True)
     assert names == {each.name for each in TOOLS} - CHANGING
@@ -92,7 +89,6 @@ async def test_a_mention_chains_three_tools(desk: Desk) -> None:
     ]
 
 
-@pytest.mark.promise("record:binding:first-stands")
 async def test_a_thread_keeps_its_project_for_what_is_said_later(desk: Desk, database: Database) -> None:
     await play(desk, 'Use the project "Web shop"')
     here = Thread("T1", "C1", "1760000000.000100")

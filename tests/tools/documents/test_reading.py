@@ -59,7 +59,6 @@ async def test_the_content_says_what_a_file_is_and_its_name_does_not() -> None:
     assert (await _read("brief.pdf", papers.word("A crane"))).kind == "docx"
 
 
-@pytest.mark.promise("record:upload:read-apart")
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -90,7 +89,6 @@ async def test_what_is_no_readable_document_is_refused_in_a_sentence(name: str, 
     assert says in told
 
 
-@pytest.mark.promise("record:upload:read-apart")
 async def test_an_archive_that_would_unpack_to_too_much_is_not_unpacked() -> None:
     assert "would unpack to 1" in await _refused("brief.docx", papers.bomb(150))
     assert "would unpack to 2" in await _refused("brief.docx", papers.bomb(20))
@@ -107,7 +105,6 @@ async def test_a_pdf_of_thousands_of_pages_is_refused_and_a_long_one_is_not() ->
     assert (await _read("long.pdf", papers.pdf(*["x"] * 300))).pages == 300
 
 
-@pytest.mark.promise("record:upload:read-apart")
 async def test_entities_of_a_word_document_read_no_file_and_do_not_grow(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("the crown jewels")
@@ -130,7 +127,6 @@ async def test_a_stream_that_unpacks_without_end_is_not_followed() -> None:
     assert "would unpack to far more" in await _refused("brief.pdf", content[:start] + packed + content[end:])
 
 
-@pytest.mark.promise("record:upload:read-apart")
 async def test_a_document_that_takes_too_long_is_left_and_its_process_ended() -> None:
     told = await _refused("long.pdf", papers.pdf(*["x" * 200] * 900), seconds=0.05)
     assert "within the time and memory" in told
@@ -147,7 +143,6 @@ async def test_a_reading_that_is_cancelled_leaves_no_process() -> None:
     assert _children() == []
 
 
-@pytest.mark.promise("record:upload:read-apart")
 async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
     task = asyncio.create_task(_read("long.pdf", papers.pdf(*["x" * 200] * 900)))
@@ -161,7 +156,6 @@ async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monk
     assert set(seen) == {"LC_ALL"}
 
 
-@pytest.mark.promise("record:upload:read-apart")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory has no such limit")
 @pytest.mark.parametrize(
     ("deed", "end"),

@@ -1,0 +1,1 @@
+"""The documents: pages that are generated from the code, and one check of all pages."""

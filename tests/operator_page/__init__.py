@@ -1,1 +1,0 @@
-"""docs/operator.md: its decision tree, its tables and its examples follow from the rules."""
