@@ -38,29 +38,34 @@ up: setup ## start everything and stay, until Ctrl-C
 .PHONY: check
 check: test ## the same as test
 
-.PHONY: test
-test: setup ## everything that CI runs (some tests: PYTEST=tests/domain)
+# Values and rules alone: no server, no process.
+PURE := $(addprefix tests/,bootstrap contracts decisions docs domain)
+PARALLEL := -n $(or $(JOBS),2) --dist loadfile
+
+.PHONY: quick
+quick: setup ## format, lint, import rules, types and pure tests: at most 90 s
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types pure
+
+.PHONY: lint types pure
+lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-ifdef PYTEST
-	$(BIN)/pytest $(PYTEST)
-else
-	@echo "The tests run in two halves side by side, for most of an hour; each is shown when it has ended."
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-parts test-whole
-endif
+types:
+	$(BIN)/mypy
+pure:
+	$(BIN)/pytest -q $(PURE)
 
-# Those that start servers and processes of their own, and mostly wait for them, beside all others.
-WHOLE := $(addprefix tests/,chaos cli devstack journey limits replay workflows)
+.PHONY: test
+test: quick ## before each commit: quick, and every test but the slow ones (some tests: PYTEST=tests/slack)
+	$(BIN)/pytest -q -m "not slow" $(PARALLEL) $(or $(PYTEST),$(addprefix --ignore=,$(PURE)))
 
-.PHONY: test-parts
-test-parts:
-	$(BIN)/pytest $(addprefix --ignore=,$(WHOLE))
+.PHONY: test-rest
+test-rest: setup ## the slow tests: crashes, chaos, journeys, limits, canary, benchmark smoke
+	$(BIN)/pytest -q -m slow $(PARALLEL) $(PYTEST)
 
-.PHONY: test-whole
-test-whole:
-	$(BIN)/pytest $(WHOLE)
+.PHONY: test-all
+test-all: test test-rest ## everything that CI runs
 
 .PHONY: fuzz
 fuzz: setup ## try the properties with other examples than `make test` does, and more (some: PYTEST=tests/domain)

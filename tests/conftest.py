@@ -34,6 +34,19 @@ structlog.configure(
 )
 
 
+SLOW = ("bench", "canary", "chaos", "evals", "journey", "limits")
+"""Folders whose tests start whole stacks or many processes."""
+FIRST_STORY = "tests/journey/test_story.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow folders; one whole story of the product stays in `make test`."""
+    for item in items:
+        folder, _, _ = item.nodeid.removeprefix("tests/").partition("/")
+        if folder in SLOW and not item.nodeid.startswith(FIRST_STORY):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """Let the collector of garbage look as seldom as in the product's workers, and not at what was imported: among
     thousands of tests it stops everything for so long that Temporal takes a workflow for stuck."""

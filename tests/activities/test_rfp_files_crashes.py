@@ -20,6 +20,8 @@ from threadline.tools.model import Code
 from threadline.tools.postgres_ports import PostgresExecutionLog
 from threadline_devstack.slack.identity import TEAM
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["desk"]
 
 _ROOT = Path(__file__).parents[2]

@@ -1,7 +1,6 @@
 """Turns of the investigator, on the real CLI: what it is told, what it answers, what is kept."""
 
 import json
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest

@@ -1,26 +1,42 @@
-"""A subcommand of `threadline`, run as a person runs it, with nothing in its environment but the database."""
+"""A command of `threadline`, in the test's own process, with nothing in its environment but what the test gives."""
 
+import contextlib
+import io
 import os
 import subprocess
-import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
+
+from threadline.cli import main, process
 
 MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 
 
+def run_command(
+    arguments: tuple[str, ...], environment: Mapping[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end, in a thread with an event loop of its own: the test may have one already."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, MACHINE | dict(environment), clear=True),
+        mock.patch.object(process, "_ASKS", ()),  # only the main thread gets signals
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        ThreadPoolExecutor(1) as thread,
+    ):
+        code = thread.submit(main.run_command, arguments).result(timeout=60)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
 class Command:
-    """Runs in `folder`, for the team T1."""
+    """A subcommand that runs in `folder`, for the team T1."""
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
         self._name, self._url, self.folder = name, url, folder
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "threadline", self._name, *arguments, "--team", "T1"],
-            env=MACHINE | {"DATABASE_URL": self._url},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        given = {"DATABASE_URL": self._url, "COLUMNS": "200"}
+        return run_command((self._name, *arguments, "--team", "T1"), given, self.folder)

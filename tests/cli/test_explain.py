@@ -1,9 +1,7 @@
 """`threadline explain` on a real database: turns that ran through the activities, by their messages' addresses."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.activities.talking import Talking, make_talk, talk
+from tests.cli.command import run_command
 from tests.db.recording import create
 from tests.db.scene import THREAD as CASE_THREAD
 from tests.db.scene import report
@@ -30,7 +29,6 @@ from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 
-MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 CITY = "rfp_abc123"
 REPORT = report()
 STATE = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
@@ -40,19 +38,11 @@ SECRET = "xoxb-123456789012-123456789012-abcdefghijklmnopqrstuvwx"
 
 class Explain:
     def __init__(self, url: str, folder: Path) -> None:
-        self._given = MACHINE | {"DATABASE_URL": url, "THREADLINE_TEMPORAL_UI": "http://ui.example:8233/"}
+        self._given = {"DATABASE_URL": url, "THREADLINE_TEMPORAL_UI": "http://ui.example:8233/", "COLUMNS": "200"}
         self._folder = folder
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "threadline", "explain", *arguments],
-            env=self._given | {"COLUMNS": "200"},
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return run_command(("explain", *arguments), self._given, self._folder)
 
     def told(self, *arguments: str) -> dict[str, Any]:
         """As a program reads it."""

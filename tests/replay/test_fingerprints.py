@@ -10,20 +10,24 @@ def test_the_order_of_commands_is_the_one_that_was_announced() -> None:
     changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
     assert not changed, (
         f"The commands of {', '.join(changed)} have changed, which may wedge threads in flight: put the change behind "
-        "a gate in workflows/patches.py, then announce it with `python -m tests.replay.fingerprints`."
+        "a gate in threads/patches.py, then announce it with `python -m tests.replay.fingerprints`."
     )
 
 
 @pytest.mark.parametrize(
     ("module", "before", "after"),
     [
-        ("bug_case", "        told = await self._begin(number)\n", ""),
-        ("bug_case", "await self._notice(NoticeKind.INTAKE)", "await call(CaseActivities.parse_bug_report, 'x')"),
-        ("bug_investigation", "workflow.continue_as_new(state, memo=display.memo(state.marks))", "pass"),
-        ("bug_investigation", "workflow.upsert_memo(display.memo(marks))", "workflow.sleep(1)"),
-        ("sla_tracking", "timeout=seconds,", ""),
-        ("sla_tracking", ".signal(signal)", ".cancel()"),
-        ("calls", "workflow.execute_activity_method(", "workflow.execute_local_activity_method("),
+        ("cases.case_steps", "        told = await self._begin(number)\n", ""),
+        (
+            "cases.case_steps",
+            "await self._notice(NoticeKind.INTAKE)",
+            "await call(CaseActivities.parse_bug_report, 'x')",
+        ),
+        ("cases.workflow", "workflow.continue_as_new(state, memo=display.memo(state.marks))", "pass"),
+        ("cases.workflow", "workflow.upsert_memo(display.memo(marks))", "workflow.sleep(1)"),
+        ("cases.sla_workflow", "timeout=seconds,", ""),
+        ("cases.sla_workflow", ".signal(signal)", ".cancel()"),
+        ("threads.calls", "workflow.execute_activity_method(", "workflow.execute_local_activity_method("),
     ],
 )
 def test_a_command_more_or_less_or_another_changes_the_fingerprint(module: str, before: str, after: str) -> None:

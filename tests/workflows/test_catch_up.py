@@ -182,6 +182,7 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: House) ->
     assert await resent(home) == 1
 
 
+@pytest.mark.slow
 async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_look(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

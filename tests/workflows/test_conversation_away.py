@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.workflows.desk import AWAY, calls
 from tests.workflows.talking import talking
 from threadline.conversations.contract import ActRequest
@@ -25,6 +27,7 @@ async def test_what_is_said_while_the_model_is_away_is_given_up_with_the_rest_an
         assert list(talk.desk.said) == [1]
 
 
+@pytest.mark.slow
 async def test_a_run_that_was_terminated_goes_on_behind_the_steps_in_which_the_model_was_away() -> None:
     acting = asyncio.Event()
 

@@ -17,6 +17,8 @@ from threadline.models.model import ModelReply, OutcomeKind
 from threadline.threads.addressing import Thread
 from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
+pytestmark = pytest.mark.slow
+
 
 async def _lost() -> None:
     """What was written stays, and nobody hears of it."""

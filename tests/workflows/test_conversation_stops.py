@@ -88,6 +88,7 @@ async def test_a_stop_that_was_meant_for_the_bot_and_finds_nothing_to_stop_gets_
         assert list(talk.desk.said) == ([1] if begun else [])
 
 
+@pytest.mark.slow
 async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop() -> None:
     thinking = asyncio.Event()
 

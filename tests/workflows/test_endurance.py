@@ -21,6 +21,8 @@ from threadline.investigator.store import Claim, TurnOutcome
 from threadline.threads import addressing
 from threadline_devstack.slack.identity import SUMMARIES
 
+pytestmark = pytest.mark.slow
+
 ASK, POST, ESCALATE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE
 
 

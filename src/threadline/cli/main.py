@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
@@ -31,16 +32,20 @@ app.command()(replay.replay)
 
 
 def main() -> None:
-    """Run a command; an error that is understood is one sentence on stderr and exit code 1."""
+    """Run the command of this process's arguments, and end the process."""
+    leave(run_command())
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code. An error that is understood is one sentence on stderr and code 1."""
     try:
-        app()
-        code = 0
+        app(arguments, prog_name="threadline")
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except (Permanent, Transient) as error:
         sys.stderr.write(f"threadline: {error}\n")
-        code = 1
-    leave(code)
+        return 1
+    return 0
 
 
 def leave(code: int) -> NoReturn:
