@@ -46,7 +46,7 @@ class ConversationNotFound(Permanent):
 
 
 class IllegalTransition(Permanent):
-    """The case's status does not allow this step; see `domain.bug.TRANSITIONS`."""
+    """The case's status does not allow this step; see `TRANSITIONS` in `cases/model.py`."""
 
 
 class ClaimLost(Permanent):

@@ -57,7 +57,7 @@ async def test_a_changed_step_is_told_with_its_event_and_what_the_code_did_inste
     found = await _found(_judge(changed), history)
     assert found.event == f"event {_ids(history, recorded)[0]} (ActivityTaskScheduled {recorded})"
     assert instead in found.cause
-    assert "workflows/patches.py" in found.hint
+    assert "threads/patches.py" in found.hint
 
 
 async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> None:
@@ -72,7 +72,7 @@ async def test_an_end_that_the_code_does_not_reach_is_told() -> None:
     history = _recorded("a_strangers_reply")
     found = await _found(_judge(diverging.NeverEnds), history)
     assert found.event == f"event {history.events[-1].event_id} (WorkflowExecutionCompleted)"
-    assert "workflows/patches.py" in found.hint
+    assert "threads/patches.py" in found.hint
 
 
 async def test_a_workflow_that_this_code_does_not_have_is_told() -> None:

@@ -57,7 +57,7 @@ from threadline_devstack.slack import SlackSandbox, identity
 Play = Callable[[TurnRequest, Claim], Awaitable[TurnOutcome]]
 
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
-QUIET = 24 * 3600.0
+CONVERSATION_QUIET = 24 * 3600.0
 """Seconds of silence after which the run of a conversation ends."""
 
 
@@ -219,7 +219,9 @@ def core_activities(
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
         *activities_of(
-            LiveSweepActivities(database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers), QUIET),
+            LiveSweepActivities(
+                database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers), CONVERSATION_QUIET
+            ),
             SweepActivities,
         ),
     ]
@@ -228,7 +230,7 @@ def core_activities(
 FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
 
 
-QUIET = 0.0
+CATCH_UP_QUIET = 0.0
 """Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
 
 
@@ -238,7 +240,13 @@ def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCa
     )
     hand_over = Door(routing, dispatcher).pass_on
     return LiveCatchUpActivities(
-        database, History(slack), hand_over, FOLLOWED, team=identity.TEAM, bot_user=identity.BOT_USER, quiet=QUIET
+        database,
+        History(slack),
+        hand_over,
+        FOLLOWED,
+        team=identity.TEAM,
+        bot_user=identity.BOT_USER,
+        quiet=CATCH_UP_QUIET,
     )
 
 

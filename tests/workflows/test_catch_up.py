@@ -186,7 +186,7 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: House) ->
 async def test_what_is_fresh_is_left_to_the_ordinary_road_and_found_by_a_later_look(
     database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.workflows.house.QUIET", 4.0)
+    monkeypatch.setattr("tests.workflows.house.CATCH_UP_QUIET", 4.0)
     monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 0)  # which would find it by chance
     async with house(database, pool) as home:
         await install(home, float(home.thread.ts) - 60)

@@ -44,7 +44,7 @@ def plain_groups(groups: Iterable[Group]) -> list[Group]:
 
 
 def shown(groups: Iterable[Group]) -> tuple[Shown, ...]:
-    """Each approval among the groups; see `tools.builtin.proposals` for its fields."""
+    """Each approval among the groups; see `approvals/tools.py` for its fields."""
     waiting = (each for kind, records in groups if kind == KIND for each in records)
     return tuple(_card(each) for each in waiting if isinstance(each, Mapping))
 

@@ -20,7 +20,7 @@ BY_TOOL: Mapping[str, Risk] = {
     "email_send": Risk.MEDIUM,
 }
 """By a tool's name with its parts joined by underscores; goes before its toolset's. A mail's own address says more:
-see `domain.letters`."""
+see `sales/email_model.py`."""
 BY_TOOLSET: Mapping[str, Risk] = {
     "appointments": Risk.MEDIUM,
     "calendar": Risk.MEDIUM,

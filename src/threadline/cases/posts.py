@@ -1,7 +1,7 @@
 """What is said in Slack. Every post has a business key, so that saying it again says nothing new.
 
 What goes to the thread of a report is read by its reporter: of what an agent or a failure says, nothing gets there but
-what `domain/audience.py` lets through, and the question.
+what `cases/audience.py` lets through, and the question.
 """
 
 import contextlib

@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 class Mind:
     """What a conversation thinks with; without a `model`, every turn that needs one says so. `clock`: since 1970.
 
-    `sensitive_words`: beside those of `domain.sensitive`.
+    `sensitive_words`: beside those of `decisions/sensitive_topics.py`.
     """
 
     model: ChatModel | None

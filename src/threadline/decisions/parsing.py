@@ -65,7 +65,7 @@ def form(types: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def read(text: str) -> Decided | Unreadable:
-    """What the model has decided, in whatever bytes it did; whether that makes sense is for `domain.decisions`."""
+    """What the model has decided, in whatever bytes it did; whether that makes sense is for `decisions/model.py`."""
     found = _FENCED.match(text)
     try:
         answer = _Answer.model_validate(json.loads(found[1] if found else text))

@@ -27,7 +27,7 @@ class Shelves(Library):
 
 
 class LookingUp:
-    """What a decision wants to know, looked up; see `activities.deciding.LookUp`."""
+    """What a decision wants to know, looked up; see `conversations/situation.py`."""
 
     def __init__(self, database: Database, embedder: Embedder | None = None) -> None:
         self._library = Shelves(database)

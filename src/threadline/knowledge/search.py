@@ -23,7 +23,7 @@ _log = structlog.get_logger()
 
 
 class Library(Protocol):
-    """Where passages are found that hold on a day; see `domain.knowledge.Query`."""
+    """Where passages are found that hold on a day; see `Query` in `knowledge/model.py`."""
 
     async def by_words(self, query: Query, on: date, limit: int) -> Sequence[Passage]:
         """The likest first; `score` is the share of the question's words that a passage has."""

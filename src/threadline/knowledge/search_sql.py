@@ -90,7 +90,7 @@ ORDER BY near.likeness DESC, d.source, p.place LIMIT :limit
 
 
 class PassageSearch:
-    """Of a team's documents those are looked through that hold on the day; see `domain.knowledge.Query`."""
+    """Of a team's documents those are looked through that hold on the day; see `Query` in `knowledge/model.py`."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection

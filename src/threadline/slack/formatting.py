@@ -135,7 +135,7 @@ def fallback(headline: str, body: str, called: str = "", limit: int = TEXT_LIMIT
 
 
 def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
-    """The text in pieces that one message each can hold: see `domain.splitting`."""
+    """The text in pieces that one message each can hold: see `slack/text_splitting.py`."""
     return splitting.split(text, limit)
 
 

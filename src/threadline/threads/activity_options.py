@@ -61,9 +61,9 @@ LOOK = Options(start_to_close=600, heartbeat=30, retry=_retry(1, 60))
 THINK = Options(start_to_close=180, retry=_retry(2, 60, attempts=4), heartbeat=20)
 """Longer than the model's own limit (120 s); a fault's `retry_after` counts. After these the workflow waits."""
 DECIDE = Options(start_to_close=180, retry=_retry(2, 20, attempts=3), schedule_to_close=240, heartbeat=20)
-"""Longer than two answers of the model may take: see `agents.models.asking`. After that the turn goes on without."""
+"""Longer than two answers of the model may take: see `models/client.py`. After that the turn goes on without."""
 WEIGH = Options(start_to_close=330, retry=_retry(2, 20, attempts=3), schedule_to_close=420, heartbeat=20)
-"""As `DECIDE`, for four answers: see `decisions.comparing`."""
+"""As `DECIDE`, for four answers: see `decisions/conflicts.py`."""
 SUMMARISE = Options(start_to_close=180, retry=_retry(2, 60, attempts=2), schedule_to_close=240, heartbeat=20)
 """Longer than the model's own limit; a turn waits for it, and can do without."""
 ACT = Options(start_to_close=90, retry=_retry(1, 20, attempts=3), heartbeat=20)
