@@ -67,6 +67,10 @@ test-rest: setup ## the slow tests: crashes, chaos, journeys, limits, canary, be
 .PHONY: test-all
 test-all: test test-rest ## everything that CI runs
 
+.PHONY: mutants
+mutants: setup ## plant 42 faults in copies of the product, and see that the tests that each names fail (some: NAME=inbox)
+	@$(BIN)/python -m tests.mutants $(NAME)
+
 .PHONY: fuzz
 fuzz: setup ## try the properties with other examples than `make test` does, and more (some: PYTEST=tests/domain)
 	$(BIN)/pytest --hypothesis-profile=explore -m hypothesis $(PYTEST)
@@ -93,7 +97,7 @@ format: setup ## format the code, and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 .PHONY: docs
-docs: setup ## write docs/settings.md, docs/cli.md, .env.example and the list of docs/tools.md from the code
+docs: setup ## write docs/settings.md, docs/cli.md, .env.example from the code
 	@$(BIN)/python -m tests.docs.generate
 
 .PHONY: audit

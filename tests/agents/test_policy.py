@@ -44,7 +44,8 @@ def test_paths_elsewhere_and_of_git_are_refused(root: Path, path: str, tool: str
 
 
 @pytest.mark.parametrize(
-    "pattern", ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{..,a}/*"]
+    "pattern",
+    ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{a,.git}/x", "{..,a}/*"],
 )
 def test_patterns_that_lead_elsewhere_are_refused(root: Path, pattern: str) -> None:
     with pytest.raises(Refused):

@@ -79,6 +79,12 @@ async def test_a_lapsed_lease_holds_nothing(scene: Scene) -> None:
             await write
 
 
+async def test_a_claim_orders_messages_as_they_were_written(scene: Scene) -> None:
+    await scene.opened(said(9, "c"))
+    await scene.flush(said(2, "b"))
+    assert [entry.text for entry in (await scene.claim(1)).entries] == ["The cart total is wrong", "b", "c"]
+
+
 async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
     await scene.opened()
     zombie = await scene.claim(1)

@@ -82,6 +82,10 @@ def test_words_between_the_first_and_last_line_of_a_key_stay() -> None:
         assert redact(text) == text
 
 
+def test_a_secret_is_found_behind_letters_whose_lower_case_is_longer() -> None:
+    assert "hunter2" not in redact("\u0130\u0130\u0130 \u0130stanbul: my password is hunter2, look")
+
+
 @pytest.mark.parametrize("text", INNOCENT)
 def test_the_language_of_bug_reports_stays_as_it_is(text: str) -> None:
     assert redact(text) == text

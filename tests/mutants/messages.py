@@ -1,0 +1,205 @@
+"""Planted faults that lose, double or reorder a message, a turn or a post."""
+
+from tests.mutants.mutant import Mutant
+
+APP = "tests/gateway/test_app.py"
+DISPATCH = "tests/gateway/test_dispatch.py"
+PEOPLE = "tests/gateway/test_external_people.py"
+TALK = "tests/workflows/test_conversation.py"
+ENDURANCE = "tests/workflows/test_endurance.py"
+TALK_ENDURANCE = "tests/workflows/test_conversation_endurance.py"
+STORED = "tests/db/test_conversation.py"
+TURNS = "tests/db/test_turns.py"
+LEDGER = "tests/db/test_posts.py"
+POSTS = "tests/slack/test_posts.py"
+SETTLING = "tests/activities/test_settling.py"
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        name="intake: an event is acknowledged without waiting for Temporal",
+        file="threadline/gateway/dispatcher.py",
+        before=(
+            "                return admitted.reason if isinstance(admitted, Ignored) else await "
+            "self._hand_over(admitted)\n"
+        ),
+        after=(
+            "                if isinstance(admitted, Ignored):\n"
+            "                    return admitted.reason\n"
+            "                self._later = asyncio.ensure_future(self._hand_over(admitted))\n"
+            "                return Outcome.MESSAGE\n"
+        ),
+        tests=(f"{APP}::test_an_event_is_not_acknowledged_before_temporal_has_it",),
+    ),
+    Mutant(
+        name="intake: a message after the end of a case is refused for ever",
+        file="threadline/gateway/dispatcher.py",
+        before="WorkflowIDReusePolicy.ALLOW_DUPLICATE,",
+        after="WorkflowIDReusePolicy.REJECT_DUPLICATE,",
+        tests=(f"{DISPATCH}::test_a_message_after_the_end_starts_a_new_run_of_the_same_case",),
+    ),
+    Mutant(
+        name="intake: a developer's reply is lost while the database does not answer",
+        file="threadline/gateway/dispatcher.py",
+        before="_LOOKUP = 0.3",
+        after="_LOOKUP = 10.0",
+        tests=(f"{DISPATCH}::test_a_reply_whose_case_is_not_found_is_kept_all_the_same[hanging]",),
+    ),
+    Mutant(
+        name="intake: a reply that was acknowledged is judged once more when it is forwarded",
+        file="threadline/gateway/dispatcher.py",
+        before="await self._accept(Message(thread, message), None)",
+        after="await self._accept(Message(thread, message), self._door)",
+        tests=(f"{PEOPLE}::test_a_reply_that_was_acknowledged_is_forwarded_whoever_its_author_has_become",),
+    ),
+    Mutant(
+        name="inbox: the queue is turned round",
+        file="threadline/threads/inbox.py",
+        before="self._pending.insert(0 if first else len(self._pending), message)",
+        after="self._pending.insert(0, message)",
+        tests=(f"{TALK}::test_what_comes_while_a_burst_is_stored_is_one_turn",),
+    ),
+    Mutant(
+        name="inbox: what comes while a batch is stored goes with it",
+        file="threadline/threads/inbox.py",
+        before="del self._pending[:count]",
+        after="self._pending.clear()",
+        tests=(f"{TALK}::test_what_comes_while_a_burst_is_stored_is_one_turn",),
+    ),
+    Mutant(
+        name="inbox: a case's messages are let go before their write returned",
+        file="threadline/cases/workflow.py",
+        before=(
+            '        case.merge(await call(CaseActivities.flush_messages, request, summary=f"store '
+            '{len(batch)} messages"))\n'
+            "        case.begun = case.begun or case.marks.begun\n"
+            "        case.inbox.stored(len(batch))\n"
+        ),
+        after=(
+            "        case.inbox.stored(len(batch))\n"
+            '        case.merge(await call(CaseActivities.flush_messages, request, summary=f"store '
+            '{len(batch)} messages"))\n'
+            "        case.begun = case.begun or case.marks.begun\n"
+        ),
+        tests=(f"{ENDURANCE}::test_storing_is_tried_again_after_a_fault_that_looks_permanent",),
+    ),
+    Mutant(
+        name="inbox: an unforeseen fault fails the run with what it holds",
+        file="threadline/threads/run_loop.py",
+        before='raise RuntimeError("a step failed in a way it has no answer for") from error',
+        after="raise",
+        tests=(f"{TALK_ENDURANCE}::test_a_fault_in_a_step_fails_the_task_and_never_the_run",),
+    ),
+    Mutant(
+        name="flush: what is stored already is numbered again",
+        file="threadline/threads/message_store.py",
+        before="            if len(stored) < len(fresh):\n                raise _KnownAlready(stored)\n",
+        after="",
+        tests=(f"{STORED}::test_a_repeated_batch_changes_nothing_but_the_revision",),
+    ),
+    Mutant(
+        name="flush: with a message that is known the new ones of its batch are dropped",
+        file="threadline/threads/message_store.py",
+        before="return await self._insert(0, [message for message in batch if message.id in known.others], columns)",
+        after="return []",
+        tests=(f"{STORED}::test_two_flushes_at_once_open_one_case_and_store_each_message_once",),
+    ),
+    Mutant(
+        name="flush: the edit that came last wins, not the newest",
+        file="threadline/threads/message_store.py",
+        before="ORDER BY correction_of, version DESC, seq DESC",
+        after="ORDER BY correction_of, seq DESC",
+        tests=(f"{STORED}::test_the_newest_edit_wins_in_any_order_of_arrival[order1]",),
+    ),
+    Mutant(
+        name="claim: an attempt that was overtaken is not told so when it renews",
+        file="threadline/investigator/store.py",
+        before=(
+            "        with understood():\n"
+            "            await self._pool.execute(\n"
+            '                "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, '
+            "claim.token, lease_s\n"
+            "            )\n"
+        ),
+        after=(
+            "        try:\n"
+            "            with understood():\n"
+            "                await self._pool.execute(\n"
+            '                    "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, '
+            "claim.token, lease_s\n"
+            "                )\n"
+            "        except ClaimLost:\n"
+            "            return\n"
+        ),
+        tests=(f"{TURNS}::test_an_overtaken_attempt_can_write_nothing_more",),
+    ),
+    Mutant(
+        name="claim: a late older attempt takes the turn from a living one",
+        file="threadline/investigator/store.py",
+        before='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, attempt, session_id, lease_s',
+        after='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, max(attempt, 10), session_id, lease_s',
+        tests=(f"{TURNS}::test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one",),
+    ),
+    Mutant(
+        name="claim: what the agent read through its tool comes again",
+        file="threadline/investigator/store.py",
+        before='told["read_seqs"] = sorted(told.pop("read"))',
+        after='told["read_seqs"] = sorted(told.pop("read"))[:0]',
+        tests=(f"{TURNS}::test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish_comes_again",),
+    ),
+    Mutant(
+        name="outbox: a retry posts without looking for the key",
+        file="threadline/threads/outbox_posts.py",
+        before="            if found := await self._look(part, claim):\n                return found\n",
+        after="",
+        tests=(f"{POSTS}::test_a_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
+    ),
+    Mutant(
+        name="outbox: a post whose answer was lost gives its claim up at once",
+        file="threadline/threads/outbox_posts.py",
+        before="except (Permanent, Refused):",
+        after="except (Permanent, Transient):",
+        tests=(f"{POSTS}::test_a_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
+    ),
+    Mutant(
+        name="outbox: whoever loses the race for a key sends too",
+        file="threadline/threads/post_store.py",
+        before='return await self._known(key, now) or PostClaim("busy", claimed_at=now)',
+        after='return PostClaim("send", claimed_at=now)',
+        tests=(f"{LEDGER}::test_of_many_claims_at_once_one_may_send",),
+    ),
+    Mutant(
+        name="settle: a turn that is settled twice counts twice",
+        file="threadline/cases/turn_rows.py",
+        before="if turn > case.turn and case.status",
+        after="if turn >= case.turn and case.status",
+        tests=(f"{TURNS}::test_an_outcome_whose_answer_was_lost_is_found_by_settling_and_by_claiming",),
+    ),
+    Mutant(
+        name="settle: a running attempt keeps its claim",
+        file="threadline/cases/turn_rows.py",
+        before="                await self._connection.execute(_REVOKE, which)\n",
+        after="",
+        tests=(f"{TURNS}::test_settling_fences_a_running_attempt_out",),
+    ),
+    Mutant(
+        name="settle: a question is asked although somebody said to stop",
+        file="threadline/conversations/settle.py",
+        before="            request = await _taken_back(work, request, plan)\n",
+        after="",
+        tests=(f"{SETTLING}::test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_by_then",),
+    ),
+    Mutant(
+        "inbox: a repeated message is kept",
+        "threadline/threads/inbox.py",
+        "        if first_time(self._seen, message.id, REMEMBERED):\n            self._pending",
+        "        if first_time(self._seen, message.id, REMEMBERED) or True:\n            self._pending",
+        ("tests/domain/test_inbox.py::test_a_repeated_message_is_queued_once_and_not_again_after_it_is_stored",),
+    ),
+    Mutant(
+        "claim: an agent gets messages in the order of arrival",
+        "threadline/investigator/store.py",
+        "ORDER BY said_at, version, id",
+        "ORDER BY id",
+        ("tests/db/test_turns.py::test_a_claim_orders_messages_as_they_were_written",),
+    ),
+]

@@ -1,0 +1,170 @@
+"""Planted faults in rules: steps of a case, what agents may do and say, secrets, fixes, approvals, evidence."""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "transitions: the table has a step from an escalation to its reporter, which the database refuses",
+        "threadline/cases/model.py",
+        "    CaseStatus.ESCALATED: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),",
+        "    CaseStatus.ESCALATED: frozenset(\n"
+        "        {CaseStatus.INVESTIGATING, CaseStatus.AWAITING_REPORTER, CaseStatus.RESOLVED}\n"
+        "    ),",
+        ("tests/db/test_cases.py::test_the_trigger_allows_exactly_the_steps_of_the_domain[escalated]",),
+    ),
+    Mutant(
+        "transitions: a case ends over a message that a running turn has not answered yet",
+        "threadline/cases/case_row.py",
+        "AND m.sender_type <> 'bot' AND m.turn > c.turn) m",
+        "AND m.sender_type <> 'bot' AND m.turn > c.turn + 1) m",
+        ("tests/db/test_cases.py::test_a_message_in_a_running_turn_still_speaks_against_an_end",),
+    ),
+    Mutant(
+        "transitions: an escalation that a developer has answered breaches the target for an answer",
+        "threadline/cases/sla.py",
+        "not (acknowledged and kind in _ACKNOWLEDGE)",
+        "not (acknowledged and kind is SlaEventKind.ACKNOWLEDGE_REMINDER)",
+        ("tests/domain/test_sla.py::test_an_acknowledged_escalation_is_only_measured_by_its_resolution",),
+    ),
+    Mutant(
+        "policy: a symbolic link leads the agent out of its workspace",
+        "threadline/investigator/policy.py",
+        "real = (self._root / path).resolve()",
+        "real = (self._root / path).absolute()",
+        (
+            "tests/agents/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-out/a]",
+            "tests/agents/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-innocent]",
+        ),
+    ),
+    Mutant(
+        "policy: a hook that breaks lets the agent's call through",
+        "threadline/investigator/policy.py",
+        'hooks=[self._before], on_failure="block", timeout=10',
+        "hooks=[self._before], timeout=10",
+        ("tests/agents/test_policy.py::test_refusal_reaches_the_model_and_a_broken_hook_blocks",),
+    ),
+    Mutant(
+        "policy: the conversational agent may speak by a tool and propose actions, where no protocol holds it",
+        "threadline/tools/access.py",
+        "own = kind not in (Kind.READ, Kind.LOAD, Kind.GLOBAL)",
+        "own = kind.writes",
+        ("tests/tools/test_access.py::test_the_conversational_agent_has_no_tool_that_the_protocol_is_about",),
+    ),
+    Mutant(
+        "protocol: an event counts as written down, so that a turn without a journal entry speaks",
+        "threadline/operator/model/protocol.py",
+        "(succeeded and call.kind is Kind.JOURNAL)",
+        "(succeeded and call.kind in (Kind.JOURNAL, Kind.EVENT))",
+        (
+            "tests/domain/test_protocol.py::"
+            "test_with_a_scope_nothing_is_said_before_something_is_written_save_in_a_status_turn"
+            "[done12-A change was tried]",
+        ),
+    ),
+    Mutant(
+        "protocol: words are said although the journal could not be written",
+        "threadline/operator/enforcement.py",
+        "                return trouble\n",
+        '                structlog.get_logger().error("speech_not_journalled", result=trouble.text)\n',
+        ("tests/tools/test_protocol.py::test_without_its_entry_nothing_is_said",),
+    ),
+    Mutant(
+        "protocol: a message that broke off counts as unsaid, and a second one follows it",
+        "threadline/operator/enforcement.py",
+        "_UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)",
+        "_UNKNOWN = (Code.OUTCOME_UNKNOWN,)",
+        ("tests/tools/test_protocol.py::test_a_message_that_may_have_been_posted_is_the_only_one",),
+    ),
+    Mutant(
+        "redaction: a rule looks for its hint in the text as it was written, and misses capitals",
+        "threadline/privacy/redaction.py",
+        "searched = folded if rule.folds else text",
+        "searched = text",
+        (
+            "tests/domain/test_redaction.py::"
+            "test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it[Password in bold]",
+        ),
+    ),
+    Mutant(
+        "redaction: the detector looks at an address first, and leaves the end of its password",
+        "threadline/privacy/redaction.py",
+        "RULES = (*OURS, *ADDRESSES, *DETECTED, *WORDS)",
+        "RULES = (*OURS, *DETECTED, *ADDRESSES, *WORDS)",
+        (
+            "tests/domain/test_redaction.py::"
+            "test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it[MySQL with an @]",
+        ),
+    ),
+    Mutant(
+        "redaction: a rule searches the rest of the text from each command, and holds the gateway up",
+        "threadline/privacy/secret_words.py",
+        r"""{BEGIN}curl\b[^\n]{{0,200}}?[ ]""",
+        r"""{BEGIN}curl\b[^\n]*?[ ]""",
+        ("tests/domain/test_redaction.py::test_no_text_of_40000_characters_holds_the_gateway_up[-curl -u ]",),
+    ),
+    Mutant(
+        "patches: a renamed file is judged by its new name alone",
+        "threadline/forge/patches.py",
+        "    for path in (old, new):\n",
+        "    for path in (new,):\n",
+        (
+            "tests/forge/test_patches.py::"
+            "test_forbidden_paths_are_refused_however_they_are_touched[.github/workflows/x.yml]",
+        ),
+    ),
+    Mutant(
+        "patches: a symbolic link that is there already may be pointed elsewhere",
+        "threadline/forge/patches.py",
+        "if given := mode[1] or mode[2]:",
+        "if given := mode[1]:",
+        ("tests/forge/test_patches.py::test_what_is_no_plain_change_of_text_is_refused[diff1-symbolic link]",),
+    ),
+    Mutant(
+        "patches: what git made of a diff may touch any path",
+        "threadline/forge/patches.py",
+        "        check_path(path)\n        for mode in (old, new):",
+        "        for mode in (old, new):",
+        ("tests/forge/test_patches.py::test_the_index_is_held_to_the_same_rules[raw4-begins with .git]",),
+    ),
+    Mutant(
+        "approvals: who was an approver then and is none any more decides",
+        "threadline/approvals/model.py",
+        "        if click.user_id in approvers_now:\n",
+        "        if approvers_now:\n",
+        (
+            "tests/db/test_proposed_actions.py::"
+            "test_who_may_not_decide_decides_nothing[medium-U2-more3-no approver any more]",
+        ),
+    ),
+    Mutant(
+        "approvals: a click in time counts for nothing when a worker looks at it late",
+        "threadline/approvals/activities.py",
+        "at = min(given.at or now, now)",
+        "at = now",
+        ("tests/activities/test_approval.py::test_a_click_in_time_counts_however_late_it_is_looked_at[-1.0-approved]",),
+    ),
+    Mutant(
+        "ledger: any fault strikes the intent out, and the next try makes a change again",
+        "threadline/tools/ledger.py",
+        "        except Undone:\n",
+        "        except Transient:\n",
+        ("tests/tools/test_ledger.py::test_a_fault_after_the_change_is_found_out_by_the_next_try",),
+    ),
+    Mutant(
+        "ledger: a change that may still take effect is made again at once",
+        "threadline/tools/ledger.py",
+        "if not rest or (found and found.success):",
+        "if found is None or not rest or found.success:",
+        ("tests/tools/test_ledger.py::test_a_change_that_is_not_there_yet_is_waited_for_before_it_is_made_again",),
+    ),
+    Mutant(
+        "confidence: the weight of a source that is not needed is lost",
+        "threadline/decisions/confidence.py",
+        " / sum(weight for weight, _ in parts)",
+        "",
+        (
+            "tests/domain/test_confidence.py::"
+            "test_the_worst_evidence_is_0_and_the_best_1_with_and_without_a_source[worst1-best1]",
+        ),
+    ),
+]
