@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
-from threadline.cli import main, process
+from threadline.cli import main, output, process
 
 MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
 
@@ -21,6 +21,7 @@ def run_command(
     out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.dict(os.environ, MACHINE | dict(environment), clear=True),
+        mock.patch.object(output.console, "_width", 200),  # made at import, with the width of that time
         mock.patch.object(process, "_ASKS", ()),  # only the main thread gets signals
         contextlib.chdir(folder),
         contextlib.redirect_stdout(out),
@@ -38,5 +39,4 @@ class Command:
         self._name, self._url, self.folder = name, url, folder
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        given = {"DATABASE_URL": self._url, "COLUMNS": "200"}
-        return run_command((self._name, *arguments, "--team", "T1"), given, self.folder)
+        return run_command((self._name, *arguments, "--team", "T1"), {"DATABASE_URL": self._url}, self.folder)

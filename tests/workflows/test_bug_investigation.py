@@ -368,7 +368,11 @@ async def test_temporals_ui_says_what_is_waited_for_and_until_when(database: Dat
         assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", told["deadline"])
         await home.reporter("Firefox")
         await home.until_status("awaiting_reporter", "investigating", "pending_verification")
-        assert "Findings are posted; waiting for developers, until " in await _details(home)
+
+        async def waiting() -> bool:
+            return "Findings are posted; waiting for developers, until " in await _details(home)
+
+        await home.until(waiting, "Temporal's UI says that it waits for developers")
         described = await home.handle.describe()
         assert await described.memo() == {"case": "BUG-1", "title": "Cart total"}
         shown = {pair.key.name: pair.value for pair in described.typed_search_attributes}
