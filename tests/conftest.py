@@ -1,8 +1,12 @@
 """What every test may have, what properties are tried with, what the test process does without, and how it ends."""
 
 import gc
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
 
 import pytest
 import structlog
@@ -32,6 +36,28 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+
+_configure = structlog.configure
+
+
+def _configure_without_cache(**options: Any) -> None:
+    _configure(**(options | {"cache_logger_on_first_use": False}))
+
+
+mock.patch.object(structlog, "configure", _configure_without_cache).start()
+"""A cached logger would keep what one test configured for the tests that follow."""
+
+
+@pytest.fixture(autouse=True)
+def logging_kept() -> Iterator[None]:
+    """Put the process's logging back where a test let the product set it up."""
+    root = logging.getLogger()
+    handlers, level, before = list(root.handlers), root.level, structlog.get_config()
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.configure(**before)
 
 
 SLOW = ("bench", "canary", "chaos", "evals", "journey", "limits")

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -11,16 +10,6 @@ from threadline import telemetry
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
 MARK = "[redacted: GitHub token]"
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def refuse() -> None:
