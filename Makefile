@@ -39,7 +39,7 @@ up: setup ## start everything and stay, until Ctrl-C
 check: test ## the same as test
 
 # Values and rules alone: no server, no process.
-PURE := $(addprefix tests/,bootstrap contracts decisions docs domain)
+PURE := $(wildcard tests/*/test_*_rules.py) tests/docs
 PARALLEL := -n $(or $(JOBS),2) --dist loadfile
 
 .PHONY: quick
@@ -72,7 +72,7 @@ mutants: setup ## plant 42 faults in copies of the product, and see that the tes
 	@$(BIN)/python -m tests.mutants $(NAME)
 
 .PHONY: fuzz
-fuzz: setup ## try the properties with other examples than `make test` does, and more (some: PYTEST=tests/domain)
+fuzz: setup ## try the properties with other examples than `make test` does, and more (some: PYTEST=tests/properties)
 	$(BIN)/pytest --hypothesis-profile=explore -m hypothesis $(PYTEST)
 
 .PHONY: limits

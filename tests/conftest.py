@@ -12,10 +12,13 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.postgres import agent_url, database, database_url, empty_url, postgres
+from tests.support.case_store import scene
+from tests.support.conversation_store import other, talk
+from tests.support.postgres import agent_url, database, database_url, empty_url, pool, postgres
+from tests.support.temporal import end_servers
 from threadline.cli.process import SELDOM
 
-__all__ = ["agent_url", "database", "database_url", "empty_url", "postgres"]
+__all__ = ["agent_url", "database", "database_url", "empty_url", "other", "pool", "postgres", "scene", "talk"]
 """Here alone: each module that imports `postgres` would have a server of its own."""
 
 _status = pytest.ExitCode.OK
@@ -60,9 +63,9 @@ def logging_kept() -> Iterator[None]:
     structlog.configure(**before)
 
 
-SLOW = ("bench", "canary", "chaos", "evals", "journey", "limits")
+SLOW = ("bench", "chaos", "evals", "journeys", "limits")
 """Folders whose tests start whole stacks or many processes."""
-FIRST_STORY = "tests/journey/test_story.py"
+FIRST_STORY = "tests/journeys/test_story.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,6 +96,7 @@ def pytest_unconfigure() -> None:
 
     See https://github.com/temporalio/sdk-python/issues/300.
     """
+    end_servers()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(_status)

@@ -171,7 +171,7 @@ def _open_way(folder: Path) -> None:
 def _passwords(path: Path) -> _Passwords:
     if not path.exists():
         if (path.parent / "data").exists():
-            raise Permanent(f"{path} is gone, and with it the way into the database beside it: remove {path.parent}.")
+            raise Permanent(f"{path} is missing, so the database beside it cannot be opened: remove {path.parent}.")
         _write_private(path, json.dumps(asdict(_Passwords(secrets.token_urlsafe(24), secrets.token_urlsafe(24)))))
     return _Passwords(**json.loads(path.read_text()))
 

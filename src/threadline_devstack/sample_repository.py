@@ -53,7 +53,7 @@ def make_sample_repository(path: Path) -> str:
                 repository.rename(path)
             except OSError as exc:
                 if not path.exists():  # else another process was faster, with the same commits
-                    raise Permanent(f"The sample repository cannot be put at {path}: {exc}.") from exc
+                    raise Permanent(f"The sample repository cannot be created at {path}: {exc}.") from exc
     return _git("rev-parse", "--verify", f"refs/heads/{BRANCH}", git_dir=path)
 
 

@@ -216,7 +216,7 @@ class Stack:
         if "THREADLINE_AGENT_DATABASE_URL" not in self._given:
             raise Permanent(
                 "DATABASE_URL is set and THREADLINE_AGENT_DATABASE_URL is not: give the agent worker a login of its "
-                "own, `threadline_agent`, which `threadline db upgrade` makes; or set neither."
+                "own, `threadline_agent`, which `threadline db upgrade` creates; or set neither."
             )
         await asyncio.to_thread(migrate.upgrade, self._given["DATABASE_URL"])
         self._tell("Postgres has the newest schema")

@@ -45,7 +45,7 @@ class Home:
             except BlockingIOError:
                 holder = self._lock.read_text().strip() or "unknown"
                 raise Permanent(
-                    f"Threadline is already up in {self.root} (process {holder}): use that one, stop it with Ctrl-C "
+                    f"Threadline already runs in {self.root} (process {holder}): use that one, stop it with Ctrl-C "
                     "there, or set THREADLINE_HOME to another folder."
                 ) from None
             lock.truncate(0)

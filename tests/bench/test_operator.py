@@ -7,7 +7,7 @@ from bench.rows.operator import STEPS
 from bench.scale import TINY
 from bench.talk import OPERATE, all_were_answered, talks
 from tests.bench.kept import Kept, kept
-from tests.workflows.environment import until
+from tests.support.temporal import until
 from threadline.threads.addressing import Thread
 
 

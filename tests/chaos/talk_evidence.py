@@ -152,7 +152,7 @@ async def gather(
     evidence.terminated = Counter(map(_thread_of, cut))
     evidence.cancelled = Counter(_thread_of(run) for run in trouble.cancelled if _is_talk(run))
     for name in CORES:
-        evidence.guards_opened |= any(stage.told(name, since, "guard_open"))
+        evidence.guards_opened |= any(stage.told(name, since, "guard_failed_open"))
         evidence.revived |= {each["slack_thread"] for each in stage.told(name, since, "conversation_revived")}
     return evidence
 

@@ -73,7 +73,7 @@ def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
     with Home(tmp_path / "home").held():
         done = threadline("up", folder=tmp_path, THREADLINE_HOME=str(tmp_path / "home"))
     assert done.returncode == 1
-    assert f"already up in {tmp_path / 'home'}" in done.stderr
+    assert f"already runs in {tmp_path / 'home'}" in done.stderr
 
 
 def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command import MACHINE, Command
-from tests.db.talking import REPORTER, THREAD, Talking, mention
-from tests.decisions.outcoming import surely
+from tests.decisions.outcome_samples import surely
+from tests.support.conversation_store import REPORTER, THREAD, Talking, mention
 from threadline.cli import decision_plot
 from threadline.db.engine import Database
 from threadline.decisions.calibration import Calibration, calibration
@@ -113,7 +113,7 @@ def test_without_the_drawing_library_a_sentence_says_what_to_install(
 def test_a_picture_that_cannot_be_written_is_told_in_a_sentence(some: Calibration, tmp_path: Path) -> None:
     with pytest.raises(Permanent, match="cannot be written"):
         decision_plot.draw(some, tmp_path / "missing" / "a.png")
-    with pytest.raises(Permanent, match="has to end in"):
+    with pytest.raises(Permanent, match="must end in"):
         decision_plot.draw(some, tmp_path / "a.docx")
 
 

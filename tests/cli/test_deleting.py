@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from tests.db.recording import create_from
-from tests.db.tooling import THREAD, change
+from tests.support.recording import create_from
+from tests.support.tool_store import THREAD, change
 from threadline.db.engine import Database
 from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.team_members import TeamMember
@@ -76,7 +76,7 @@ async def test_somebody_of_the_team_is_forgotten_only_when_that_is_wanted(run: C
         assert await work.team.listed("T1") == []
     again = run("forget-person", "U7", "--yes")
     assert (again.returncode, again.stdout) == (1, "")
-    assert "nobody of the team is called 'U7', or is any more; `threadline records list` lists" in again.stderr
+    assert "no team member is called 'U7'; `threadline records list` lists" in again.stderr
 
 
 async def test_who_is_meant_has_to_be_clear(run: Command, database: Database) -> None:
@@ -85,7 +85,7 @@ async def test_who_is_meant_has_to_be_clear(run: Command, database: Database) ->
             await work.team.save("T1", each)
     several = run("forget-person", "Bo Olsen", "--yes")
     assert (several.returncode, several.stdout) == (1, "")
-    assert "Bo Olsen is the name of several: say U8 or U9." in several.stderr
+    assert "Bo Olsen is the name of several people: give U8 or U9." in several.stderr
     assert "did you mean Ida (U7)?" in run("forget-person", "Idda", "--yes").stderr
     async with database.begin() as work:
         assert len(await work.team.listed("T1")) == 3

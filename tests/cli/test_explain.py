@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.activities.talking import Talking, make_talk, talk
 from tests.cli.command import run_command
-from tests.db.recording import create
-from tests.db.scene import THREAD as CASE_THREAD
-from tests.db.scene import report
+from tests.support.case_store import THREAD as CASE_THREAD
+from tests.support.case_store import report
+from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.recording import create
 from threadline.conversations.contract import SettleRequest, Word, WordKind
 from threadline.db.engine import Database
 from threadline.models.model import OutcomeKind
@@ -246,7 +246,7 @@ async def test_a_message_that_waits_says_so(talk: Talking, explain: Explain) -> 
 )
 def test_what_is_no_address_is_told_with_what_can_be_given(explain: Explain, address: str) -> None:
     told = explain.refused(address)
-    assert "is no address of a message" in told
+    assert "is not the address of a message" in told
     assert "C0123456789/1700000000.000100" in told
 
 

@@ -43,7 +43,7 @@ async def test_a_folder_is_ingested_listed_brought_up_to_date_and_forgotten(run:
     assert again.returncode == 1
     gone, refused, summary = again.stdout.splitlines()
     assert gone == "kb/hours.md is gone, and forgotten."
-    assert "The front matter of kb/broken.md is no YAML" in refused
+    assert "The front matter of kb/broken.md is not valid YAML" in refused
     assert summary == "0 new, 1 changed, 1 unchanged, 1 removed, 1 refused."
     assert run("remove", "kb/leave.md").returncode == 0
     missing = run("remove", "kb/leave.md")
@@ -77,7 +77,7 @@ async def test_a_file_whose_name_is_no_utf8_is_refused_and_stops_no_other(run: C
     done = run("ingest", "kb")
     assert done.returncode == 1
     refused, summary = done.stdout.splitlines()
-    assert refused == "✗ The name of kb/caf\\udce9.md is no UTF-8: rename it."
+    assert refused == "✗ The name of kb/caf\\udce9.md is not UTF-8: rename it."
     assert summary == "1 new, 0 changed, 0 unchanged, 0 removed, 1 refused."
 
 
@@ -89,6 +89,6 @@ async def test_a_folder_that_is_away_costs_no_document_and_ends_with_1(run: Comm
     (kb / "fine.md").unlink()
     away = run("ingest", "kb")
     assert away.returncode == 1
-    assert "kb holds no document any more" in away.stdout
+    assert "kb has no documents any more" in away.stdout
     meant = run("ingest", "--forget-all", "kb")
     assert (meant.returncode, meant.stdout.splitlines()[0]) == (0, "kb/fine.md is gone, and forgotten.")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from tests.db.tooling import change
+from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.tools.author import Author
 
@@ -83,7 +83,7 @@ def test_a_locked_project_is_shown_so_and_keeps_its_rates_until_it_is_unlocked(r
     ("changed", "to", "said"),
     [
         ("Europe/Berlin", "Europe/Nowhere", "there is no time zone 'Europe/Nowhere'"),
-        ("EUR", "Euro", "'Euro' is no currency"),
+        ("EUR", "Euro", "'Euro' is not a currency"),
         ("800", "-1", "a day rate must be a number from 0"),
         ("opens = 09:00:00", "opens = 18:00:00", "Meeting room must open before it closes"),
         ("currency", "curency", "project.0.currency"),
@@ -139,11 +139,11 @@ async def test_loaded_again_rfps_stay_as_threads_have_made_them_and_people_are_a
 @pytest.mark.parametrize(
     ("changed", "to", "said"),
     [
-        ("rfp_abc123", "rfp 7", "'rfp 7' is no id of an RFP"),
-        ('"Proposal submitted"', '"asleep"', "'asleep' is no status of an RFP: it is one of new, in_progress"),
+        ("rfp_abc123", "rfp 7", "'rfp 7' is not an RFP id"),
+        ('"Proposal submitted"', '"asleep"', "'asleep' is not an RFP status: use one of new, in_progress"),
         ('"Crane"', '""', "an RFP needs a title"),
         ("2026-03-31", '"soon"', "rfp.0.due_date"),
-        ("capacity = 16", "capacity = 200", "the capacity of Ida is a number of hours a week"),
+        ("capacity = 16", "capacity = 200", "the capacity of Ida must be a number of hours a week"),
         ('name = "Ida"', 'name = " "', "needs a Slack user id and a name"),
         ("skills =", "skill =", "member.0.skill"),
     ],

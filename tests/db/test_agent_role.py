@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from tests.db.scene import Scene
+from tests.support.case_store import Scene
 from threadline.db.columns import metadata
 from threadline.db.values import agent_pool
 from threadline.errors import Permanent, Transient

@@ -30,7 +30,7 @@ with Home(Path({str(tmp_path)!r})).held():
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(Permanent, match=rf"already up in .* \(process {other.pid}\)"), Home(tmp_path).held():
+        with pytest.raises(Permanent, match=rf"already runs in .* \(process {other.pid}\)"), Home(tmp_path).held():
             pass
         other.communicate("\n")
     with Home(tmp_path).held():

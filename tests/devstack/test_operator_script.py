@@ -90,11 +90,11 @@ async def test_an_entry_and_an_event_are_written_as_they_were_said() -> None:
 
 
 async def test_a_refused_change_is_written_down_as_failed_and_told_in_words() -> None:
-    talk = Dialogue(records(opportunity_patch="'splendid' is no status of an RFP"))
+    talk = Dialogue(records(opportunity_patch="'splendid' is not an RFP status"))
     said = await talk.say("set the status of rfp_abc123 to splendid")
     assert names(talk) == [LOAD, PATCH, JOURNAL, SUMMARY]
     assert argument(talk, JOURNAL, "kind") == "failed"
-    assert said == "I could not change `rfp_abc123`: 'splendid' is no status of an RFP."
+    assert said == "I could not change `rfp_abc123`: 'splendid' is not an RFP status."
 
 
 async def test_where_nothing_can_be_loaded_or_said_by_a_tool_the_turn_ends_in_words() -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.db.talking import THREAD, Talking, mention
 from tests.evals.labelled import Example
+from tests.support.conversation_store import THREAD, Talking, mention
 from threadline.db.engine import Database
 from threadline.decisions import engine
 from threadline.decisions.confidence import Thresholds

@@ -9,7 +9,7 @@ import pytest
 from tests.evals import labelled, metrics, retrieving
 from tests.evals.labelled import Kind
 from tests.evals.retrieving import Answered, Measured
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 from threadline.db.engine import Database
 from threadline.knowledge.library import Shelves
 from threadline.knowledge.model import Query

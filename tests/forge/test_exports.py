@@ -51,7 +51,7 @@ async def test_what_is_no_text_is_kept_but_flagged(export: Exporting, name: str,
     (tree / name).write_bytes(content)
     (tree / "src" / "cart.py").write_text("text\n")
     diff = await first.diff()
-    with pytest.raises(Permanent, match="no text"):
+    with pytest.raises(Permanent, match="not UTF-8 text"):
         check(diff)
     second, tree = await export("b")
     await second.apply(diff)

@@ -133,10 +133,10 @@ async def test_a_refused_fix_pushes_nothing(
     ("changes", "why"),
     [
         ({"repository": "other"}, "no repository called other"),
-        ({"base": "main"}, "no commit id"),
+        ({"base": "main"}, "not a commit id"),
         ({"base": "0" * 40}, "no longer has commit"),
-        ({"bug_id": "BUG-1/../../main"}, "no id of a case"),
-        ({"bug_id": "--mirror"}, "no id of a case"),
+        ({"bug_id": "BUG-1/../../main"}, "not a case id"),
+        ({"bug_id": "--mirror"}, "not a case id"),
     ],
 )
 async def test_a_request_that_makes_no_sense_is_refused(

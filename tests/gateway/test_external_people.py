@@ -205,7 +205,7 @@ async def test_an_answer_that_came_too_late_for_one_delivery_serves_the_next(
     message = replace(said("U1"), thread=thread)
 
     async with asyncio.timeout(2.5):
-        with pytest.raises(NotAccepted, match="who U1 is"):
+        with pytest.raises(NotAccepted, match="did not identify U1"):
             await dispatcher.dispatch(message)
     directory.answering.set()
 

@@ -243,7 +243,7 @@ async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
     own = StopWord(thread, said(thread, "2.0", STOP))
     for route in (Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts), own):
         async with asyncio.timeout(3.0):
-            with pytest.raises(NotAccepted, match="did not say whether"):
+            with pytest.raises(NotAccepted, match="database lookup of"):
                 await dispatcher.dispatch(route)
     assert not await exists(temporal, thread)
     threads.fails = threads.hangs = False

@@ -56,12 +56,12 @@ async def test_markdown_is_read_as_it_is_and_a_page_as_markdown(site: str) -> No
     ("name", "says"),
     [
         ("none", "HTTP 404"),
-        ("round", "leads on more than 5 times"),
-        ("elsewhere", "is no address of a page"),
-        ("picture", "is image/png, and no page of text"),
+        ("round", "redirects more than 5 times"),
+        ("elsewhere", "is not a web address"),
+        ("picture", "is image/png, not a page of text"),
         ("endless", "larger than 20 MB"),
         ("vast", "more than 4,000,000 characters of HTML"),
-        ("latin", "is no text in utf-8"),
+        ("latin", "is not utf-8 text"),
     ],
 )
 async def test_what_is_no_page_of_text_is_refused(site: str, name: str, says: str) -> None:
@@ -107,7 +107,7 @@ async def test_a_redirect_to_an_address_of_this_network_is_refused(
 @pytest.mark.parametrize("user", ["bot:hunter2", "hunter2", ":hunter2", "bot%40acme:hunter2"])
 async def test_an_address_with_a_password_is_refused_without_repeating_it(site: str, user: str) -> None:
     async with fetching(allow_private=True) as pages:
-        with pytest.raises(UnreadableDocument, match="holds a user or a password") as refused:
+        with pytest.raises(UnreadableDocument, match="has a user or a password") as refused:
             await pages.fetch(site.replace("://", f"://{user}@") + "text.md")
     assert "hunter2" not in str(refused.value)
 

@@ -124,7 +124,7 @@ async def test_a_link_out_of_the_folder_is_not_followed(kb: Path, tmp_path: Path
     (tmp_path / "secret.md").write_text("Secret.")
     (kb / "link.md").symlink_to(tmp_path / "secret.md")
     report = await ingest(shelf := Memory(), kb)
-    assert report.refusals == ["kb/link.md is a link out of its folder: put the file itself there."]
+    assert report.refusals == ["kb/link.md is a link to a file outside its folder: put the file itself there."]
     assert "kb/link.md" not in shelf.volumes
 
 
@@ -148,7 +148,7 @@ async def test_a_list_that_is_no_text_keeps_its_documents_and_stops_no_other(kb:
     (kb / "a.md").unlink()
     report = await ingest(shelf, kb, alone, forget_all=True)
     assert report.tally == {Outcome.REFUSED: 2, Outcome.UNCHANGED: 1, Outcome.REMOVED: 1}
-    assert report.refusals[0].startswith("The list kb/pages.urls cannot be read: it is no UTF-8 at byte 0.")
+    assert report.refusals[0].startswith("The list kb/pages.urls cannot be read: it is not UTF-8 at byte 0.")
     assert sorted(shelf.volumes) == ["https://a.example/one", "https://a.example/two", "kb/deep/b.markdown"]
 
 

@@ -74,7 +74,7 @@ async def test_an_embedder_that_fails_leaves_the_words_and_a_line_in_the_log(err
         found = await retrieve(Shelf([passage("a", 0.5)], [passage("b", 0.7)]), Model(error), Query("T1", "what?"))
     assert (found.passages, found.quality, found.fused) == ((passage("a", 0.5),), 0.5, False)
     assert [(each["event"], each["log_level"], each["error"]) for each in logs] == [
-        ("question_not_embedded", "warning", str(error))
+        ("question_embedding_failed", "warning", str(error))
     ]
 
 
@@ -87,7 +87,7 @@ async def test_an_embedder_that_hangs_is_waited_for_once_however_often_is_looked
         async with asyncio.timeout(5):
             found = await retrieve(shelf, model, Query("T1", "what?", pricing), else_all=True)
     assert (found, model.calls, shelf.types) == (Found(), 1, [pricing, ()])
-    assert [each["error"] for each in logs] == ["no answer within 0.05 seconds"]
+    assert [each["error"] for each in logs] == ["The model gave no answer within 0.05 seconds."]
 
 
 async def test_all_documents_are_looked_through_where_those_of_the_types_hold_nothing_and_that_is_wanted() -> None:

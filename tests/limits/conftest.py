@@ -6,10 +6,7 @@ import asyncpg
 import pytest
 
 from tests.limits.scene import Ground, laid_out
-from tests.workflows.conftest import pool
 from threadline.db.engine import Database
-
-__all__ = ["pool"]
 
 
 @pytest.fixture

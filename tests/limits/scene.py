@@ -19,8 +19,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from tests.workflows.environment import GRACE, activities_of, binary, running
-from tests.workflows.house import Agent, core_activities
+from tests.support.case_scene import Agent, core_activities
+from tests.support.temporal import GRACE, activities_of, binary, running
 from threadline.cases.contract import AgentActivities, Reactions, TurnRef
 from threadline.cases.model import Limits
 from threadline.db.engine import Database

@@ -139,7 +139,7 @@ async def _until_advised(ground: Ground, words: str) -> None:
 
 async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
-    await _until_advised(ground, "Nobody serves the queue 'threadline': start `threadline worker --queue core`")
+    await _until_advised(ground, "No worker serves the queue 'threadline': start `threadline worker --queue core`")
 
     async def served() -> bool:
         try:
@@ -151,7 +151,7 @@ async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch
         await ground.until(served, "both queues are served")
     # The server still lists the pollers of a worker that has gone, for five minutes.
     monkeypatch.setattr(queues, "_SILENT", 1.0)
-    await _until_advised(ground, "Nobody serves the queue")
+    await _until_advised(ground, "No worker serves the queue")
 
 
 async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(

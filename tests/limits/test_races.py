@@ -11,7 +11,7 @@ from temporalio import activity
 
 from tests.chaos.plan import dice_of
 from tests.limits.scene import Ground, connected
-from tests.workflows.house import Agent, outcome
+from tests.support.case_scene import Agent, outcome
 from threadline.cases.model import Action, Limits
 from threadline.gateway.routes import Start
 from threadline.threads.addressing import Thread

@@ -5,14 +5,14 @@ from tests.mutants.mutant import Mutant
 APP = "tests/gateway/test_app.py"
 DISPATCH = "tests/gateway/test_dispatch.py"
 PEOPLE = "tests/gateway/test_external_people.py"
-TALK = "tests/workflows/test_conversation.py"
-ENDURANCE = "tests/workflows/test_endurance.py"
-TALK_ENDURANCE = "tests/workflows/test_conversation_endurance.py"
-STORED = "tests/db/test_conversation.py"
-TURNS = "tests/db/test_turns.py"
-LEDGER = "tests/db/test_posts.py"
-POSTS = "tests/slack/test_posts.py"
-SETTLING = "tests/activities/test_settling.py"
+TALK = "tests/conversations/test_conversation_workflow.py"
+ENDURANCE = "tests/cases/test_endurance_workflow.py"
+TALK_ENDURANCE = "tests/conversations/test_endurance_workflow.py"
+STORED = "tests/conversations/test_message_store.py"
+TURNS = "tests/cases/test_turn_store.py"
+LEDGER = "tests/threads/test_post_store.py"
+POSTS = "tests/threads/test_outbox.py"
+SETTLING = "tests/operator/test_settle_activities.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
@@ -85,7 +85,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="inbox: an unforeseen fault fails the run with what it holds",
         file="threadline/threads/run_loop.py",
-        before='raise RuntimeError("a step failed in a way it has no answer for") from error',
+        before='raise RuntimeError("a step failed with an error that it does not handle") from error',
         after="raise",
         tests=(f"{TALK_ENDURANCE}::test_a_fault_in_a_step_fails_the_task_and_never_the_run",),
     ),
@@ -193,13 +193,13 @@ MUTANTS: list[Mutant] = [
         "threadline/threads/inbox.py",
         "        if first_time(self._seen, message.id, REMEMBERED):\n            self._pending",
         "        if first_time(self._seen, message.id, REMEMBERED) or True:\n            self._pending",
-        ("tests/domain/test_inbox.py::test_a_repeated_message_is_queued_once_and_not_again_after_it_is_stored",),
+        ("tests/threads/test_inbox_rules.py::test_a_repeated_message_is_queued_once_and_not_again_after_it_is_stored",),
     ),
     Mutant(
         "claim: an agent gets messages in the order of arrival",
         "threadline/investigator/store.py",
         "ORDER BY said_at, version, id",
         "ORDER BY id",
-        ("tests/db/test_turns.py::test_a_claim_orders_messages_as_they_were_written",),
+        ("tests/cases/test_turn_store.py::test_a_claim_orders_messages_as_they_were_written",),
     ),
 ]

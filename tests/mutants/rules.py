@@ -10,21 +10,21 @@ MUTANTS: list[Mutant] = [
         "    CaseStatus.ESCALATED: frozenset(\n"
         "        {CaseStatus.INVESTIGATING, CaseStatus.AWAITING_REPORTER, CaseStatus.RESOLVED}\n"
         "    ),",
-        ("tests/db/test_cases.py::test_the_trigger_allows_exactly_the_steps_of_the_domain[escalated]",),
+        ("tests/cases/test_case_store.py::test_the_trigger_allows_exactly_the_steps_of_the_domain[escalated]",),
     ),
     Mutant(
         "transitions: a case ends over a message that a running turn has not answered yet",
         "threadline/cases/case_row.py",
         "AND m.sender_type <> 'bot' AND m.turn > c.turn) m",
         "AND m.sender_type <> 'bot' AND m.turn > c.turn + 1) m",
-        ("tests/db/test_cases.py::test_a_message_in_a_running_turn_still_speaks_against_an_end",),
+        ("tests/cases/test_case_store.py::test_a_message_in_a_running_turn_still_speaks_against_an_end",),
     ),
     Mutant(
         "transitions: an escalation that a developer has answered breaches the target for an answer",
         "threadline/cases/sla.py",
         "not (acknowledged and kind in _ACKNOWLEDGE)",
         "not (acknowledged and kind is SlaEventKind.ACKNOWLEDGE_REMINDER)",
-        ("tests/domain/test_sla.py::test_an_acknowledged_escalation_is_only_measured_by_its_resolution",),
+        ("tests/cases/test_sla_rules.py::test_an_acknowledged_escalation_is_only_measured_by_its_resolution",),
     ),
     Mutant(
         "policy: a symbolic link leads the agent out of its workspace",
@@ -32,8 +32,8 @@ MUTANTS: list[Mutant] = [
         "real = (self._root / path).resolve()",
         "real = (self._root / path).absolute()",
         (
-            "tests/agents/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-out/a]",
-            "tests/agents/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-innocent]",
+            "tests/investigator/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-out/a]",
+            "tests/investigator/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-innocent]",
         ),
     ),
     Mutant(
@@ -41,7 +41,7 @@ MUTANTS: list[Mutant] = [
         "threadline/investigator/policy.py",
         'hooks=[self._before], on_failure="block", timeout=10',
         "hooks=[self._before], timeout=10",
-        ("tests/agents/test_policy.py::test_refusal_reaches_the_model_and_a_broken_hook_blocks",),
+        ("tests/investigator/test_policy.py::test_refusal_reaches_the_model_and_a_broken_hook_blocks",),
     ),
     Mutant(
         "policy: the conversational agent may speak by a tool and propose actions, where no protocol holds it",
@@ -56,7 +56,7 @@ MUTANTS: list[Mutant] = [
         "(succeeded and call.kind is Kind.JOURNAL)",
         "(succeeded and call.kind in (Kind.JOURNAL, Kind.EVENT))",
         (
-            "tests/domain/test_protocol.py::"
+            "tests/operator/test_protocol_rules.py::"
             "test_with_a_scope_nothing_is_said_before_something_is_written_save_in_a_status_turn"
             "[done12-A change was tried]",
         ),
@@ -66,14 +66,14 @@ MUTANTS: list[Mutant] = [
         "threadline/operator/enforcement.py",
         "                return trouble\n",
         '                structlog.get_logger().error("speech_not_journalled", result=trouble.text)\n',
-        ("tests/tools/test_protocol.py::test_without_its_entry_nothing_is_said",),
+        ("tests/operator/test_protocol_tools.py::test_without_its_entry_nothing_is_said",),
     ),
     Mutant(
         "protocol: a message that broke off counts as unsaid, and a second one follows it",
         "threadline/operator/enforcement.py",
         "_UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)",
         "_UNKNOWN = (Code.OUTCOME_UNKNOWN,)",
-        ("tests/tools/test_protocol.py::test_a_message_that_may_have_been_posted_is_the_only_one",),
+        ("tests/operator/test_protocol_tools.py::test_a_message_that_may_have_been_posted_is_the_only_one",),
     ),
     Mutant(
         "redaction: a rule looks for its hint in the text as it was written, and misses capitals",
@@ -81,7 +81,7 @@ MUTANTS: list[Mutant] = [
         "searched = folded if rule.folds else text",
         "searched = text",
         (
-            "tests/domain/test_redaction.py::"
+            "tests/privacy/test_redaction_rules.py::"
             "test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it[Password in bold]",
         ),
     ),
@@ -91,7 +91,7 @@ MUTANTS: list[Mutant] = [
         "RULES = (*OURS, *ADDRESSES, *DETECTED, *WORDS)",
         "RULES = (*OURS, *DETECTED, *ADDRESSES, *WORDS)",
         (
-            "tests/domain/test_redaction.py::"
+            "tests/privacy/test_redaction_rules.py::"
             "test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it[MySQL with an @]",
         ),
     ),
@@ -100,7 +100,7 @@ MUTANTS: list[Mutant] = [
         "threadline/privacy/secret_words.py",
         r"""{BEGIN}curl\b[^\n]{{0,200}}?[ ]""",
         r"""{BEGIN}curl\b[^\n]*?[ ]""",
-        ("tests/domain/test_redaction.py::test_no_text_of_40000_characters_holds_the_gateway_up[-curl -u ]",),
+        ("tests/privacy/test_redaction_rules.py::test_no_text_of_40000_characters_holds_the_gateway_up[-curl -u ]",),
     ),
     Mutant(
         "patches: a renamed file is judged by its new name alone",
@@ -132,7 +132,7 @@ MUTANTS: list[Mutant] = [
         "        if click.user_id in approvers_now:\n",
         "        if approvers_now:\n",
         (
-            "tests/db/test_proposed_actions.py::"
+            "tests/approvals/test_approval_store.py::"
             "test_who_may_not_decide_decides_nothing[medium-U2-more3-no approver any more]",
         ),
     ),
@@ -141,7 +141,9 @@ MUTANTS: list[Mutant] = [
         "threadline/approvals/activities.py",
         "at = min(given.at or now, now)",
         "at = now",
-        ("tests/activities/test_approval.py::test_a_click_in_time_counts_however_late_it_is_looked_at[-1.0-approved]",),
+        (
+            "tests/approvals/test_approval_activities.py::test_a_click_in_time_counts_however_late_it_is_looked_at[-1.0-approved]",
+        ),
     ),
     Mutant(
         "ledger: any fault strikes the intent out, and the next try makes a change again",
@@ -163,7 +165,7 @@ MUTANTS: list[Mutant] = [
         " / sum(weight for weight, _ in parts)",
         "",
         (
-            "tests/domain/test_confidence.py::"
+            "tests/decisions/test_confidence_rules.py::"
             "test_the_worst_evidence_is_0_and_the_best_1_with_and_without_a_source[worst1-best1]",
         ),
     ),

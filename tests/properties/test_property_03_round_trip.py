@@ -5,7 +5,7 @@ import itertools
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.db.talking import Talking, mention
+from tests.support.conversation_store import Talking, mention
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
 from threadline.threads.addressing import Thread

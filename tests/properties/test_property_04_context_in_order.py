@@ -5,7 +5,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.agents.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result
+from tests.conversations.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result
 from threadline.conversations import context_window as context
 from threadline.conversations.context_window import Budget, Past
 from threadline.models.model import Message, Role, ToolChoice

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.agents.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result, transcripts
+from tests.conversations.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result, transcripts
 from tests.properties.turning import Model
 from threadline.conversations import context_window as context
 from threadline.conversations.context_window import Budget, Past

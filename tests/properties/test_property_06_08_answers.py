@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from openai import APIConnectionError, APIError, APIStatusError
 from structlog.testing import capture_logs
 
-from tests.activities.talking import REGISTRY, Make, Talking, make_talk
 from tests.properties.insides import ERRORS, error_of, is_for_people
 from tests.properties.turning import Model, answer
 from tests.slack.limits import check, legible
-from tests.tools.doubles import OutOfOrder
+from tests.support.conversation_activities import REGISTRY, Make, Talking, make_talk
+from tests.support.tool_fakes import OutOfOrder
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model import answers
 from threadline.conversations.think import Mind

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workflows.scripted_turn import Script
+from tests.conversations.scripted_turn import Script
 from threadline.conversations.model import answers
 from threadline.models.model import ModelReply, ToolCall
 

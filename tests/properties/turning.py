@@ -9,7 +9,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from tests.activities.talking import Talking
+from tests.support.conversation_activities import Talking
 from threadline.conversations.contract import ActRequest, ThinkRequest
 from threadline.conversations.react_loop import react
 from threadline.conversations.step_failures import broken_off, no_reply

@@ -8,10 +8,10 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from tests.activities.approving import APPROVER, ASKER, OTHER
+from tests.approvals.approval_scene import APPROVER, ASKER, OTHER
+from tests.approvals.test_approval_workflow import House
 from tests.replay.stage import chain
-from tests.workflows.environment import continuing_soon, real_time, until
-from tests.workflows.test_approval import House
+from tests.support.temporal import continuing_soon, real_time, until
 from threadline.approvals.buttons import REJECT
 
 Server = Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]]

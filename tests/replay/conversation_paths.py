@@ -10,9 +10,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
 from tests.replay.stage import chain
-from tests.workflows.desk import AWAY, calls
-from tests.workflows.environment import real_time, skipping_time, until
-from tests.workflows.talking import BEN, Talking
+from tests.support.conversation_memory import AWAY, calls
+from tests.support.conversation_workflow import BEN, Talking
+from tests.support.temporal import real_time, skipping_time, until
 from threadline.conversations.contract import ActRequest, Refusal, ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.errors import Permanent

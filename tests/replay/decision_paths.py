@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from temporalio.client import WorkflowHistory
 
+from tests.handovers.test_handover_workflow import PERSON, House
 from tests.replay import conversation_paths
 from tests.replay.conversation_paths import TalkStage
 from tests.replay.stage import chain
-from tests.workflows.desk import calls
-from tests.workflows.test_handover import PERSON, House
+from tests.support.conversation_memory import calls
 from threadline.conversations.decision_contract import Step
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_contract import Begun
@@ -107,7 +107,7 @@ async def handover_taken_after_a_reminder(stage: HandoverStage) -> None:
     house = stage.house
     await house.escalated()
     card = await house.card()
-    await house.until_said("Nobody has taken this yet", card.channel)
+    await house.until_said("Nobody has taken this over yet", card.channel)
     await house.press(card, PERSON, TAKE)
     await house.until_said("has taken this over")
     await house.press(card, PERSON, CLOSE)

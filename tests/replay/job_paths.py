@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from tests.workflows.environment import real_time, skipping_time
-from tests.workflows.jobbing import Jobbing
+from tests.jobs.job_scene import Jobbing
+from tests.support.temporal import real_time, skipping_time
 from threadline.jobs.model import AgentJob, JobStatus
 from threadline_devstack.slack.identity import BOT_USER, SUMMARIES
 

@@ -4,9 +4,9 @@ from sqlalchemy import text
 
 from tests.replay.paths import path
 from tests.replay.stage import Stage
-from tests.workflows.house import REPORTER
-from tests.workflows.test_catch_up import install, until_ended
-from tests.workflows.test_sweeping import unsay
+from tests.support.case_scene import REPORTER
+from tests.threads.test_catch_up_workflow import install, until_ended
+from tests.threads.test_sweep_workflow import unsay
 from threadline.threads import addressing, messages
 from threadline.threads.catch_up_model import CatchUpState
 from threadline_devstack.slack.identity import REPORTS

@@ -1,7 +1,7 @@
 """The ways of a turn of the operator: it speaks by a tool, asks for the RFP, or goes on where another has failed."""
 
 from tests.replay.conversation_paths import TalkStage, path
-from tests.workflows.desk import calls
+from tests.support.conversation_memory import calls
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_contract import Begun
 from threadline.models.model import ModelReply, OutcomeKind

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from temporalio.exceptions import ApplicationError
 
 from tests.replay.stage import Stage
-from tests.workflows.house import House, outcome
+from tests.support.case_scene import House, outcome
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, Limits
 from threadline.errors import Permanent, Transient

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from temporalio.client import Client, WorkflowHistory
 
-from tests.workflows.house import House, outcome
+from tests.support.case_scene import House, outcome
 from threadline.cases.model import Action
 from threadline.investigator.store import TurnOutcome
 from threadline_devstack.sample_repository import make_sample_repository

@@ -121,7 +121,7 @@ async def test_a_result_whose_fields_have_changed_is_told() -> None:
 async def test_code_that_raises_is_told() -> None:
     found = await _found(_judge(diverging.Raises), _recorded("agent_resolved"))
     assert "the marks are of another house" in found.cause
-    assert "mend it" in found.hint
+    assert "fix the code" in found.hint
 
 
 async def test_a_history_that_nobody_has_begun_or_that_is_still_growing_is_none_of_it() -> None:

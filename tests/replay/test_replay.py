@@ -18,7 +18,11 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from tests.activities.approving import make_desk, make_talk
+from tests.approvals.approval_scene import make_desk, make_talk
+from tests.approvals.test_approval_workflow import MakeHouse, make_house
+from tests.handovers.test_handover_workflow import House as HandoverHouse
+from tests.handovers.test_handover_workflow import handover_house
+from tests.jobs.job_scene import jobbing
 from tests.replay import diverging, histories, later_paths, operator_paths  # noqa: F401 - their paths list themselves
 from tests.replay.approval_paths import APPROVALS, ApprovalPath, ApprovalStage
 from tests.replay.conversation_paths import TALKS, TalkPath, TalkStage
@@ -27,13 +31,9 @@ from tests.replay.job_paths import JOBS, JobPath, JobStage
 from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
 from tests.replay.stage import SHOP, Stage, shop
-from tests.workflows.environment import real_time, skipping_time
-from tests.workflows.house import house
-from tests.workflows.jobbing import jobbing
-from tests.workflows.talking import talking
-from tests.workflows.test_approval import MakeHouse, make_house
-from tests.workflows.test_handover import House as HandoverHouse
-from tests.workflows.test_handover import handover_house
+from tests.support.case_scene import house
+from tests.support.conversation_workflow import talking
+from tests.support.temporal import real_time, skipping_time
 from threadline.cases.model import Limits
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database

@@ -25,10 +25,10 @@ async def test_a_public_channel_is_open_to_everybody_of_the_workspace(channels: 
 @pytest.mark.parametrize(
     ("named", "says"),
     [
-        ("#general", "give the id"),
-        ("", "give the id"),
-        ("C" * 100, "give the id"),
-        ("<!channel>", "give the id"),
+        ("#general", "give an id"),
+        ("", "give an id"),
+        ("C" * 100, "give an id"),
+        ("<!channel>", "give an id"),
         ("C0NOWHERE", "does not show the bot"),
     ],
 )

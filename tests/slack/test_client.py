@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.slack.conftest import Clock, Serve
+from tests.support.slack import Clock, Serve
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import POST_EVENT, Slack, make_client
 from threadline.slack.errors import Refused

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from slack_sdk.errors import SlackRequestError
 
-from tests.slack.conftest import Serve
+from tests.support.slack import Serve
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack, make_client
 from threadline.slack.errors import RATE_LIMIT_PAUSE, Refused, translate

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.slack.conftest import Handler, Serve
+from tests.support.slack import Handler, Serve
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack, make_client
 from threadline.slack.files import Downloaded, download, fetch, look

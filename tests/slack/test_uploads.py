@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.slack.conftest import Clock
 from tests.slack.ledger import MemoryLedger
+from tests.support.slack import Clock
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack
 from threadline.slack.uploads import Upload, Uploads

@@ -95,16 +95,16 @@ def _told(text: str) -> str:
             '{"title": "ok", "people": ' + "[" * 900 + "]" * 900 + "}",
             "The arguments are nested too deeply.",
         ),
-        ("[]", "The arguments are JSON of another kind: expected one JSON object."),
-        ('"title"', "The arguments are JSON of another kind: expected one JSON object."),
+        ("[]", "The arguments are JSON, but not an object: expected one JSON object."),
+        ('"title"', "The arguments are JSON, but not an object: expected one JSON object."),
         (" " * (LONGEST + 1), "The arguments are longer than 1,000,000 characters: send less at once."),
         (
             r'{"title": "a\u0000b"}',
-            "The arguments hold a character that cannot be stored (NUL or half of a pair).",
+            "The arguments contain a character that cannot be stored (NUL or an unpaired surrogate).",
         ),
         (
             r'{"title": "a\ud800b"}',
-            "The arguments hold a character that cannot be stored (NUL or half of a pair).",
+            "The arguments contain a character that cannot be stored (NUL or an unpaired surrogate).",
         ),
     ],
 )

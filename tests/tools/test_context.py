@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.doubles import context
+from tests.support.tool_fakes import context
 from threadline.errors import Permanent
 from threadline.tools.context import Port, Ports
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 from structlog.testing import capture_logs
 
-from tests.tools.doubles import MemoryCache, MemoryLog, context
+from tests.support.tool_fakes import MemoryCache, MemoryLog, context
 from threadline.errors import Permanent, ProgramFault, Transient
 from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
@@ -177,9 +177,9 @@ async def test_an_error_of_the_tools_own_stays_as_it_is() -> None:
 
 
 def test_a_result_is_either_a_success_or_has_an_error() -> None:
-    with pytest.raises(ValueError, match="exactly when"):
+    with pytest.raises(ValueError, match="must have an error"):
         ToolResult(error=failure(Code.REFUSED).error)
-    with pytest.raises(ValueError, match="exactly when"):
+    with pytest.raises(ValueError, match="must have an error"):
         ToolResult(status=failure(Code.REFUSED).status)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, context
+from tests.support.tool_fakes import Clock, MemoryCache, MemoryLimit, MemoryLog, context
 from threadline.errors import Permanent, Transient, Undone
 from threadline.models.model import ToolCall
 from threadline.tools.access import allowed

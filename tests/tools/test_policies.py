@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.tools.doubles import Clock, MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
+from tests.support.tool_fakes import Clock, MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall
 from threadline.tools.access import allowed, offered
@@ -207,7 +207,7 @@ async def test_without_cache_and_limit_everything_still_runs_and_it_is_logged() 
         assert (await library.call("books.list")).data == ["one"]
         assert (await library.call("books.add", title="two")).success
     assert [each["port"] for each in logs] == ["result_cache", "result_cache", "mutation_limit", "result_cache"]
-    assert {each["event"] for each in logs} == {"tool_policy_open"}
+    assert {each["event"] for each in logs} == {"tool_policy_failed_open"}
 
 
 async def test_a_tool_that_hangs_is_reported() -> None:

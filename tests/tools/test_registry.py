@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from tests.tools.doubles import context
+from tests.support.tool_fakes import context
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import BadTool, Cache, Registry, Tool, tool, wire_name
 
@@ -71,7 +71,7 @@ def test_a_name_that_is_taken_is_refused() -> None:
 
 @pytest.mark.parametrize("order", [["a.b", "a_b"], ["a_b", "a.b"]])
 def test_names_that_could_be_mixed_up_are_refused(order: list[str]) -> None:
-    with pytest.raises(BadTool, match="cannot be told apart"):
+    with pytest.raises(BadTool, match="have the same name"):
         Registry(map(named, order))
 
 

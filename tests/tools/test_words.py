@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.domain.secrets_corpus import SECRETS
+from tests.privacy.secrets_corpus import SECRETS
 from threadline.tools.model import Category, Code, Status, ToolError, failure
 from threadline.tools.public_text import LONGEST, account, sentence
 

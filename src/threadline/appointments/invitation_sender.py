@@ -36,7 +36,7 @@ class SlackInvitations(Invitations):
                 thread_ts=thread.ts,
                 name=invitations.NAME,
                 title=f"{made.appointment_id}{change}",
-                words=f"{made.appointment_id} {state}. Open this file to have it in your calendar.",
+                words=f"{made.appointment_id} {state}. Open this file to add it to your calendar.",
                 content=invitations.written(invitation, datetime.fromtimestamp(now, UTC)),
             )
         )

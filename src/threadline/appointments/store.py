@@ -135,7 +135,7 @@ class Appointments:
             ResourceNotFound, NotBookable: the resource is unknown; the length or the number of days is out of bounds.
         """
         if not 1 <= days <= _MOST_DAYS:
-            raise NotBookable(f"free times are looked for within 1 to {_MOST_DAYS} days")
+            raise NotBookable(f"a search for free times covers 1 to {_MOST_DAYS} days")
         _end(after, minutes)
         await self._named(team, resource)
         given = {"team": team, "resource": resource, "after": after, "minutes": minutes, "days": days, "limit": limit}
@@ -176,7 +176,9 @@ class Appointments:
         given = {"team": team, "resource": resource, "local": when}
         row = (await self._connection.execute(_MOMENT, given)).one()
         if not row.shown:
-            raise NotBookable(f"the clocks of {row.time_zone} are put forward over {when:%Y-%m-%d %H:%M}: name another")
+            raise NotBookable(
+                f"{when:%Y-%m-%d %H:%M} does not exist in {row.time_zone}, where clocks go forward: name another time"
+            )
         at: datetime = row.at
         return at
 
@@ -248,7 +250,7 @@ class Appointments:
     async def _named(self, team: str, name: str) -> None:
         known = [resource.name for resource in await self.resources(team)]
         if name not in known:
-            there = f"there are: {', '.join(known)}" if known else "nothing is set up to be booked yet"
+            there = f"there are: {', '.join(known)}" if known else "no bookable resource is set up yet"
             raise ResourceNotFound(f"nothing called {name!r} can be booked; {there}")
 
     async def _held(self, change: Change, appointment_id: str) -> Appointment:
@@ -271,10 +273,10 @@ class Appointments:
         times = {"starts_at": starts_at, "ends_at": ends_at}
         when = (await self._connection.execute(_WHEN, {**place, **times, "but": but})).one()
         if starts_at <= _moment(change):
-            raise NotBookable(f"{when.local} is past: name a time to come")
+            raise NotBookable(f"{when.local} is in the past: name a future time")
         if not when.open:
             raise NotBookable(
-                f"{resource} cannot be had at {when.local} for {minutes} minutes: it is open {when.hours}"
+                f"{resource} cannot be booked at {when.local} for {minutes} minutes: it is open {when.hours}"
             )
         if when.taken:
             raise SlotTaken(f"{resource} is taken at {when.local}; look for free times")
@@ -283,9 +285,9 @@ class Appointments:
 
 def _end(starts_at: datetime, minutes: int) -> datetime:
     if starts_at.utcoffset() is None:
-        raise NotBookable("a time needs its zone, as in 2026-03-02T10:00+01:00")
+        raise NotBookable("a time needs a time zone, as in 2026-03-02T10:00+01:00")
     if not 1 <= minutes <= _MOST_MINUTES:
-        raise NotBookable(f"an appointment takes from 1 to {_MOST_MINUTES} minutes")
+        raise NotBookable(f"an appointment lasts 1 to {_MOST_MINUTES} minutes")
     return starts_at.astimezone(UTC) + timedelta(minutes=minutes)
 
 

@@ -43,7 +43,7 @@ from threadline.tools.runner import Guards, pipeline
 
 _log = structlog.get_logger(__name__)
 _STAGES = {Decision.APPROVED: Stage.APPROVED, Decision.REJECTED: Stage.REJECTED, Decision.EXPIRED: Stage.EXPIRED}
-_GONE = "What this button was made for is not on record any more, so nothing was decided. Please ask for it again."
+_GONE = "This action is no longer on record, so nothing was decided. Please ask for it again."
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class LiveApprovalActivities(ApprovalActivities):
             except ActionNotFound:
                 return ClickAnswer(ActionState(Stage.UNKNOWN), _GONE)
             except DecisionRefused as refused:
-                _log.info("click_refused", action=request.action_id, user=given.user_id)
+                _log.info("approval_click_refused", action=request.action_id, user=given.user_id)
                 action = await actions.get(request.team, request.action_id)
                 return ClickAnswer(await _state(work, request.team, action), _sentence(str(refused)))
             action = decided.action
             state = await _state(work, request.team, action)
         await approval_events.decided(self._database, request.team, action)
-        _log.info("click_answered", action=action.action_id, decision=action.decision, mine=decided.mine)
+        _log.info("approval_click_handled", action=action.action_id, decision=action.decision, decided_now=decided.mine)
         return ClickAnswer(state, "" if decided.mine else _too_late(action))
 
     @activity.defn
@@ -119,20 +119,20 @@ class LiveApprovalActivities(ApprovalActivities):
             return
         shown = approval_posts.with_decision(place, action, _verdict(action))
         there = await self._slack.update(action.channel, place.ts, shown.text, shown.blocks)
-        _log.info("decision_shown" if there else "message_gone", action=action.action_id)
+        _log.info("decision_posted" if there else "approval_message_missing", action=action.action_id)
 
     @activity.defn
     async def carry_out(self, ref: ActionRef) -> None:
         async with self._database.begin() as work:
             action = await work.proposed_actions.get(ref.team, ref.action_id)
         if action.decision is not Decision.APPROVED or action.risk is Risk.LOW:
-            raise Permanent("This action was not approved by anybody, so it is not carried out.")
+            raise Permanent("This action was not approved, so it is not carried out.")
         context = self._context(ref.team, action, activity.info().attempt)
         call = proposing.call_of(action.action, context.call_id)
         async with beating():
             result = await self._pipeline(action)(call, context)
         correlation = action.author.correlation_id
-        _log.info("action_carried_out", action=action.action_id, status=result.status, correlation_id=correlation)
+        _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 
     @activity.defn
     async def post_outcome(self, ref: ActionRef) -> None:
@@ -186,8 +186,8 @@ def _verdict(action: ProposedAction) -> Verdict:
 
 def _too_late(action: ProposedAction) -> str:
     """For whoever clicked when it was decided already: who has, and when."""
-    return f"{action.action_id} was decided before, so your click changes nothing. {in_words(_verdict(action))}"
+    return f"{action.action_id} was already decided, so your click changes nothing. {in_words(_verdict(action))}"
 
 
 def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}. Nothing was changed by your click."
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}. Your click changed nothing."

@@ -65,10 +65,10 @@ def in_words(verdict: Verdict) -> str:
     """In mrkdwn."""
     at = moment(verdict.at)
     if verdict.decision is Decision.EXPIRED:
-        return f":hourglass: *Expired* at {at}: nobody had decided, so nothing was done."
+        return f":hourglass: *Expired* at {at}. Nobody decided in time, so nothing was done."
     if verdict.decision is Decision.APPROVED:
         return f":white_check_mark: *Approved* by {_person(verdict.by)} at {at}."
-    return f":no_entry_sign: *Rejected* by {_person(verdict.by)} at {at}: nothing was done."
+    return f":no_entry_sign: *Rejected* by {_person(verdict.by)} at {at}. Nothing was done."
 
 
 def moment(at: float) -> str:
@@ -93,7 +93,8 @@ def _card(record: Mapping[str, Any]) -> Shown:
     what = "\n".join([head, *(f"• {plain(each)}" for each in lines), f"*Why:* {plain(reason)}"])
     people = [str(each) for each in record.get("deciders") or ()]
     who = ", ".join(map(_person, people[:_MOST_PEOPLE])) + (" and others" if len(people) > _MOST_PEOPLE else "")
-    terms = f"{who} may decide until {moment(until)}. Asked for by {_person(str(record.get('asked_by', '')))}."
+    asked_by = _person(str(record.get("asked_by", "")))
+    terms = f"{who} can approve or reject this until {moment(until)}. Requested by {asked_by}."
     value = button_value(action_id, str(record.get("action_hash", "")))
     buttons = [_button(*each, value) for each in _BUTTONS]
     blocks = (
@@ -111,7 +112,7 @@ def _lines(arguments: object) -> list[str]:
     while _room_left(shown) < 0:
         shown.pop()
     more = len(lines) - len(shown)
-    return [*shown, f"and {more} more, which are not shown here"] if more else shown
+    return [*shown, f"and {more} more that are not shown here"] if more else shown
 
 
 def _all_lines(arguments: Mapping[str, Any]) -> list[str]:
@@ -131,7 +132,7 @@ def _parts(name: str, value: object) -> list[tuple[str, object]]:
 def _fields(name: str, value: object) -> list[str]:
     parts = _parts(name, value)
     if isinstance(_object(value), Mapping):
-        return [f"{label(each)}: {cell(what, _LONGEST) if what is not None else 'taken away'}" for each, what in parts]
+        return [f"{label(each)}: {cell(what, _LONGEST) if what is not None else 'removed'}" for each, what in parts]
     filled = value not in (None, "", [], {}) and cell(value) != NOTHING
     return [f"{label(name)}: {cell(value, _LONGEST)}"] if filled else []
 

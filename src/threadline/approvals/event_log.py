@@ -47,4 +47,4 @@ async def _append(
         async with database.begin() as work:
             await work.events.append(Change(operation, at.timestamp()), action.rfp_id, event, author)
     except Permanent as refused:
-        _log.warning("action_event_left_out", action=action.action_id, kind=kind, reason=str(refused))
+        _log.warning("action_event_refused", action=action.action_id, kind=kind, reason=str(refused))

@@ -21,7 +21,7 @@ from threadline.tools.store import ToolExecution
 
 _NOT_YET = 5.0
 """Seconds until a message that is about to be posted is looked for again."""
-_UNKNOWN = "It is not known whether it took effect: please check before it is done again."
+_UNKNOWN = "It is not known whether it took effect. Please check before you ask for it again."
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,17 @@ def groups_of(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
 
 async def unjournalled(_: Speech) -> None:
     """Nothing is said by an action: what speaks cannot be proposed."""
-    raise Permanent("An approved action cannot speak.")
+    raise Permanent("An approved action cannot post a message.")
 
 
 def _words(action: ProposedAction, record: ToolExecution | None, result: Mapping[str, Any]) -> str:
     if record is None:  # an intent is written down before anything is done
-        return f"{action.action_id} was approved, and could not be begun: nothing was done. Please ask for it again."
+        return f"{action.action_id} was approved but could not be started. Nothing was done. Please ask for it again."
     if record.status is None:
-        return f"{action.action_id} was approved and begun. {_UNKNOWN}"
+        return f"{action.action_id} was approved and started. {_UNKNOWN}"
     error = result.get("error")
     if isinstance(error, Mapping):
         told = sentence(f"{error.get('message', '')} {error.get('suggestion', '')}", "Something went wrong.")
-        return f"{action.action_id} was approved, and could not be carried out: {told}"
-    said = sentence(str(result.get("display_text") or ""), "It is done.")
-    return f"{action.action_id} was approved and is carried out: {said}"
+        return f"{action.action_id} was approved but could not be carried out: {told}"
+    said = sentence(str(result.get("display_text") or ""), "Done.")
+    return f"{action.action_id} was approved and carried out: {said}"

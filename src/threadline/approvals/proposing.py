@@ -44,8 +44,7 @@ class PostgresProposals(Proposals):
         approvers = () if risk is Risk.LOW else self._deciders(risk, author, others)
         if risk is not Risk.LOW and not approvals.is_whole(action.get("arguments") or {}):
             raise ActionRefused(
-                "It is too much to be shown whole beside its buttons, and nobody can decide what they cannot read: "
-                "propose less at once. Nothing was proposed."
+                "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
             )
         new = NewAction(dict(action), risk, approvers, change.now + self._settings.expiry, rfp_id)
         async with self._database.begin() as work:
@@ -62,15 +61,15 @@ class PostgresProposals(Proposals):
         """The approvers that are kept with an action: of a high risk without any who asked for it."""
         if not self._settings.approvers:
             raise ActionRefused(
-                f"This is of {risk} risk, and nobody may approve anything here: whoever runs this installation has to "
-                "name approvers (THREADLINE_APPROVERS). Nothing was proposed."
+                f"This has {risk} risk, and no approvers are set: the administrator must set THREADLINE_APPROVERS. "
+                "Nothing was proposed."
             )
         asked = (author.user_id, *others)
         found = tuple(each for each in self._settings.approvers if risk is not Risk.HIGH or each not in asked)
         if not found:
             raise ActionRefused(
-                f"This is of {risk} risk, which who asks may not approve, and nobody else is an approver here: "
-                "somebody else has to ask for it. Nothing was proposed."
+                f"This has {risk} risk. The person who asks may not approve it, and there is no other approver: "
+                "somebody else must ask for it. Nothing was proposed."
             )
         return found
 
@@ -89,6 +88,6 @@ def starter(client: Client) -> Start:
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             )
         except RPCError as error:
-            raise Transient("What waits for an approval could not be started.") from error
+            raise Transient("The approval workflow could not be started.") from error
 
     return start

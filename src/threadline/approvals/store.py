@@ -47,9 +47,9 @@ class ProposedActions:
         action = _storable(new.action)
         approvers = tuple(dict.fromkeys(new.approvers))
         if new.risk is not Risk.LOW and not rules.deciders(new.risk, author.user_id, approvers):
-            raise ActionRefused(f"nobody may decide an action of {new.risk} risk here: name approvers in the settings")
+            raise ActionRefused(f"no approver may decide an action of {new.risk} risk: set THREADLINE_APPROVERS")
         if new.expires_at <= change.now:
-            raise ActionRefused("it would expire before anybody could decide")
+            raise ActionRefused("the action would expire before anybody could decide")
 
         async def act() -> ProposedAction:
             row = _row(change, new, author) | {"action": action, "approvers": list(approvers)}

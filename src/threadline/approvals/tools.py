@@ -122,7 +122,7 @@ async def _done(
         return replace(result, structured=(), notes=())
     told = {"action_id": action.action_id, "risk": action.risk.value, "done": result.data}
     said = sentence(result.display_text, "It is done.")
-    words = f"I have done this at once, since it is of low risk ({action.action_id}): {said}"
+    words = f"I have done this at once, because it is low risk ({action.action_id}): {said}"
     return ToolResult(data=told, display_text=words, notes=result.notes)
 
 
@@ -147,7 +147,7 @@ def waiting(does: str, arguments: Mapping[str, Any], action: ProposedAction, rea
         "deciders": waits_for,
         "expires_at": action.expires_at.timestamp(),
     }
-    words = f"I propose this, and do it only when it is approved: it is of {action.risk} risk ({action.action_id})."
+    words = f"I propose this and will do it once it is approved. It is {action.risk} risk ({action.action_id})."
     return ToolResult(data=told, display_text=words, structured=(Structured(KIND, (record,)),))
 
 

@@ -42,12 +42,12 @@ class ApprovalWorkflow:
         self._following: asyncio.Task[None] | None = None
         self._buttons = clicks.Buttons(ButtonClick, approval.take, {"action": approval.action_id})
 
-    @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this approval.")
+    @workflow.signal(dynamic=True, description="button_pressed: somebody clicked a button of this approval.")
     def take(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
         self._buttons.press(name, args)
 
-    @workflow.query(description="Which action, how far it is, until when it waits, and what is pending.")
+    @workflow.query(description="The action, its stage, when it expires, and the pending clicks.")
     def state(self) -> dict[str, Any]:
         return {
             "action": self._approval.action_id,
@@ -60,7 +60,7 @@ class ApprovalWorkflow:
     @workflow.run
     async def run(self, approval: Approval) -> str:
         """Answer clicks in order until the action is decided and what follows is done; returns the decision."""
-        self._enter(await surely(ApprovalActivities.open_approval, self._ref, "how far is it?"))
+        self._enter(await surely(ApprovalActivities.open_approval, self._ref, "load the action"))
         workflow.upsert_memo({"correlation_id": self._state.correlation_id, "action": approval.action_id})
         while True:
             while self._approval.clicks:
@@ -95,7 +95,7 @@ class ApprovalWorkflow:
         """Start what is due: the wait for the expiry, or what follows from the decision."""
         if self._state.stage is Stage.OPEN and not self._alarm.is_set:
             until = self._state.expires_at
-            self._alarm.set(until, f"until {display.clock(until)}")
+            self._alarm.set(until, f"expires at {display.clock(until)}")
         if self._state.decided:
             self._alarm.clear()
             if self._following is None:
@@ -115,23 +115,23 @@ class ApprovalWorkflow:
     async def _expire(self) -> None:
         self._alarm.clear()
         expiry = Expiry(self._ref.team, self._ref.action_id, workflow.now().timestamp())
-        self._enter(await surely(ApprovalActivities.expire_action, expiry, "the time is up"))
+        self._enter(await surely(ApprovalActivities.expire_action, expiry, "expire"))
 
     async def _follow(self) -> None:
         """What follows from the decision; each part is found done when a run comes to it again."""
         showing = asyncio.create_task(attempt(ApprovalActivities.show_decision, self._ref, summary="show the decision"))
         if self._state.stage is Stage.APPROVED and not self._state.told:
-            await attempt(ApprovalActivities.carry_out, self._ref, summary="carry it out")
-            await attempt(ApprovalActivities.post_outcome, self._ref, summary="say what came of it")
+            await attempt(ApprovalActivities.carry_out, self._ref, summary="carry out the action")
+            await attempt(ApprovalActivities.post_outcome, self._ref, summary="post the outcome")
         await showing
 
     def _enter(self, state: ActionState) -> None:
         self._state = state
         details = {
-            Stage.UNKNOWN: "There is no such action on record.",
-            Stage.OPEN: f"Waits for somebody's word until {display.clock(state.expires_at)}.",
-            Stage.APPROVED: "Approved; it is carried out, and what came of it is said.",
-            Stage.REJECTED: "Rejected; nothing is done.",
-            Stage.EXPIRED: "Expired; nothing is done.",
+            Stage.UNKNOWN: "This action is not on record.",
+            Stage.OPEN: f"Waiting for a decision until {display.clock(state.expires_at)}.",
+            Stage.APPROVED: "Approved. The action is carried out and its outcome is posted.",
+            Stage.REJECTED: "Rejected. Nothing is done.",
+            Stage.EXPIRED: "Expired. Nothing is done.",
         }[state.stage]
         workflow.set_current_details(f"**{self._approval.action_id}** {details}")

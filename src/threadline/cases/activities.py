@@ -44,7 +44,7 @@ async def take_step(database: Database, change: StatusChange) -> Marks:
                 change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
             )
     except IllegalTransition as error:
-        _log.warning("step_not_taken", case=change.bug_id, reason=str(error))
+        _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
         async with database.begin() as work:
             return await work.cases.marks_of(change.bug_id)
     _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
@@ -74,7 +74,7 @@ def tell_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> N
             message=message,
             slack_thread=thread.key,
             case=case,
-            advice="`threadline cases quarantine` shows it; nobody has answered it",
+            hint="Nobody has answered this message. Run `threadline cases quarantine` to see it.",
         )
 
 
@@ -128,7 +128,7 @@ class LiveCaseActivities(CaseActivities):
     async def save_investigation_result(self, request: SaveRequest) -> Settled:
         async with self._database.begin() as work:
             settled = await work.turns.settle(request.bug_id, request.turn, request.failure)
-        _log.info("turn_settled", case=request.bug_id, turn=request.turn, action=settled.action)
+        _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
         dropped = settled.marks.close_due and activity.info().attempt == 1
         if request.then and settled.action is Action.POST_FINDINGS and not (settled.has_fix or dropped):
@@ -142,7 +142,7 @@ class LiveCaseActivities(CaseActivities):
         except Transient:
             raise
         except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow asks for the post by itself
-            _log.warning("findings_not_said", case=turn.bug_id, turn=turn.turn, reason=str(error))
+            _log.warning("findings_not_posted", case=turn.bug_id, turn=turn.turn, reason=str(error))
             return settled
 
     @activity.defn

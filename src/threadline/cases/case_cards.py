@@ -79,7 +79,7 @@ async def _of_team(work: Work, team: str, bug_id: str) -> CaseRecord:
     except CaseNotFound:
         case = None
     if case is None or case.thread.team != team:
-        raise CaseNotFound(f"there is no case {bug_id}; look for it by its words")
+        raise CaseNotFound(f"there is no case {bug_id}; search for it by its words")
     return case
 
 

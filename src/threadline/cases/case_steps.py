@@ -192,7 +192,7 @@ class BugCase:
         """Say how the case ended, once, and take away what it needed."""
         if self._clock:
             await sla_tracking.tell_clock(self.marks.bug_id, self._clock, "resolved")
-        await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="say how it ended")
+        await attempt(SlackActivities.post_closing, self.marks.bug_id, summary="post how it ended")
         self.aside(AgentActivities.cleanup_workspace, self.marks.bug_id, "remove the workspace")
 
     @property

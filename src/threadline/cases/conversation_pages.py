@@ -41,4 +41,6 @@ def position(cursor: str | None) -> tuple[Decimal, int]:
     try:
         return Decimal(said_at), int(identity)
     except (InvalidOperation, ValueError) as exc:
-        raise Permanent("this cursor is none: leave it out to begin, or give the last page's next_cursor") from exc
+        raise Permanent(
+            "this cursor is invalid: leave it out for the first page, or give the last page's next_cursor"
+        ) from exc

@@ -22,11 +22,11 @@ def details(marks: Marks, trouble: str) -> str:
     """What is going on, in a heading and a sentence; `trouble`: why the agent does not get on."""
     until = f", until {clock(marks.wait_until)}" if marks.wait_until else ""
     what = {
-        CaseStatus.NEW: "About to be investigated.",
-        CaseStatus.INVESTIGATING: f"The agent is at work (turn {marks.turn + 1}). {trouble}".rstrip(),
+        CaseStatus.NEW: "Waiting for the investigation to start.",
+        CaseStatus.INVESTIGATING: f"The agent is investigating (turn {marks.turn + 1}). {trouble}".rstrip(),
         CaseStatus.AWAITING_REPORTER: f"Waiting for the reporter ({marks.reporter_id}){until}: {marks.question}",
         CaseStatus.PENDING_VERIFICATION: f"Findings are posted; waiting for developers{until}.",
-        CaseStatus.ESCALATED: "Escalated to people; silence will not resolve it.",
+        CaseStatus.ESCALATED: "Escalated to people; it stays open until somebody resolves it.",
         CaseStatus.RESOLVED: "Resolved; a message reopens it.",
     }[marks.status]
     return f"**{marks.bug_id}** ({marks.severity}) {marks.title}\n\n{what}"

@@ -87,7 +87,9 @@ def _request(case: CaseRecord, record: TurnRecord) -> PullRequest:
     changed = {name: diff for name, diff in record.diffs.items() if diff}
     if len(changed) != 1:
         where = ", ".join(sorted(changed)) or "none"
-        raise Permanent(f"a fix goes to exactly one repository, and this one changes {where}: ask for one at a time")
+        raise Permanent(
+            f"a fix may change one repository, and this one changes {where}: ask for one repository at a time"
+        )
     [(repository, diff)] = changed.items()
     result = record.result
     body = "\n\n".join(

@@ -46,8 +46,8 @@ async def open_pull_request(case: Case, turn: TurnRef) -> str | None:
 async def check(case: Case) -> None:
     """Ask the code host whether the fix was merged; without an answer everything stays as it is."""
     try:
-        case.merge(await call(FixActivities.check_pull_request, case.marks.bug_id, summary="was the fix merged?"))
+        case.merge(await call(FixActivities.check_pull_request, case.marks.bug_id, summary="check the pull request"))
     except FailureError as error:
         if is_cancelled_exception(error):
             raise
-        workflow.logger.warning("pull_request_not_checked", extra={"case": case.marks.bug_id})
+        workflow.logger.warning("pull_request_check_failed", extra={"case": case.marks.bug_id})

@@ -77,7 +77,7 @@ class LiveSlackActivities(SlackActivities):
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
         if notice.detail:  # nobody is shown it where there is no summary thread, or where that cannot be written to
-            _log.warning("trouble", case=notice.bug_id, kind=notice.kind, reason=notice.detail)
+            _log.warning("case_problem_reported", case=notice.bug_id, kind=notice.kind, reason=notice.detail)
         key = f"{notice.kind}:{notice.ordinal}"
         if notice.kind in _FOR_DEVELOPERS and case.summary:
             await self._notify(case, case.summary, key, notice, notice.detail)
@@ -136,7 +136,7 @@ class LiveSlackActivities(SlackActivities):
         try:
             await self._say(case, case.thread, key, rendered, kind="told", words=told)
         except Permanent as error:
-            _log.error("reporter_not_told", case=case.bug_id, turn=record.turn, reason=str(error))
+            _log.error("reporter_not_notified", case=case.bug_id, turn=record.turn, reason=str(error))
 
     @activity.defn
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
@@ -145,7 +145,7 @@ class LiveSlackActivities(SlackActivities):
         root = formatting.notice(
             sentences.escalation(why),
             mentions=tuple(self._places.on_call(0)),
-            headline=f"{case.bug_id} needs people: {case.title}",
+            headline=f"{case.bug_id} needs a person: {case.title}",
         )
         await self._escalation_thread(case, case.escalations, root)
         words = sentences.with_people(case.bug_id, await self._told(case, record))
@@ -256,7 +256,7 @@ class LiveSlackActivities(SlackActivities):
         if ts and words:
             async with self._database.begin() as work:
                 await work.conversation.record_bot_message(case.bug_id, kind, words, thread.channel, ts)
-        _log.info("posted", case=case.bug_id, key=post.key)
+        _log.info("message_posted", case=case.bug_id, key=post.key)
 
 
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
@@ -264,7 +264,9 @@ _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 def _summary(case: CaseRecord) -> Thread:
     if case.summary is None:
-        raise Permanent(f"{case.bug_id} has no thread in the summaries channel yet: its root could not be posted.")
+        raise Permanent(
+            f"{case.bug_id} has no thread in the summaries channel yet: its first message could not be posted."
+        )
     return case.summary
 
 

@@ -12,7 +12,7 @@ _REOPEN = "Write in this thread to reopen it."
 _ENDED = {
     Reason.REPORTER_CLOSED: "closed, as its reporter asked.",
     Reason.AGENT_RESOLVED: "resolved.",
-    Reason.NO_REPLY: "resolved, since nobody has answered for a while.",
+    Reason.NO_REPLY: "resolved, because nobody has answered for a while.",
     Reason.FIX_MERGED: "resolved: its fix was merged.",
     Reason.OPERATOR_CANCELLED: "closed by whoever runs this bot.",
     Reason.OPERATOR_RESOLVED: "resolved by whoever runs this bot.",
@@ -36,15 +36,15 @@ def notice(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
     """
     because = f": {detail}" if detail else "."
     return {
-        NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am looking into it, and will answer in this thread. "
-        "Write here whenever you have more; *never mind* closes it.",
+        NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am investigating it and will answer in this thread. "
+        "Write here if you have more to add. Write *never mind* to close the case.",
         NoticeKind.FORWARDED: ":mag: Your message has been forwarded to the investigation.",
-        NoticeKind.QUESTION_UNANSWERED: "I have had no answer to my question, so I go on with what is known. "
+        NoticeKind.QUESTION_UNANSWERED: "I have no answer to my question yet, so I am continuing with what I know. "
         "You can still answer here.",
-        NoticeKind.REOPENED: f"**{bug_id}** is open again: I am looking at what you wrote.",
-        NoticeKind.UNDELIVERABLE: f"What I have on **{bug_id}** could not be posted where the developers read it. "
-        "It is kept. Please tell whoever runs this bot.",
-        NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs people, and nobody could be called{because} "
+        NoticeKind.REOPENED: f"**{bug_id}** is open again. I am reading your message.",
+        NoticeKind.UNDELIVERABLE: f"My findings on **{bug_id}** could not be posted in the developers' channel. "
+        "They are saved. Please tell whoever runs this bot.",
+        NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs a person, but I could not call anyone{because} "
         "Please tell the developers yourself.",
         NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because}",
     }[kind]
@@ -66,17 +66,17 @@ def fix_left(url: str = "") -> str:
     return f"A fix was proposed{f' at {url}' if url else ''}; it is left as it is."
 
 
-SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: whatever you write reaches the investigation."
+SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: your messages are part of the investigation."
 """Under the headline of a case's thread in the summaries channel."""
 
 
 def with_people(bug_id: str, told: str) -> str:
     """For the reporter of an escalated case; `told` is what the agent wrote for them, if anything."""
-    return f"**{bug_id}** is with people now. {told or 'They have been called, and will take it from here.'}"
+    return f"**{bug_id}** is now with people. {told or 'They have been called and will take it from here.'}"
 
 
 def escalation(why: str) -> str:
-    return f"{why}\n\nAnswer in this thread: whatever you write reaches the case."
+    return f"{why}\n\nAnswer in this thread. Your messages are added to the case."
 
 
 def sla(bug_id: str, kind: SlaEventKind) -> str:
@@ -85,8 +85,8 @@ def sla(bug_id: str, kind: SlaEventKind) -> str:
 
 def pull_request(bug_id: str, url: str) -> str:
     return (
-        f"A fix for **{bug_id}** is proposed: {url}\n\nIt is a draft: please review it. "
-        "Say here when it is good, or what should change."
+        f"A fix for **{bug_id}** is proposed: {url}\n\nIt is a draft. Please review it. "
+        "Say here whether it is good or what should change."
     )
 
 
@@ -96,38 +96,38 @@ def pull_request_left(bug_id: str, url: str) -> str:
 
 def fix_proposed(bug_id: str) -> str:
     """For the reporter, who need not know where."""
-    return f"The developers have a proposed fix for **{bug_id}** before them. I will say here how it ends."
+    return f"I have proposed a fix for **{bug_id}** to the developers. I will post the outcome here."
 
 
 def word(kind: WordKind, until: float = 0.0) -> str:
     """A short text beside a conversation's answers; `until` is in seconds since 1970."""
     if kind is WordKind.THROTTLED:
         return (
-            "That is more than I can take at once from one person, so I have left your last messages aside. "
-            "Please wait a minute, and then write again what is still open."
+            "You are writing faster than I can answer, so I have skipped your last messages. "
+            "Please wait a minute, then send again what you still need."
         )
     if kind is WordKind.NOT_SHOWN:
         return (
-            "What you wrote last could not be shown to the person who has taken this over, so they do not know of it. "
-            "Please write it again later, or tell them in another way."
+            "Your last message could not be shown to the person who took this over, so they have not seen it. "
+            "Please send it again later, or contact them another way."
         )
     waits = f" until {datetime.fromtimestamp(until, UTC):%H:%M} UTC" if until else ""
     return (
-        "My language model does not answer at the moment. Your message is kept: I try again by myself"
-        f"{waits}, and answer here as soon as it is back. Write *stop* to leave it."
+        "My language model is not answering at the moment. Your message is saved. I keep trying"
+        f"{waits} and answer here as soon as the model is back. Write *stop* to cancel."
     )
 
 
-DELETED = "There is nothing left for me to answer: the message was deleted. Write again when you need me."
+DELETED = "The message was deleted, so there is nothing for me to answer. Write again when you need me."
 NO_MODEL = (
-    "I cannot answer yet: nobody has given me a language model. Please ask whoever runs this bot to set OPENAI_API_KEY."
+    "I cannot answer yet, because I have no language model. Please ask whoever runs this bot to set OPENAI_API_KEY."
 )
 TOO_LONG = (
-    "This thread has become longer than my language model can read, even shortened. "
-    "Please start a new thread, and tell me there what matters from this one."
+    "This thread is too long for my language model, even after I shortened it. "
+    "Please start a new thread and tell me there what matters from this one."
 )
 
 
 def no_answer(reason: str) -> str:
     """For the person whose turn has none; `reason` is the model's side of it as a sentence without internals."""
-    return f"I have no answer for you, because my language model gave none. {reason}"
+    return f"I have no answer for you, because my language model did not give one. {reason}"

@@ -99,9 +99,9 @@ def parse_duration(text: str) -> float:
         elif character in units and number:
             total, number = total + float(number) * units[character], ""
         else:
-            raise ValueError(f"{text!r} is no duration: write it as 30s, 15m, 2h, 5d or 1h30m")
+            raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
     if number or not text.strip():
-        raise ValueError(f"{text!r} is no duration: write it as 30s, 15m, 2h, 5d or 1h30m")
+        raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
     return total
 
 
@@ -116,6 +116,6 @@ def parse_targets(text: str) -> dict[Severity, Target]:
         name, _, times = part.partition("=")
         acknowledge, slash, resolve = times.partition("/")
         if name.strip().upper() not in Severity.__members__ or not slash:
-            raise ValueError(f"{part!r} is no target: write severity=acknowledge/resolve, such as S1=15m/4h")
+            raise ValueError(f"{part!r} is not a target: write severity=acknowledge/resolve, such as S1=15m/4h")
         targets[Severity(name.strip().upper())] = Target(parse_duration(acknowledge), parse_duration(resolve))
     return targets

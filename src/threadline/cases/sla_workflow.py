@@ -52,7 +52,7 @@ class SLATrackingWorkflow:
         """Wait for what is due next, report it, and wait again."""
         while not self._resolved:
             due, acknowledged = self._next(), self._acknowledged
-            workflow.set_current_details(f"**{escalation.bug_id}**: next is {due.kind.replace('_', ' ')}.")
+            workflow.set_current_details(f"**{escalation.bug_id}**: the next event is {due.kind.replace('_', ' ')}.")
             if await self._interrupted(due, acknowledged=acknowledged):
                 continue
             # From now, not from when it was due: after an outage the reminders of the days between stay unsaid.
@@ -107,7 +107,7 @@ async def start_clock(escalation: Escalation, before: int) -> None:
             id=addressing.sla_workflow_id(escalation.bug_id, escalation.number),
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            static_summary=f"{escalation.bug_id}: clock of escalation {escalation.number}",
+            static_summary=f"{escalation.bug_id}: SLA clock of escalation {escalation.number}",
         )
     except FailureError as error:  # it runs already: the step was repeated
         if is_cancelled_exception(error):

@@ -68,7 +68,7 @@ async def settle(case: Case, number: int, then: Callable[[], StatusChange | None
         if delay is None or settled.action or case.closing:
             case.state.unanswered = False
             return settled
-        await pause(delay, lambda: case.closing, "before the next attempt")
+        await pause(delay, lambda: case.closing, "wait before the next attempt")
 
 
 async def _run(case: Case, number: int) -> None:

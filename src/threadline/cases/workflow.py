@@ -111,7 +111,7 @@ class BugInvestigationWorkflow:
 
     async def open(self) -> None:
         state = self._case.state
-        opened = await call(CaseActivities.open_case, state.thread, summary="what is known of this thread?")
+        opened = await call(CaseActivities.open_case, state.thread, summary="load the case")
         state.limits = opened.limits
         self._case.merge(opened.marks)
         self._end_unsaid = opened.end_unsaid
@@ -132,7 +132,7 @@ class BugInvestigationWorkflow:
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("report_not_fetched", extra={"slack_thread": self._case.state.thread.key})
+            workflow.logger.warning("report_fetch_failed", extra={"slack_thread": self._case.state.thread.key})
             return None
 
     async def flush(self) -> None:

@@ -108,7 +108,7 @@ async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     if build.attempt > given.attempt:
         return _started(build)
     if build.attempt < given.attempt:
-        raise Permanent(f"Run {build.id} has had {build.attempt} attempts so far: name the last of them.")
+        raise Permanent(f"The last attempt of run {build.id} is {build.attempt}: name that attempt.")
     if not build.ended:
         raise Permanent(f"Attempt {build.attempt} of run {build.id} has not ended yet: wait for it.")
     await builds.rerun(given.run_id, failed_only=given.failed_only)

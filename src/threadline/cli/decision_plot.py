@@ -15,12 +15,12 @@ def draw(calibration: Calibration, path: Path) -> None:
         Permanent: the drawing library is not installed, or the file cannot be written.
     """
     if path.suffix.lower() not in _ENDINGS:
-        raise Permanent(f"{path} has to end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}.")
+        raise Permanent(f"{path} must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}.")
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Permanent("A picture needs matplotlib: install threadline[plot], or leave --plot out.") from error
+        raise Permanent("The plot needs matplotlib: install threadline[plot], or leave --plot out.") from error
     figure = Figure(figsize=(6, 6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

@@ -60,7 +60,7 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _leave() -> None:
     """Nothing is lost by it: what was under way is tried again, as after a kill."""
-    sys.stderr.write(f"This did not come to its end within {LEAVES:.0f} s of being asked to, and leaves.\n")
+    sys.stderr.write(f"The process did not stop within {LEAVES:.0f} s of the signal, so it exits now.\n")
     sys.stderr.flush()
     os._exit(1)
 

@@ -96,7 +96,7 @@ class Acting:
             reply = await work.transcripts.at(thread, f"a:{turn}:{request.step}")
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
             if reply is None or brief is None:
-                raise Permanent("What the model asked for is not there any more, so nothing was done.")
+                raise Permanent("The model's reply is no longer stored, so nothing was done.")
             askers = await work.conversations.askers(thread, turn, request.step)
             labels = await _labels(work, thread, brief, askers)
         if askers and askers[-1].user_id != brief.user_id:

@@ -111,7 +111,7 @@ class LiveConversationActivities(ConversationActivities):
             async with self._database.begin() as work:
                 return await asked(work)
         except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
-            _log.error("guard_open", guard=guard, reason=str(error))
+            _log.error("guard_failed_open", guard=guard, reason=str(error))
             activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": guard})
             return otherwise
 
@@ -137,5 +137,7 @@ class LiveConversationActivities(ConversationActivities):
         thread, turn = request.thread, request.turn
         marks, own = await self._settling.settle(request)
         await self._thinking.remember(thread, turn, own)
-        _log.info("turn_settled", slack_thread=thread.key, turn=turn, kind=request.kind, calls=request.model_calls)
+        _log.info(
+            "turn_completed", slack_thread=thread.key, turn=turn, kind=request.kind, model_calls=request.model_calls
+        )
         return marks

@@ -7,9 +7,9 @@ def bound(made: Bound) -> str:
     """A binding is confirmed, with what it replaced."""
     named = _named(made.rfp)
     if made.before == made.rfp.rfp_id:
-        return f"This thread is bound to {named} already."
+        return f"This thread is already bound to {named}."
     was = f" It was bound to `{made.before}` before." if made.before else ""
-    return f"This thread is bound to {named} from now on.{was}"
+    return f"This thread is now bound to {named}.{was}"
 
 
 def where(rfp: Rfp) -> str:
@@ -18,11 +18,11 @@ def where(rfp: Rfp) -> str:
 
 
 def unbound(bot_name: str) -> str:
-    return f"This thread is bound to no RFP. Bind it with: `@{bot_name} link rfp_...`"
+    return f"This thread is not bound to an RFP. Bind it with: `@{bot_name} link rfp_...`"
 
 
 def no_id(bot_name: str) -> str:
-    return f"That is no id of an RFP, so nothing was bound. Write it like this: `@{bot_name} link rfp_abc123`"
+    return f"That is not an RFP id, so nothing was bound. Write it like this: `@{bot_name} link rfp_abc123`"
 
 
 def refused(error: RfpNotFound) -> str:
@@ -33,18 +33,18 @@ def refused(error: RfpNotFound) -> str:
 
 def left_undone() -> str:
     """Told with what was said about the thread, where nobody knows which RFP a request beside it is about."""
-    return "Of what else you asked for, nothing was done: please write it again."
+    return "I did nothing else that you asked for. Please write the rest again."
 
 
 def asked_before(rfp_id: str) -> str:
     """A request was said before its thread was bound to another RFP."""
-    return f"What you asked for before that is about `{rfp_id}`."
+    return f"Your earlier request is about `{rfp_id}`."
 
 
 def gone(error: RfpNotFound) -> str:
     """The thread's RFP was deleted since it was bound."""
     words = str(error).split(";")[0]
-    return f"This thread is bound to an RFP that is not there any more: {words}. Bind it to another one."
+    return f"This thread is bound to an RFP that no longer exists: {words}. Bind it to another one."
 
 
 def _named(rfp: Rfp) -> str:

@@ -142,7 +142,7 @@ class Deciding:
             async with self._database.begin() as work:
                 await work.decisions.keep(asked.thread, asked.turn, made)
         if decision.faults:
-            _log.warning("decision_invalid", slack_thread=asked.thread.key, turn=asked.turn, faults=decision.faults)
+            _log.warning("decision_invalid", slack_thread=asked.thread.key, turn=asked.turn, errors=decision.faults)
         return await self._kept(asked)
 
     async def _conflicts(self, asked: Round, made: Deliberation, attempt: int) -> bool:
@@ -177,7 +177,7 @@ class Deciding:
             verdict = decisions.verdict(made.decided, factors, made.thresholds, spent)
             await work.decisions.weighed(thread, turn, asked.round, factors, verdict)
         _log.info(
-            "decided",
+            "decision_made",
             slack_thread=thread.key,
             turn=turn,
             round=asked.round,
@@ -224,7 +224,7 @@ class Deciding:
 def _there(made: Deliberation | None) -> Deliberation:
     """Of a conversation that was deleted meanwhile nothing is on record any more."""
     if made is None:
-        raise Permanent("Nothing was decided in this round, so there is nothing to go on with.")
+        raise Permanent("This round has no stored decision, so the turn cannot continue.")
     return made
 
 

@@ -58,16 +58,16 @@ class TurnDecision:
 
     async def _round(self, asked: Round) -> Step:
         try:
-            step = await call(DecisionActivities.decide, asked, summary="what is to be done?")
+            step = await call(DecisionActivities.decide, asked, summary="decide what to do")
             if step.course is not None:
                 return step
-            await call(DecisionActivities.look_up, asked, summary=f"look it up: {step.about}")
-            return await call(DecisionActivities.weigh, asked, summary="how sure is that?")
+            await call(DecisionActivities.look_up, asked, summary=f"look up {step.about}")
+            return await call(DecisionActivities.weigh, asked, summary="rate the confidence")
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("decision_gave_up", extra={"reason": fault_of(error).words})
-            return await call(DecisionActivities.give_up_deciding, asked, summary="it goes without a decision")
+            workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).words})
+            return await call(DecisionActivities.give_up_deciding, asked, summary="continue without a decision")
 
 
 def _trouble(outcome: Outcome) -> Reason | None:

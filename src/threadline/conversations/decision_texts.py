@@ -10,12 +10,12 @@ from threadline.models.model import OutcomeKind
 
 SAY_MORE = "I want to get this right: could you tell me a little more about what you need?"
 """Asked where the model has no question of its own."""
-_PASSED_ON = "I have passed it on to a person, with what was said here, and the answer will come in this thread."
+_PASSED_ON = "I have handed it over to a person, with the conversation so far. The answer will come in this thread."
 _WHY = {
     Reason.LOW_CONFIDENCE: "I am not sure enough about this to answer it myself.",
     Reason.SENSITIVE_TOPIC: "This is not for me to decide.",
     Reason.RETRIEVAL_FAILURE: "I cannot look this up right now, and I do not want to guess.",
-    Reason.TOOL_FAILURE: "Something that matters here did not work.",
+    Reason.TOOL_FAILURE: "Something that I need for this did not work.",
     Reason.DECIDED: "This needs a person.",
 }
 _MARK = re.compile(r"\[(\d{1,2})\]")

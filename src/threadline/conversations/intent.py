@@ -28,9 +28,9 @@ _TOOLS_TOLD = 4
 """Tools of one set that are described; of the others there is a number."""
 _DESCRIPTION = 100
 
-_OPENING = "Tell me in words what you would like to know or to have done, and I will see to it."
+_OPENING = "Tell me in plain words what you want to know or what I should do."
 _OF_ITSELF = "answer questions about what was said in this thread"
-_CLOSING = "You can write several wishes in one message, and *stop* at any time."
+_CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
 
 
 class IntentType(StrEnum):
@@ -66,7 +66,7 @@ def help_text(tools: Sequence[Tool]) -> str:
         line = f"- **{name}**: {_told(members)}"
         room -= len(line) + 1
         if room < 0:
-            lines.append(f"- and {len(sets) - number} more kinds of things")
+            lines.append(f"- and {len(sets) - number} more groups of tools")
             break
         lines.append(line)
     return "\n".join([*lines, "", _CLOSING])

@@ -79,7 +79,7 @@ class LiveOperatorActivities(OperatorActivities):
         async with self._database.begin() as work:
             plan = await work.turn_plans.of(thread, number)
             if plan is None:
-                raise Permanent("This turn has no way yet, so nothing can be gathered for it.")
+                raise Permanent("This turn has no route yet, so no context can be gathered for it.")
             said = await asked_in(work, thread, number)
             askers = await work.conversations.askers(thread, number, 1)
         return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said))

@@ -38,7 +38,7 @@ class LiveSpeakingActivities(SpeakingActivities):
             settled = await work.conversations.settled(thread, turn.turn)
             shown = await work.tool_executions.shown(thread, turn.turn)
         if settled is None:
-            raise Permanent("This turn has not ended, so there is nothing to say yet.")
+            raise Permanent("This turn has not ended, so it has no answer to post yet.")
         if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
             await self._say(thread, f"turn:{turn.turn}", rendered, "answer", addressing.turn_id(turn.thread, turn.turn))
         async with self._database.begin() as work:
@@ -59,7 +59,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         try:
             await self._slack.set_status(thread.channel, thread.ts, status.words)
         except (Permanent, Transient) as error:
-            _log.debug("status_left_out", slack_thread=thread.key, reason=str(error))
+            _log.debug("status_update_failed", slack_thread=thread.key, reason=str(error))
 
     async def _say(
         self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str, correlation: str = ""
@@ -67,7 +67,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         place = (thread.channel, thread.ts, rendered)
         post = Post(f"talk:{thread.key}:{key}", *place, case="", kind=kind, correlation_id=correlation)
         await self._posts.publish(post)
-        _log.info("posted", slack_thread=thread.key, key=post.key)
+        _log.info("message_posted", slack_thread=thread.key, key=post.key)
 
 
 def _structured(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:

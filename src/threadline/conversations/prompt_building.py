@@ -33,7 +33,7 @@ from threadline.threads.user_names import Names
 from threadline.tools.model import Code, failure
 from threadline.tools.output import rendered
 
-_OVER = "This step of the turn is over, so the model is not asked any more."
+_OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
 
 
@@ -204,7 +204,7 @@ class TakingUp:
         cut = context.cut(past, fresh, self._budget)
         if cut.older:
             key, left_out = request.thread.key, len(cut.older)
-            _log.warning("past_without_summary", slack_thread=key, turn=request.turn, left_out=left_out)
+            _log.warning("history_truncated", slack_thread=key, turn=request.turn, messages_omitted=left_out)
         newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
         user = newest.author_id if newest else found.previous.user_id if found.previous else ""
         others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)

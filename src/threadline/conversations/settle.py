@@ -193,7 +193,7 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
             async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
                 await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
         except (RfpNotFound, EntryRefused) as error:
-            _log.warning("words_without_journal", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
+            _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
 
 

@@ -67,7 +67,7 @@ class Situations:
         except ProgramFault:
             raise
         except (Permanent, Transient) as error:
-            _log.warning("asker_not_known", user=user_id, reason=str(error))
+            _log.warning("asker_lookup_failed", user=user_id, reason=str(error))
             return ""
 
     def _tools(self, *, read_only: bool) -> tuple[Offered, ...]:

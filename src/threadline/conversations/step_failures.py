@@ -9,11 +9,8 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.threads.calls import fault_of, sentence_of
 
-AWAY = (
-    "The language model that I think with does not answer, and I have given up waiting for it. "
-    "Please ask me again later."
-)
-_BROKE_OFF = "It broke off before it could say how it ended."
+AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
+_BROKE_OFF = "It was interrupted before it reported a result."
 
 
 def no_reply(error: FailureError) -> StepFailed:

@@ -37,7 +37,7 @@ from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 
-_NO_WAY = "This turn has no way yet, so the operator cannot think about it."
+_NO_WAY = "This turn has no route yet, so the operator agent cannot answer it."
 _log = structlog.get_logger(__name__)
 
 
@@ -135,7 +135,7 @@ class Thinking:
 
     async def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
         if question.briefing is None:
-            raise LookupError("a question without a briefing has its answer already")
+            raise LookupError("the question has no briefing")
         offered = (self._mind.registry, self._mind.allowed(question.briefing, request.agent))
         briefed, *rest = question.current
         return context.prompt_of(

@@ -100,7 +100,7 @@ class Turn:
         if self._way.begun and self._way.begun.ends is None:  # what later steps took up, and what a stop has ended
             await relay(self._turn, self._way.begun, left=settled.left)
         if self._way.remembers:
-            self._conversation.does(f"remembering turn {self._number}")
+            self._conversation.does(f"storing memories of turn {self._number}")
             await self._way.remember()
         self._conversation.does("")
 
@@ -154,7 +154,7 @@ class Turn:
         """Think and act as the agent whose turn it is."""
         conversation, way = self._conversation, self._way
         if way.agent is Agent.OPERATOR and not conversation.stopping:
-            conversation.does("gathering what the operator is to know")
+            conversation.does("gathering the operator's context")
             await unless(lambda: conversation.stopping, way.prepare())
         return await react(
             self._think,
@@ -183,7 +183,7 @@ class Turn:
         conversation = self._conversation
         if not conversation.marks.crowded or conversation.stopping:
             return
-        conversation.does("summarising what was said before")
+        conversation.does("summarising the earlier conversation")
         self._hear()
         self._show("thinking")
         words = f"summarise before turn {self._number}"
@@ -217,7 +217,7 @@ class Turn:
         asking = asyncio.create_task(call(ConversationActivities.think, request, summary=f"think {request.step}"))
         await workflow.wait_condition(lambda: asking.done() or conversation.stopping)
         if not (asking.done() or self._waits):
-            await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "for the model's last word")
+            await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "wait for the last reply")
         if asking.done():
             return asking.result()
         await break_off(asking)
@@ -242,7 +242,7 @@ class Turn:
         self._tell(until)
         conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
         delay = min(self._delay(fault), until - now)
-        await pause(delay, lambda: conversation.stopping or self._called, "before the model is asked again")
+        await pause(delay, lambda: conversation.stopping or self._called, "wait before the next model call")
         if conversation.stopping:
             raise BrokenOff from error
         if self._called:
@@ -261,7 +261,7 @@ class Turn:
         """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
         if self._told is None and self._addressed and not self._conversation.stopping:
             word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
-            telling = attempt(SpeakingActivities.post_word, word, summary="say that the model is away")
+            telling = attempt(SpeakingActivities.post_word, word, summary="post that the model is not answering")
             self._told = asyncio.create_task(telling)
 
     # -- act -----------------------------------------------------------------------------------------------------

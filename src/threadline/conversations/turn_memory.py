@@ -57,7 +57,7 @@ class Remembering:
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
             for key, each in made:
                 await work.memories.remember(thread.team, each, key, self._clock())
-        _log.info("turn_remembered", slack_thread=thread.key, turn=turn, memories=len(made))
+        _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
         return len(made)
 
     async def _end(self, work: Work, thread: Thread, turn: int) -> TurnEnd | None:

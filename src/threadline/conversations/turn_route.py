@@ -48,7 +48,7 @@ class Way:
         """Find it; None in a run that began before turns had ways."""
         if not patches.WAYS.passed():
             return None
-        return self._taken(await call(OperatorActivities.begin_turn, self._turn, summary="which way does this go?"))
+        return self._taken(await call(OperatorActivities.begin_turn, self._turn, summary="route the turn"))
 
     def falls_through(self, outcome: Outcome) -> bool:
         """Whether the operator is to go on where the conversational agent has failed and has changed nothing."""
@@ -58,16 +58,16 @@ class Way:
     async def pass_on(self, step: int) -> Begun:
         """Give the turn to the operator, behind the steps that it took so far."""
         request = PassOn(self._turn.thread, self._turn.turn, step)
-        return self._taken(await call(OperatorActivities.pass_on, request, summary="the operator goes on"))
+        return self._taken(await call(OperatorActivities.pass_on, request, summary="hand the turn to the operator"))
 
     async def prepare(self) -> None:
         """Gather what the operator is to know, and have the request analysed; it can do without either."""
-        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather what the operator is to know")
-        await attempt(OperatorActivities.analyse_request, self._turn, summary="what is asked for?")
+        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather the operator's context")
+        await attempt(OperatorActivities.analyse_request, self._turn, summary="analyse the request")
 
     async def remember(self) -> None:
         """Keep what the turn has shown: it was answered already, and without that the next turn remembers less."""
-        await attempt(OperatorActivities.remember_turn, self._turn, summary="what is to be remembered?")
+        await attempt(OperatorActivities.remember_turn, self._turn, summary="store memories")
 
     def lost(self, asked: ToolCall, execution: Execution) -> Execution:
         """A call that broke off, with the state behind it: nobody knows whether it was done."""

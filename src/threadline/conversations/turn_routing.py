@@ -75,7 +75,7 @@ class Beginning:
             if plan is None:
                 await work.turn_plans.keep(thread, number, route)
             marks = await work.conversations.marks(thread)
-        _log.info("turn_begun", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
+        _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
         return _begun(turn, marks, route)
 
     async def pass_on(self, request: PassOn) -> Begun:
@@ -84,7 +84,7 @@ class Beginning:
         async with self._database.begin() as work:
             plan = await work.turn_plans.of(turn.thread, turn.turn)
             if plan is None:
-                raise Permanent("This turn has no way yet, so nobody can go on with it.")
+                raise Permanent("This turn has no route yet, so it cannot continue.")
             if plan.route.agent is Agent.OPERATOR:
                 route = plan.route  # an earlier try has passed it on
             else:

@@ -57,7 +57,7 @@ class ConversationWorkflow:
         """Dynamic, so that what the SDK cannot decode arrives as well."""
         self._inbox.accept(signals.read(name, args))
 
-    @workflow.query(description="State, what it does, what is pending, the last turn, an open question, cost.")
+    @workflow.query(description="State, activity, pending messages, last turn, open question, cost.")
     def state(self) -> dict[str, Any]:
         marks = self._conversation.marks
         return {
@@ -123,7 +123,7 @@ class ConversationWorkflow:
 
     async def open(self) -> None:
         state = self._conversation.state
-        opened = await call(ConversationActivities.open_conversation, state.thread, summary="what is known of this?")
+        opened = await call(ConversationActivities.open_conversation, state.thread, summary="load the conversation")
         state.limits = opened.limits
         self._conversation.merge(opened.marks)
         for ts in state.untold:
@@ -189,7 +189,7 @@ class ConversationWorkflow:
         word = Word(self._conversation.state.thread, WordKind.THROTTLED, about=ts)
 
         async def tell() -> None:
-            await attempt(SpeakingActivities.post_word, word, summary="say that it is too much at once")
+            await attempt(SpeakingActivities.post_word, word, summary="post that the author is rate-limited")
             self._conversation.state.untold.remove(ts)
 
         self._conversation.asides.add(asyncio.create_task(tell()))
@@ -199,7 +199,7 @@ class ConversationWorkflow:
         asked = TalkTurn(self._conversation.state.thread, turn)
 
         async def show() -> None:
-            await attempt(HandoverActivities.relay_to_person, asked, summary=f"show turn {turn} as it reads now")
+            await attempt(HandoverActivities.relay_to_person, asked, summary=f"relay the edits of turn {turn}")
             self._conversation.state.reworded.remove(turn)
 
         self._conversation.asides.add(asyncio.create_task(show()))

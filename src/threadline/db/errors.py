@@ -57,8 +57,10 @@ def translated(error: BaseException) -> Exception:
     if kind := _OWN.get(state):
         return kind(words(error))
     if state.startswith(_RETRYABLE) or _lost(error):
-        return Transient(f"the database cannot be used just now: {words(error)}")
-    return ProgramFault(f"the database refused: {words(error)}; this is a fault of the program or of its schema")
+        return Transient(f"the database is not available: {words(error)}")
+    return ProgramFault(
+        f"the database refused the statement: {words(error)}; this is a bug in the program or its schema"
+    )
 
 
 def _lost(error: BaseException) -> bool:

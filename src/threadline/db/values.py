@@ -40,7 +40,7 @@ async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
         with understood():
             login = await pool.fetchval("SELECT current_user")
         if login != AGENT_ROLE:
-            raise Permanent(f"the agent worker may log in as {AGENT_ROLE} only, not as {login}: correct its address")
+            raise Permanent(f"the agent worker must log in as {AGENT_ROLE}, not as {login}: correct its database URL")
         yield pool
     finally:
         await pool.close()

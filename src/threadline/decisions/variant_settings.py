@@ -25,7 +25,7 @@ def _variant(given: GivenVariant, house: Thresholds) -> Variant:
     try:
         own = Thresholds(high, low)
     except ValueError as error:
-        raise Permanent(f"THREADLINE_DECISION_VARIANTS: of {given.name} {error}") from error
+        raise Permanent(f"THREADLINE_DECISION_VARIANTS: variant {given.name}: {error}") from error
     return Variant(given.name, given.share, own, _prompt(given.name, given.prompt) if given.prompt else "")
 
 

@@ -44,7 +44,7 @@ def main() -> None:
     except Refused as refused:
         answer = {"refused": str(refused)}
     except (MemoryError, RecursionError):
-        answer = {"refused": "takes more memory to read than a document may: upload the part that matters."}
+        answer = {"refused": "needs too much memory to read: upload the part that matters."}
     sys.stdout.write(json.dumps(answer))
 
 

@@ -18,7 +18,7 @@ _WORD = b"application/vnd.openxmlformats-officedocument.wordprocessingml.documen
 _MACROS = b"macroEnabled"
 _PROLOG = 64 * 1024
 """Bytes within which the root element has to begin."""
-_DAMAGED = "is damaged, and cannot be unpacked: save the document again, and upload that."
+_DAMAGED = "is damaged and cannot be unpacked: save the document again, and upload that."
 
 
 class _Found(Exception):
@@ -50,13 +50,11 @@ def check(content: bytes) -> None:
 def _check_size(members: list[zipfile.ZipInfo], packed: int) -> None:
     unpacked = sum(each.file_size for each in members)
     if len(members) > MOST_MEMBERS:
-        raise Refused(
-            f"holds {len(members):,} files inside, where a document has at most {MOST_MEMBERS:,}: it was not opened."
-        )
+        raise Refused(f"contains {len(members):,} files, and the maximum is {MOST_MEMBERS:,}: it was not opened.")
     if unpacked > MOST_UNPACKED or (unpacked > SMALL and unpacked > packed * MOST_RATIO):
         raise Refused(
-            f"would unpack to {unpacked / 2**20:,.0f} MiB, far more than a document has: it was not opened. "
-            "Save it anew without large pictures, or as PDF."
+            f"would unpack to {unpacked / 2**20:,.0f} MiB, which is too much: it was not opened. "
+            "Save it again without large pictures, or as PDF."
         )
     if any(each.flag_bits & 1 for each in members):
         raise Refused("has a password: save it without one, and upload that.")
@@ -65,12 +63,14 @@ def _check_size(members: list[zipfile.ZipInfo], packed: int) -> None:
 def _check_word(archive: zipfile.ZipFile) -> None:
     names = {each.lower(): each for each in archive.namelist()}
     if _TYPES.lower() not in names:
-        raise Refused("is an archive and no Word document: upload the document itself.")
+        raise Refused("is an archive, not a Word document: upload the document itself.")
     types = archive.read(names[_TYPES.lower()])
     if _MACROS in types or any(each.endswith("vbaproject.bin") for each in names):
-        raise Refused("holds macros, and was not opened: save it as DOCX without macros or as PDF, and upload that.")
+        raise Refused(
+            "contains macros, so it was not opened: save it as DOCX without macros or as PDF, and upload that."
+        )
     if _WORD not in types:
-        raise Refused("is an Office file, but no Word document: save it as PDF, and upload that.")
+        raise Refused("is an Office file, but not a Word document: save it as PDF, and upload that.")
 
 
 def _check_prolog(beginning: bytes) -> None:
@@ -78,7 +78,7 @@ def _check_prolog(beginning: bytes) -> None:
     parser = expat.ParserCreate()
 
     def typed(*_: object) -> None:
-        raise Refused("declares entities of its own, which a Word document never does: it was not opened.")
+        raise Refused("declares XML entities, which a Word document never does: it was not opened.")
 
     def began(*_: object) -> None:
         raise _Found

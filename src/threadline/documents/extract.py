@@ -28,7 +28,7 @@ _AGAIN = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _BLANKS = re.compile(r"[^\S\n]+")
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff\u200b\u00ad]")
 _GAPS = re.compile(r"\n{3,}")
-_UNREADABLE = "cannot be read, it seems to be damaged: open it, save it again, and upload that."
+_UNREADABLE = "cannot be read and seems to be damaged: open it, save it again, and upload that."
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ def text_of(content: bytes, suffix: str) -> Text:
         raw, pages, cut = decoded(content), 0, False
     text = tidied(raw[: 2 * LONGEST])
     if not any(sign.isalnum() for sign in text):
-        raise Refused(
-            "holds no text, as a scan does: upload a version with text in it, such as one that went through OCR."
-        )
+        raise Refused("contains no text, like a scan: upload a version with text, such as one after OCR.")
     return Text(kind, text[:LONGEST], pages, cut or len(raw) > 2 * LONGEST or len(text) > LONGEST)
 
 
@@ -100,7 +98,7 @@ def _of_pages(reader: pypdf.PdfReader, pages: int) -> tuple[list[str], bool]:
             texts.append(reader.pages[number].extract_text())
             length += len(texts[-1])
         except LimitReachedError as exc:
-            raise Refused("would unpack to far more than a document has: it was not read further.") from exc
+            raise Refused("would unpack to too much data: it was not read further.") from exc
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - one page that is broken does not take the others with it

@@ -56,7 +56,7 @@ def kind_of(content: bytes, suffix: str) -> Kind:
     if not content.strip():
         raise Refused(f"is empty: {_WANTED}.")
     if content.startswith(_PROGRAMS):
-        raise Refused(f"is a program, whatever its name says, and was not opened: {_WANTED}.")
+        raise Refused(f"is a program, so it was not opened: {_WANTED}.")
     if b"%PDF-" in content[:_PDF_WITHIN]:
         return Kind.PDF
     if content.startswith(b"PK\x03\x04"):
@@ -75,18 +75,18 @@ def decoded(content: bytes) -> str:
             continue
         if _is_written(text):
             return text
-    raise Refused(f"is of a kind that cannot be read, whatever its name says: {_WANTED}.")
+    raise Refused(f"has a type that cannot be read, whatever its name: {_WANTED}.")
 
 
 def _kind_of_text(text: str, suffix: str) -> Kind:
     beginning = text[:_PAGE_WITHIN].lstrip().lower()
     if beginning.startswith(("<!doctype html", "<html")):
         raise Refused(
-            "is a web page, as a login page is that comes in a file's place: open it, check that it is the document, "
+            "is a web page, perhaps a login page in place of the file: open it, check that it is the document, "
             f"and {_WANTED}."
         )
     if suffix not in _TEXTS:
-        raise Refused(f"holds plain text, but is called .{suffix[:10]}: {_WANTED}.")
+        raise Refused(f"contains plain text, but its name ends in .{suffix[:10]}: {_WANTED}.")
     return _TEXTS[suffix]
 
 

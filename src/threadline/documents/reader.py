@@ -114,6 +114,5 @@ async def _answer(child: asyncio.subprocess.Process) -> bytes:
 
 def _too_much() -> UnreadableDocument:
     return UnreadableDocument(
-        "The file could not be read within the time and memory that a document is given: upload the part that matters, "
-        "or save it anew."
+        "The file took too much time or memory to read: upload the part that matters, or save it again."
     )

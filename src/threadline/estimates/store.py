@@ -60,7 +60,7 @@ class Estimates:
         if not named or _ID.fullmatch(named):
             raise EstimateRefused(f"a project cannot be called {named!r}")
         if not _CURRENCY.fullmatch(currency):
-            raise EstimateRefused(f"{currency!r} is no currency; name one by its three capital letters, such as EUR")
+            raise EstimateRefused(f"{currency!r} is not a currency: give its three capital letters, such as EUR")
         new = postgresql.insert(estimate_projects).values(team=team, name=named, currency=currency)
         kept = new.on_conflict_do_nothing().returning(estimate_projects.c.project_id)
         project_id = (await self._connection.execute(kept)).scalar_one_or_none()
@@ -99,7 +99,7 @@ class Estimates:
             await self._connection.execute(select(estimate_projects).where(project.team == team, named))
         ).one_or_none()
         if row is None:
-            raise ProjectNotFound(f"there is no project {sought!r}; name one by its name or its id, such as PRJ-1")
+            raise ProjectNotFound(f"there is no project {sought!r}: give a project's name or id, such as PRJ-1")
         return _project(row)
 
     async def details(self, team: str, project_id: str) -> ProjectDetails:

@@ -132,7 +132,7 @@ async def _opened(work: Work, thread: Thread, user_id: str, project: str) -> Pro
     if not project.strip():
         if bound := await bound_project(work, thread):
             return bound
-        raise ProjectNotFound("this thread is about no project yet: name one by its name or its id, such as PRJ-1")
+        raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
     named = await work.estimates.project(thread.team, project)
     await work.bindings.bind_first(thread, BINDING, named.project_id, user_id)
     return named

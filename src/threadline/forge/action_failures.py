@@ -19,9 +19,9 @@ from threadline.privacy.quoting import quotable
 from threadline.retry_after import retry_after
 
 _ACCOUNT = "GitHub does not accept the token: set a new one in THREADLINE_GITHUB_TOKEN, or GITHUB_TOKEN."
-_ADDRESS = "There is no GitHub behind its address: check THREADLINE_GITHUB_API_URL."
+_ADDRESS = "No GitHub API was found at the address: check THREADLINE_GITHUB_API_URL."
 _PAGE = (
-    "What came is not GitHub's data but a page for people, a login perhaps: check THREADLINE_GITHUB_API_URL, and that "
+    "GitHub answered with a web page, perhaps a login page: check THREADLINE_GITHUB_API_URL, and that "
     "the token may use the API."
 )
 
@@ -40,7 +40,7 @@ def asking(about: str) -> Iterator[None]:
         yield
     except (GithubException, RequestException, *_UNREADABLE) as error:
         status = error.status if isinstance(error, GithubException) else None
-        structlog.get_logger().info("actions_failed", kind=type(error).__name__, status=status)
+        structlog.get_logger().info("github_request_failed", error=type(error).__name__, status=status)
         translated = _translated(error, about)
     else:
         return
@@ -73,7 +73,7 @@ def _answered(error: GithubException, about: str) -> Permanent | Transient:
     spent = headers.get("x-ratelimit-remaining") == "0"
     limited = spent or "retry-after" in headers or isinstance(error, RateLimitExceededException)
     if status == 429 or (status == 403 and limited):
-        return Undone("GitHub limits the rate of calls.", retry_after=_pause(headers, spent))
+        return Undone("GitHub's rate limit is reached.", retry_after=_pause(headers, spent))
     if status in (408, 409, 425) or status >= 500:
         return Transient(f"GitHub failed or is overloaded (HTTP {status}).", retry_after=_pause(headers, False))
     said = quotable(error.data.get("message")) if isinstance(error.data, Mapping) else ""
@@ -84,9 +84,9 @@ def _refused(status: int, said: str, about: str) -> str:
     if status == 401:
         return _ACCOUNT
     if status == 403:
-        return f"GitHub does not allow it: {said or 'the token lacks the right to actions in this repository'}"
+        return f"GitHub does not allow it: {said or 'the token may not use the actions of this repository'}"
     if status == 404:
-        return f"{about} is not at GitHub, or the token may not see it: check THREADLINE_GITHUB_REPOSITORY."
+        return f"{about} was not found at GitHub, or the token may not see it: check THREADLINE_GITHUB_REPOSITORY."
     return f"GitHub refused it (HTTP {status}). {said}".strip()
 
 

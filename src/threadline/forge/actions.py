@@ -159,7 +159,7 @@ class Actions:
 def _missing_log(status: int) -> str:
     if status in (403, 404, 410):
         return _NO_LOG
-    raise Transient(f"The store of GitHub's logs failed (HTTP {status}).")
+    raise Transient(f"GitHub's log storage failed (HTTP {status}).")
 
 
 def _build(run: WorkflowRun) -> Build:

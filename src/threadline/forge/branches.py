@@ -126,8 +126,8 @@ class Clone:
         emails = await self._run("log", "--format=%ce", tips.branch, "--not", base, tips.default)
         if others := sorted(set(emails.splitlines()) - {EMAIL}):
             raise Permanent(
-                f"the case's branch in {self._name} holds commits by {', '.join(others)}: "
-                "merge or rename that branch first, so that nothing of theirs is undone"
+                f"the case's branch in {self._name} contains commits by {', '.join(others)}: "
+                "merge or rename that branch first, so that their work is kept"
             )
 
     async def _refuse_conflict(self, tips: Tips, commit: str) -> None:
@@ -140,7 +140,7 @@ class Clone:
         if merge.code:
             raise Permanent(
                 f"{self._name} has moved on: the fix conflicts with {tips.default_name} in {', '.join(files[:5])}; "
-                "ask for it again in a new case, which starts from the present code"
+                "ask for it again in a new case, which starts from the current code"
             )
         if merged == await self._read(tips.default, "tree"):
             raise Permanent(f"the fix is already on {tips.default_name} of {self._name}: there is nothing to open")

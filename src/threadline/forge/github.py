@@ -14,8 +14,8 @@ _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _ADVICE = {
     401: "the token is not valid: set a new GITHUB_TOKEN",
     403: "the token may not do this: give it the right to write contents and pull requests",
-    404: "the repository is not there, or the token may not see it: check THREADLINE_REPO and GITHUB_TOKEN",
-    422: "the pull request is not acceptable to GitHub as it is",
+    404: "the repository was not found, or the token may not see it: check THREADLINE_REPO and GITHUB_TOKEN",
+    422: "GitHub does not accept the pull request",
 }
 
 

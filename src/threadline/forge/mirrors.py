@@ -49,7 +49,7 @@ class Mirrors:
         if wanted is None:
             return await self._head(name)
         if not COMMIT.fullmatch(wanted):
-            raise Permanent(f"{wanted!r} is no commit id of {name}: give all of its hexadecimal digits")
+            raise Permanent(f"{wanted!r} is not a commit id of {name}: give all of its hexadecimal digits")
         if not await self._has(name, wanted):
             # Another machine may have seen it first, so a mirror that is fresh by the clock is fetched too.
             await self._refresh(name, 0)
@@ -104,7 +104,7 @@ class Mirrors:
                 *(part for one in _GC for part in ("-c", one)), "gc", "--auto", "--quiet", git_dir=mirror
             )
         except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
-            _log.warning("mirror_not_tidied", repository=name, reason=str(error))
+            _log.warning("mirror_cleanup_failed", repository=name, reason=str(error))
 
 
 def _drop_stale_locks(mirror: Path) -> None:

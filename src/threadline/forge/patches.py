@@ -66,14 +66,14 @@ def check(diff: str, limits: Limits = DEFAULT) -> None:
     if not diff.strip():
         raise Permanent("the fix changes nothing: there is no pull request to open")
     if "\0" in diff or any("\ud800" <= character <= "\udfff" for character in diff):
-        raise Permanent("the fix holds bytes that are no text: change text files in UTF-8 only")
+        raise Permanent("the fix contains bytes that are not text: change text files in UTF-8 only")
     if (size := len(diff.encode())) > limits.bytes:
-        raise Permanent(f"the fix is {size} bytes long, and {limits.bytes} are allowed: ask for a smaller one")
+        raise Permanent(f"the fix is {size} bytes long, and the maximum is {limits.bytes}: ask for a smaller one")
     files, lines = _read(diff)
     if files > limits.files:
-        raise Permanent(f"the fix changes {files} files, and {limits.files} are allowed: ask for a smaller one")
+        raise Permanent(f"the fix changes {files} files, and the maximum is {limits.files}: ask for a smaller one")
     if lines > limits.lines:
-        raise Permanent(f"the fix changes {lines} lines, and {limits.lines} are allowed: ask for a smaller one")
+        raise Permanent(f"the fix changes {lines} lines, and the maximum is {limits.lines}: ask for a smaller one")
 
 
 def check_index(raw: str) -> None:
@@ -106,14 +106,14 @@ def check_path(path: str) -> None:
     visible = "".join(character for character in path if unicodedata.category(character) != "Cf")
     parts = visible.casefold().split("/")
     if any(part in ("", ".", "..") for part in parts) or re.search(r"[\x00-\x1f\x7f\\]", path):
-        raise Permanent(f"the fix touches {path!r}, which is no path inside the repository")
+        raise Permanent(f"the fix touches {path!r}, which is not a path inside the repository")
     if any(part.startswith(".git") or re.match(r"git~\d", part) for part in parts):
-        raise Permanent(f"the fix touches {path}: files whose name begins with .git are changed by people only")
+        raise Permanent(f"the fix touches {path}: only people may change files whose name begins with .git")
     if any(_CI_FOLDER.fullmatch(part) for part in parts) or _CI_FILE.fullmatch(parts[-1]):
-        raise Permanent(f"the fix touches {path}: what CI runs is changed by people only")
+        raise Permanent(f"the fix touches {path}: only people may change what CI runs")
     if any(part.startswith(".") for part in parts):
         raise Permanent(
-            f"the fix touches {path}: hidden files tell machines what to run, and are changed by people only"
+            f"the fix touches {path}: only people may change hidden files, because they tell machines what to run"
         )
 
 
@@ -134,7 +134,7 @@ def _read(diff: str) -> tuple[int, int]:
             _finish(section)
             section, files = _Section(line), files + 1
         elif section is None:
-            raise Permanent(f"the fix begins with {line[:80]!r}: it has to be a diff as git writes it")
+            raise Permanent(f"the fix begins with {line[:80]!r}: it must be a diff as git writes it")
         elif hunk := _HUNK.fullmatch(line):
             changed += _read_hunk(lines, *(int(count) if count else 1 for count in hunk.groups()))
         else:
@@ -153,9 +153,9 @@ def _read_header(section: _Section, line: str) -> None:
     elif line.startswith(("old mode ", "new mode ")):
         raise Permanent(f"the fix changes the mode of {name}: only the text of files may change")
     elif line.startswith(("Binary files ", "GIT binary patch")):
-        raise Permanent(f"the fix changes {name}, which is no text in UTF-8: change text files only")
+        raise Permanent(f"the fix changes {name}, which is not UTF-8 text: change text files only")
     elif not _IGNORED.fullmatch(line) and line != r"\ No newline at end of file":
-        raise Permanent(f"the fix has a line in {name} that no diff of text files has: {line[:80]!r}")
+        raise Permanent(f"the fix has an invalid line in {name}: {line[:80]!r}")
 
 
 def _read_hunk(lines: Iterator[str], old: int, new: int) -> int:
@@ -181,7 +181,7 @@ def _finish(section: _Section | None) -> None:
     given = {"---": f"a/{old}", "+++": f"b/{new}"}
     for mark, path in section.paths.items():
         if path != "/dev/null" and path != given.get(mark, old if mark == "from" else new):
-            raise Permanent(f"the fix gives {new} two names: it has to be a diff as git writes it")
+            raise Permanent(f"the fix gives {new} two names: it must be a diff as git writes it")
 
 
 def _names(section: _Section) -> tuple[str, str]:
@@ -196,7 +196,7 @@ def _names(section: _Section) -> tuple[str, str]:
             and (moved or old[2:] == new[2:])
         ):
             return renamed
-    raise Permanent(f"the fix names a file in a way that is not understood: {rest[:120]!r}")
+    raise Permanent(f"the fix has a file name that cannot be parsed: {rest[:120]!r}")
 
 
 def _splits(rest: str) -> Iterator[tuple[str, str]]:
@@ -216,7 +216,7 @@ def _unquote(name: str) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise Permanent(f"the fix names a file {name}, which is no UTF-8: rename it first") from None
+        raise Permanent(f"the fix names a file {name}, which is not UTF-8: rename it first") from None
 
 
 def _byte(match: re.Match[bytes]) -> bytes:

@@ -92,7 +92,7 @@ class PullRequests:
         remote = self._remote(request.repository)
         patches.check(request.diff, self._limits)
         if not COMMIT.fullmatch(request.base):
-            raise Permanent(f"{request.base!r} is no commit id: give all of its hexadecimal digits")
+            raise Permanent(f"{request.base!r} is not a commit id: give all of its hexadecimal digits")
         branch = _branch_of(request.bug_id)
         async with self._clone(remote, request.repository) as clone:
             tips = await clone.fetch(branch)
@@ -149,7 +149,7 @@ class PullRequests:
 
 def _branch_of(bug_id: str) -> str:
     if not _BUG_ID.fullmatch(bug_id):
-        raise Permanent(f"{bug_id!r} is no id of a case: it is written BUG-12")
+        raise Permanent(f"{bug_id!r} is not a case id: write it like BUG-12")
     return f"threadline/{bug_id.lower()}"
 
 

@@ -95,7 +95,7 @@ class Doorkeeper:
             async with asyncio.timeout(_PATIENCE):
                 return await asyncio.shield(asked)
         except TimeoutError as exc:
-            raise Transient(f"Slack did not say in time who {user} is, so it will deliver the event again.") from exc
+            raise Transient(f"Slack did not identify {user} in time, so it will deliver the event again.") from exc
 
     def _ask(self, user: str) -> "asyncio.Task[Person | None]":
         task = asyncio.create_task(self._people.person(user))

@@ -67,11 +67,13 @@ class CatchUpRequests:
                 await self._signal(deep=deep)
             except Exception as exc:  # noqa: BLE001 - whatever is wrong with Temporal, events come first
                 if attempt == _TRIES:
-                    _log.error("catch_up_not_asked_for", cause=type(exc).__name__, next="the schedule will start it")
+                    _log.error(
+                        "catch_up_request_failed", error=type(exc).__name__, next="The schedule starts the catch-up."
+                    )
                     return
                 await asyncio.sleep(_PAUSE)
             else:
-                _log.info("catch_up_asked_for", deep=deep)
+                _log.info("catch_up_requested", deep=deep)
                 return
 
     async def _signal(self, *, deep: bool) -> None:

@@ -53,7 +53,7 @@ RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEP
 _LOOKUP = 0.3
 """Seconds for the one indexed read; a slow database must not refuse what Temporal could keep."""
 
-_REFUSED = "Whoever asked for it is a guest or of another company by now, and is not answered there."
+_REFUSED = "The person who asked is now a guest or from another company, so the bot does not answer there."
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -151,8 +151,8 @@ class Dispatcher:
             raise NotAccepted(str(exc)) from exc
         except Exception as exc:
             raise NotAccepted(
-                f"Temporal did not accept {route.message.id}, so Slack will deliver it again; "
-                "if this goes on, see whether Temporal is up and has the search attribute CaseChannel"
+                f"Temporal did not accept {route.message.id}, so Slack will deliver it again. "
+                "If this continues, check that Temporal runs and has the search attribute CaseChannel"
             ) from exc
 
     async def _accept_click(self, route: Clicked | Pressed) -> Outcome:
@@ -170,8 +170,8 @@ class Dispatcher:
                 await self._start(workflow, state, identity, None, start_signal_args=[route.click], **pressed)
         except Exception as exc:
             raise NotAccepted(
-                f"Temporal did not accept a click for {identity}, and Slack does not deliver it again: whoever "
-                "clicked is shown that, and may press the button once more"
+                f"Temporal did not accept a click for {identity}, and Slack does not deliver it again. The person "
+                "who clicked sees an error, and can press the button again"
             ) from exc
         return Outcome.CLICK
 
@@ -228,7 +228,7 @@ class Dispatcher:
             async with asyncio.timeout(_LOOKUP):
                 return await self._threads.find(thread.team, thread.channel, thread.ts)
         except Exception as exc:  # noqa: BLE001 - whatever the database says, Temporal can still keep the reply
-            _log.warning("case_lookup_failed", thread=thread.key, cause=type(exc).__name__)
+            _log.warning("case_lookup_failed", thread=thread.key, error=type(exc).__name__)
             return None
 
     async def _signal_case(self, thread: Thread, signal: str, message: IncomingMessage) -> None:

@@ -53,12 +53,12 @@ class Intake:
             self.counts["not_accepted"] += 1
             if self._catch_up:
                 self._catch_up.not_accepted()
-            _log.error("event_not_accepted", why=str(refused), cause=repr(refused.__cause__))
+            _log.error("event_not_accepted", reason=str(refused), error=repr(refused.__cause__))
             return HTTPStatus.INTERNAL_SERVER_ERROR
         self.counts[outcome] += 1
         if self._catch_up and outcome in set(Outcome):  # what is ignored says nothing of Temporal
             self._catch_up.accepted()
-        _log.debug("event_taken", outcome=outcome)
+        _log.debug("event_accepted", outcome=outcome)
         return HTTPStatus.OK
 
     def set_aside(self, body: Mapping[str, Any]) -> None:
@@ -67,9 +67,9 @@ class Intake:
         kind = str(body.get("type") or "unknown")[:40]
         self.counts[f"unhandled_{kind}"] += 1
         if kind == "app_rate_limited":
-            _log.error("slack_withholds_events", why="more than 30,000 events an hour; the catch-up has to find them")
+            _log.error("slack_events_rate_limited", limit_per_hour=30_000, next="The catch-up finds the missed events.")
         else:
-            _log.info("interaction_unhandled", kind=kind)
+            _log.info("interaction_ignored", kind=kind)
 
     @contextmanager
     def flight(self) -> Iterator[None]:

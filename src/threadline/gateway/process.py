@@ -132,7 +132,7 @@ class Gateway:
         if self._config.mode == "socket" and not self._config.app_token.strip():
             raise Permanent("Socket Mode needs an app-level token: set SLACK_APP_TOKEN, or receive events by HTTP")
         if self._config.mode == "http" and not self._config.signing_secret.strip():
-            raise Permanent("Events by HTTP are verified: set SLACK_SIGNING_SECRET, or use Socket Mode")
+            raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or use Socket Mode")
 
     async def _door(self, identity: AuthorizeResult) -> Doorkeeper | None:
         """Asked about the bot first: without the right to ask, every event would be refused, one by one."""
@@ -141,7 +141,7 @@ class Gateway:
         try:
             await self._people.person(identity.bot_user_id or "")
         except Transient as error:
-            _log.warning("people_unknown_for_now", reason=str(error), next="each event asks again")
+            _log.warning("user_lookup_failed", reason=str(error), next="Each event repeats the lookup.")
         return Doorkeeper(self._people, self._config.external_people)
 
     def _routing(self, identity: AuthorizeResult) -> RoutingConfig:
@@ -180,11 +180,13 @@ async def _identify(slack: AsyncWebClient) -> AuthorizeResult:
                 f"Slack refuses the bot token ({error}): set SLACK_BOT_TOKEN to the Bot User OAuth Token (xoxb-…) "
                 "of the installed app"
             ) from exc
-        raise Transient(f"Slack did not say who the bot is ({error}); see https://slack-status.com") from exc
+        raise Transient(f"Slack did not identify the bot ({error}); see https://slack-status.com") from exc
     except (ClientError, TimeoutError, OSError) as exc:
-        raise Transient(f"Slack cannot be reached at {slack.base_url}: see whether this machine has a way out") from exc
+        raise Transient(f"Slack cannot be reached at {slack.base_url}: check this machine's network access") from exc
     if not told.get("bot_id"):
-        raise Permanent("SLACK_BOT_TOKEN is not a bot's: take the Bot User OAuth Token (xoxb-…) of the installed app")
+        raise Permanent(
+            "SLACK_BOT_TOKEN is not a bot token: set the Bot User OAuth Token (xoxb-…) of the installed app"
+        )
     return AuthorizeResult(
         enterprise_id=told.get("enterprise_id"),
         team_id=told.get("team_id"),

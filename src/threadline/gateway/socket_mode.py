@@ -70,9 +70,9 @@ class SocketModeLink(AsyncSocketModeHandler):
                     f"Slack refuses to open a socket ({error}): set SLACK_APP_TOKEN to an app-level token (xapp-…) "
                     "with the scope connections:write, and switch Socket Mode on in the app's settings"
                 ) from exc
-            _log.warning("socket_address_unavailable", cause=error, next="the client keeps trying")
+            _log.warning("socket_url_unavailable", error=error, next="The client retries.")
         except (ClientError, TimeoutError, OSError) as exc:
-            _log.warning("socket_address_unavailable", cause=type(exc).__name__, next="the client keeps trying")
+            _log.warning("socket_url_unavailable", error=type(exc).__name__, next="The client retries.")
         self._renewal = asyncio.create_task(self._renew_stale_address())
         await self.client.connect()  # type: ignore[no-untyped-call]
 
@@ -98,7 +98,7 @@ class SocketModeLink(AsyncSocketModeHandler):
                 if self._catch_up:
                     self._catch_up.in_touch()
             else:
-                _log.error("socket_disconnected", next="asking Slack for a new address")
+                _log.error("socket_disconnected", next="The client requests a new URL from Slack.")
                 self.client.wss_uri = None
 
 

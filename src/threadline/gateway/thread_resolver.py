@@ -112,7 +112,7 @@ class Placing:
                 return (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
         except Exception as exc:  # noqa: BLE001 - whatever Temporal says, the thread is followed by nobody that we know
             if not (isinstance(exc, RPCError) and exc.status is RPCStatusCode.NOT_FOUND):
-                _log.warning("conversation_lookup_failed", thread=thread.key, cause=type(exc).__name__)
+                _log.warning("conversation_lookup_failed", thread=thread.key, error=type(exc).__name__)
             return False
 
     async def _begun_beside(self, own: Thread) -> Thread | None:
@@ -135,8 +135,8 @@ async def _in_time(read: Awaitable[_T], place: Thread) -> _T:
             return await read
     except Exception as exc:
         raise Transient(
-            f"The database did not say whether {place.key} is in a conversation, so Slack will deliver the event "
-            "again; if this goes on, see whether Postgres is up and `threadline db upgrade` was run"
+            f"The database lookup of {place.key} failed, so Slack will deliver the event again. If this continues, "
+            "check that Postgres runs and that `threadline db upgrade` was run"
         ) from exc
 
 

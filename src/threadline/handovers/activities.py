@@ -22,10 +22,10 @@ from threadline.threads.addressing import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.outbox_posts import Posts
 
-_GONE = "What this button was made for is not on record any more, so nothing was changed."
+_GONE = "This handover is no longer on record, so nothing was changed."
 _NO_SAY = (
-    "Guests and people of other companies cannot take this over or close it, so nothing was changed: ask somebody of "
-    "the team to."
+    "Guests and people from other companies cannot take or close a handover, so nothing was changed. "
+    "Ask a member of this workspace to do it."
 )
 _log = structlog.get_logger(__name__)
 
@@ -67,21 +67,21 @@ class LiveHandoverActivities(HandoverActivities):
         if not before.open:
             again = request.click.close and before.closed_by == user  # a try whose answer was lost may have done it
             return self._state(
-                before, "" if again else f"It was closed before by {formatting.mention(before.closed_by)}."
+                before, "" if again else f"{formatting.mention(before.closed_by)} has already closed this handover."
             )
         place = Thread(ref.thread.team, before.channel or self._reception.channel, before.card_ts)
         if refused := await self._refused(place, user):
-            _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
+            _log.info("handover_click_refused", handover=ref.key, user=user, reason=refused)
             return self._state(before, refused)
         async with self._database.begin() as work:
             if request.click.close:
                 now = await work.handovers.close(ref, user, request.click.at)
             else:
                 now = await work.handovers.take(ref, user)
-        _log.info("handover_pressed", handover=ref.key, user=user, close=request.click.close)
+        _log.info("handover_click_handled", handover=ref.key, user=user, close=request.click.close)
         after = now or before
         late = after.taken_by != user and not request.click.close
-        words = f"{formatting.mention(after.taken_by)} has taken it before you." if late else ""
+        words = f"{formatting.mention(after.taken_by)} has already taken this handover." if late else ""
         return self._state(after, words)
 
     @activity.defn
@@ -134,7 +134,7 @@ class LiveHandoverActivities(HandoverActivities):
         except ProgramFault:
             raise
         except Permanent as unknown:  # else every click behind this one would wait for ever
-            return f"Slack does not tell me who you are, so nothing was changed. {unknown}"
+            return f"Slack did not say who you are, so nothing was changed. {unknown}"
 
     async def _relay(self, handover: Handover, said: Sequence[SaidMeanwhile]) -> bool:
         """Show under the card what is not there yet, unless that is over, and what is there as it reads now.
@@ -172,7 +172,7 @@ class LiveHandoverActivities(HandoverActivities):
             await work.handovers.shown(ref, self._reception.channel, ts)
             shown = await work.handovers.of(ref)
         if shown is None:
-            raise Permanent("The conversation was forgotten meanwhile.")
+            raise Permanent("The conversation is no longer stored.")
         return shown
 
     async def _renewed(self, handover: Handover) -> None:
@@ -193,8 +193,8 @@ class LiveHandoverActivities(HandoverActivities):
         except ProgramFault:
             raise
         except Permanent as refused:
-            _log.warning("thread_not_told", handover=handover.ref.key, what=what, reason=str(refused))
-            untold = f"{refused} The other thread was not told that you have {what} this."
+            _log.warning("thread_not_notified", handover=handover.ref.key, change=what, reason=str(refused))
+            untold = f"{refused} The other thread was not told that you have {what} the handover."
             under = formatting.notice(untold, mentions=(user,))
             await self._posts.under_card(await self._shown(handover), f"untold:{what}", under)
 

@@ -12,13 +12,14 @@ from threadline.threads.messages import FileRef
 _LONGEST_QUESTION, _LONGEST_LINE, _LONGEST_DETAIL = 1_500, 200, 400
 """Characters as Slack counts them; together within the 3,000 of a section."""
 DELETED = "(deleted by its author)"
+_POSTED_THERE = "Messages here are posted in the other thread until the handover is closed."
 _WHY = {
     Reason.LOW_CONFIDENCE: "the agent is not sure enough",
-    Reason.SENSITIVE_TOPIC: "a sensitive topic",
-    Reason.RETRIEVAL_FAILURE: "the documents cannot be asked",
-    Reason.TOOL_FAILURE: "a tool that matters has failed",
-    Reason.RESPONSE_ERROR: "no answer could be made",
-    Reason.DECIDED: "the agent decided so",
+    Reason.SENSITIVE_TOPIC: "the topic is sensitive",
+    Reason.RETRIEVAL_FAILURE: "the documents cannot be searched",
+    Reason.TOOL_FAILURE: "a critical tool has failed",
+    Reason.RESPONSE_ERROR: "the agent could not produce an answer",
+    Reason.DECIDED: "the agent asked for a person",
 }
 
 
@@ -47,15 +48,15 @@ class Told:
 def card(told: Told) -> Rendered:
     """The message with which people are asked to take a thread over, as it is now."""
     reason = _WHY[told.reason or Reason.DECIDED]
-    asked = _quoted(told.question, _LONGEST_QUESTION) or "> (nothing that is still there)"
+    asked = _quoted(told.question, _LONGEST_QUESTION) or "> (the question is no longer available)"
     place = link(told.where, "this thread") if told.where else f"<#{told.ref.thread.channel}>"
     why = f"*Why:* {reason} (confidence {told.confidence:.2f})"
     detail = f": {_cut(told.detail, _LONGEST_DETAIL)}" if told.detail else ""
     facts = [why + detail]
     if told.recent:
-        facts.append("*Before that:*\n" + "\n".join(f"• {_cut(each, _LONGEST_LINE)}" for each in told.recent))
+        facts.append("*Earlier in the thread:*\n" + "\n".join(f"• {_cut(each, _LONGEST_LINE)}" for each in told.recent))
     if told.sources:
-        found = "*Looked at, and it contradicts itself:* " if told.conflict else "*Looked at:* "
+        found = "*Sources, which contradict each other:* " if told.conflict else "*Sources:* "
         facts.append(found + _cut("; ".join(told.sources), _LONGEST_DETAIL))
     blocks = [
         section(f"*A person is needed.* {mention(told.user_id)} asks in {place}:\n{asked}"),
@@ -68,15 +69,16 @@ def card(told: Told) -> Rendered:
 
 
 def taken(user_id: str) -> tuple[Rendered, ...]:
-    return notice("", mentions=(user_id,), headline="has taken this over, and answers here.")
+    return notice("", mentions=(user_id,), headline="has taken this over and answers here from now on.")
 
 
 def closed(user_id: str) -> tuple[Rendered, ...]:
-    return notice("", mentions=(user_id,), headline="has closed this. I answer here again.")
+    return notice("", mentions=(user_id,), headline="has closed the handover. I answer here again.")
 
 
 def reminder(user_id: str) -> tuple[Rendered, ...]:
-    return notice("Nobody has taken this yet, and somebody waits for an answer.", mentions=(user_id,))
+    words = "Nobody has taken this over yet. The person who asked is still waiting for an answer."
+    return notice(words, mentions=(user_id,))
 
 
 def said(user_id: str, text: str) -> tuple[Rendered, ...]:
@@ -96,24 +98,24 @@ def answered(user_id: str, text: str) -> tuple[Rendered, ...]:
 
 def left_out() -> Rendered:
     """Stands where a part of an answer stood that has fewer of them now."""
-    return notice("(taken back by its author)")[0]
+    return notice("(removed by its author)")[0]
 
 
 def unsaid(user_id: str, reason: str, *, again: bool) -> tuple[Rendered, ...]:
     """Under the card: what somebody did there cannot be shown in the other thread. `again`: it was no correction."""
-    written = "What you wrote here did not reach the other thread: write it again once that is mended."
-    changed = "What you changed here reads in the other thread as it did before."
+    written = "Your message was not posted in the other thread. Send it again once the problem is fixed."
+    changed = "Your change was not made in the other thread, which still shows the old text."
     return notice(f"{reason} {written if again else changed}", mentions=(user_id,))
 
 
 def over() -> tuple[Rendered, ...]:
-    return notice("This is closed, so what is written here reaches nobody there. Write in the other thread itself.")
+    return notice("This handover is closed, so your message was not posted in the other thread. Write there instead.")
 
 
 def with_files(text: str, files: Sequence[FileRef]) -> str:
     """What somebody wrote, with the names of what they attached: the files themselves stay where they are."""
     names = ", ".join(file.name or file.id for file in files)
-    attached = f"(Attached where this was written, and not shown here: {names})" if names else ""
+    attached = f"(Attached in the other thread, not shown here: {names})" if names else ""
     return "\n\n".join(filter(None, (text.strip(), attached)))
 
 
@@ -121,8 +123,8 @@ def _state(told: Told) -> str:
     if told.closed_by:
         return f"Closed by {mention(told.closed_by)}. The agent answers there again."
     if told.taken_by:
-        return f"{mention(told.taken_by)} has it. What is written in this thread is posted there, until it is closed."
-    return "Take it, and answer in this thread: what is written here is posted there, until it is closed."
+        return f"Taken by {mention(told.taken_by)}. {_POSTED_THERE}"
+    return f"Take it, then answer in this thread. {_POSTED_THERE}"
 
 
 def _buttons(told: Told) -> Block:

@@ -48,7 +48,7 @@ class Relaying:
             await self._say_or_tell(handover, now)
         async with self._database.begin() as work:  # at last: until then the catch-up sends it again
             await work.handover_answers.keep(handover.ref, message)
-        _log.info("relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
+        _log.info("message_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
 
     async def _say_or_tell(self, handover: Handover, message: IncomingMessage) -> None:
@@ -58,7 +58,7 @@ class Relaying:
         except ProgramFault:
             raise
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
-            _log.warning("not_relayed", handover=handover.ref.key, reason=str(refused))
+            _log.warning("message_not_relayed", handover=handover.ref.key, reason=str(refused))
             words = shown.unsaid(message.sender_id, str(refused), again=message.kind == messages.MESSAGE)
             await self._posts.under_card(handover, f"unsaid:{message.id}", words)
 
@@ -70,7 +70,7 @@ class Relaying:
         """
         what = f"answer:{message.correction_of or message.id}"
         if message.kind == messages.QUARANTINED:
-            _log.error("answer_unreadable", handover=handover.ref.key, message=message.id)
+            _log.error("message_unreadable", handover=handover.ref.key, message=message.id)
         elif message.kind in (messages.EDIT, messages.DELETION):
             await self._correct(handover, what, message)
         elif handover.closed_before(float(message.ts)) and not await self._parts_of(handover, what):

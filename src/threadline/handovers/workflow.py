@@ -32,7 +32,7 @@ async def hand_over(thread: Thread, turn: int) -> None:
             id=addressing.handover_workflow_id(thread, turn),
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            static_summary=f"a person takes turn {turn} over",
+            static_summary=f"Handover of turn {turn} to a person",
         )
     except WorkflowAlreadyStartedError:
         return
@@ -49,11 +49,11 @@ async def relay(turn: TalkTurn, begun: Begun | None, *, left: bool) -> None:
         return
     unshown: list[bool] = []
     showing = attempt(
-        HandoverActivities.relay_to_person, turn, summary="show it to who takes over", taken=unshown.append
+        HandoverActivities.relay_to_person, turn, summary="relay the turn to the person", taken=unshown.append
     )
     if (await showing or any(unshown)) and left:
         word = Word(turn.thread, WordKind.NOT_SHOWN, about=str(turn.turn))
-        await attempt(SpeakingActivities.post_word, word, summary="say that no person was shown it")
+        await attempt(SpeakingActivities.post_word, word, summary="tell the author that nobody saw it")
 
 
 @workflow.defn(name=addressing.HANDOVER_WORKFLOW)
@@ -69,12 +69,12 @@ class HandoverWorkflow:
         self._whispers = Asides()
         self._buttons = clicks.Buttons(HandoverClick, handing.take, {"handover": handing.ref.key})
 
-    @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this hand-over.")
+    @workflow.signal(dynamic=True, description="button_pressed: somebody clicked a button of this handover.")
     def take(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
         self._buttons.press(name, args)
 
-    @workflow.query(description="Which turn, who has taken it, how often somebody was reminded, and what is pending.")
+    @workflow.query(description="The turn, who has taken it, the number of reminders, and the pending clicks.")
     def state(self) -> dict[str, Any]:
         return {
             "turn": self._handing.ref.key,
@@ -89,7 +89,7 @@ class HandoverWorkflow:
     async def run(self, handing: Handing) -> str:
         """Answer clicks in order until somebody has closed it; returns who had taken it."""
         workflow.upsert_memo({"correlation_id": handing.ref.key})
-        self._enter(await surely(HandoverActivities.open_handover, handing.ref, "show it to people"))
+        self._enter(await surely(HandoverActivities.open_handover, handing.ref, "post the handover card"))
         while True:
             while handing.clicks:
                 await self._answer(handing.clicks[0])
@@ -121,7 +121,7 @@ class HandoverWorkflow:
         request = PressRequest(self._handing.ref, click)
         state: HandoverState = await surely(HandoverActivities.press_handover, request, f"{click.user_id}: {word}")
         self._enter(state)
-        await regardless(HandoverActivities.show_handover, self._handing.ref, "tell both threads")
+        await regardless(HandoverActivities.show_handover, self._handing.ref, "update the card, tell both threads")
         if state.words:
             whisper = HandoverWhisper(click, state.words)
             self._whispers.start(HandoverActivities.whisper_handover, whisper, f"tell {click.user_id}")
@@ -130,7 +130,7 @@ class HandoverWorkflow:
         self._alarm.clear()
         self._handing.reminded += 1
         reminder = Reminder(self._handing.ref, self._handing.reminded)
-        words = f"remind ({reminder.number})"
+        words = f"reminder {reminder.number}"
         failed = await regardless(HandoverActivities.remind_handover, reminder, words, self._enter)
         if failed:
             self._enter(self._state)
@@ -143,6 +143,6 @@ class HandoverWorkflow:
             self._alarm.clear()
         elif not self._alarm.is_set:
             until = workflow.now().timestamp() + state.remind_every
-            self._alarm.set(until, f"until {display.clock(until)}, to remind")
-        details = "Waits for a person." if not state.taken_by else f"{state.taken_by} has taken it."
+            self._alarm.set(until, f"reminder at {display.clock(until)}")
+        details = "Waiting for a person." if not state.taken_by else f"Taken by {state.taken_by}."
         workflow.set_current_details(details if state.open else "Closed.")

@@ -81,7 +81,9 @@ class LiveAgentActivities(AgentActivities):
         )
         if isinstance(claim, TurnEnded):
             return claim
-        _log.info("turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, batch=len(claim.entries))
+        _log.info(
+            "turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, messages=len(claim.entries)
+        )
         with _trouble_of_the_machine_passes():
             await self._refuse_unfetched(claim)
             return await self._under_lease(claim, self._work(request, claim))
@@ -89,7 +91,7 @@ class LiveAgentActivities(AgentActivities):
     async def _refuse_unfetched(self, claim: Claim) -> None:
         """A message may be stored after the workflow looked what to fetch, and before the turn took its batch."""
         if any(file.content is None and not file.error for file in await self._turns.attachments(claim.bug_id)):
-            raise Transient("A file was attached while the turn began: it is tried again as soon as that is fetched.")
+            raise Transient("A file was attached when the turn started: the turn is retried once the file is fetched.")
 
     async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
@@ -144,7 +146,7 @@ class LiveAgentActivities(AgentActivities):
                 renewed = loop.time()
             except (Transient, TimeoutError) as error:
                 if loop.time() - renewed > LEASE - 2 * BEAT:
-                    raise Transient("The turn's lease could not be renewed: it is tried again.") from error
+                    raise Transient("The turn's lease could not be renewed: the turn is tried again.") from error
             except ClaimLost:
                 _log.info("claim_lost", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt)
                 raise
@@ -161,7 +163,7 @@ def _trouble_of_the_machine_passes() -> Iterator[None]:
             todo = "The disk under the agent's workspaces is full: free some space there"
         elif error.errno in _UNUSABLE:
             todo = (
-                f"The agent's workspaces cannot be used ({error.strerror}): mend THREADLINE_WORKSPACES on its machine"
+                f"The agent's workspaces cannot be used ({error.strerror}): check THREADLINE_WORKSPACES on its machine"
             )
         else:
             raise

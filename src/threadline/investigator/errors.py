@@ -12,14 +12,14 @@ _TRANSIENT_REASONS = frozenset({"server_error", "rate_limit", "overloaded"})
 _KILLED = frozenset({137, 143})
 _LIMITS = {
     "error_max_turns": "The agent used up its steps for one turn: look at the case, or raise the limit of steps.",
-    "error_max_budget_usd": "The agent used up the money allotted to one turn: look at the case, or raise the budget.",
-    "error_max_structured_output_retries": "The agent never answered in the agreed form: look at the case yourself.",
+    "error_max_budget_usd": "The agent used up its budget for one turn: look at the case, or raise the budget.",
+    "error_max_structured_output_retries": "The agent did not answer in the required form: look at the case yourself.",
 }
 _REFUSALS = {
     "authentication_failed": "The model's API refused the key: check the API key and what it may use.",
     "model_not_found": "The model's API does not know the model: check its name.",
-    "billing_error": "The model's API refused for reasons of billing: check the account.",
-    "max_output_tokens": "The model's answer did not fit its limit: look at the case yourself.",
+    "billing_error": "The model's API refused the request because of billing: check the account.",
+    "max_output_tokens": "The model's answer exceeded its length limit: look at the case yourself.",
 }
 
 
@@ -89,7 +89,7 @@ def failure_of(error: Exception, watch: Watch) -> Exception | None:
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
         return TurnBroken("The agent's earlier session could not be loaded: the turn is tried again.", watch.spend)
     if type(error) is Exception:  # how the SDK tells that its own conversation with the CLI broke
-        return TurnBroken(f"The agent's process did not keep its protocol: {detail}", watch.spend)
+        return TurnBroken(f"The agent's process broke its protocol: {detail}", watch.spend)
     return None
 
 

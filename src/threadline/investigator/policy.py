@@ -69,13 +69,13 @@ class WorkspacePolicy:
             Refused: when it lies outside the workspace, also by way of a symbolic link, or belongs to Git.
         """
         if path.strip() != path or path.startswith("~") or not path.isprintable():
-            raise Refused(f"{path!r} is no plain path: name a file of the workspace.")
+            raise Refused(f"{path!r} is not a plain path: name a file in the workspace.")
         try:
             real = (self._root / path).resolve()
         except (OSError, RuntimeError) as error:
-            raise Refused(f"{path!r} cannot be resolved: name a file of the workspace.") from error
+            raise Refused(f"{path!r} cannot be resolved: name a file in the workspace.") from error
         if not real.is_relative_to(self._root):
-            raise Refused(f"{path!r} lies outside the workspace: only its files may be used.")
+            raise Refused(f"{path!r} is outside the workspace: use only its files.")
         _refuse_git(path, Path(path).parts)
         _refuse_git(path, real.relative_to(self._root).parts)
         return real

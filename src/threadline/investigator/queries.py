@@ -120,8 +120,8 @@ class ReadOnlyQueries:
             raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
         if powerful or creates:
             raise Permanent(
-                f"the login of the query source {name} is too powerful: give it one that may only read, belongs to no"
-                " other role, and may execute no function that runs with other rights than its own"
+                f"the login of the query source {name} has too many rights: use one that can only read, belongs to no"
+                " other role, and cannot execute functions that run with the rights of another role"
             )
         for short, full, kind, writes in await (await connection.execute(_REACH)).fetchall():
             named = kind in ("v", "m") and (full in self._views or short in self._views)
@@ -137,7 +137,7 @@ async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, l
     word = _FIRST_WORD.match(statement)
     kind = word[1].lower() if word else ""
     if kind not in _ROWS | _FACTS:
-        raise Permanent("only a SELECT is run here (or WITH, VALUES, TABLE, SHOW): write it as one")
+        raise Permanent("only SELECT, WITH, VALUES, TABLE and SHOW are allowed: rewrite the query")
     asked = statement.encode("utf-8", "replace")
     names: list[str] = []
     if kind in _ROWS:
@@ -168,7 +168,7 @@ async def _bounded(
     described = await connection.execute(b"SELECT * FROM " + inner + b" q LIMIT 0", prepare=True)
     columns = described.description or ()
     if not columns:
-        raise Permanent("the query has no columns: name what it is to show")
+        raise Permanent("the query returns no columns: select at least one")
     aliases = ", ".join(f"c{at}" for at, _ in enumerate(columns))
     shown = ", ".join(
         f"c{at}" if column.type_code in _PASSED else f"left(c{at}::text, {_CELL_SHOWN})"

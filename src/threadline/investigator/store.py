@@ -108,7 +108,7 @@ class AgentTurns:
         if answer["status"] == "done":
             return TurnEnded(Action(answer["action"]), float(answer["cost_usd"]))
         if answer["status"] == "refused":
-            raise ClaimLost(f"turn {turn} of {bug_id} is not to be run (any more): attempt {attempt} stops")
+            raise ClaimLost(f"attempt {attempt} of turn {turn} of {bug_id} has lost its claim, so it stops")
         return Claim(
             bug_id=bug_id,
             turn=turn,

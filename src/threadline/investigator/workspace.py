@@ -91,7 +91,7 @@ class Workspaces:
             Transient: another attempt holds the workspace, or the network is in the way.
         """
         if lost := [name for name, diff in diffs.items() if diff and name not in self._repositories]:
-            raise Permanent(f"{bug_id} holds changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
+            raise Permanent(f"{bug_id} has changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
         async with self._held(bug_id, self._open_wait):
             await _in_thread(lambda: self._reset(bug_id))
             exports, commits = {}, {}
@@ -138,7 +138,7 @@ class Workspaces:
             self._lock(bug_id).unlink(missing_ok=True)
 
     def _held(self, bug_id: str, wait: float) -> AbstractAsyncContextManager[None]:
-        busy = f"another attempt still works in the workspace of {bug_id}: it has to end first"
+        busy = f"another attempt still works in the workspace of {bug_id}: it must end first"
         return locks.held(self._lock(bug_id), wait=wait, busy=busy)
 
     def _reset(self, bug_id: str) -> None:
@@ -153,7 +153,7 @@ class Workspaces:
 
     def _case(self, bug_id: str) -> Path:
         if not _BUG_ID.fullmatch(bug_id):
-            raise Permanent(f"{bug_id!r} is no id of a case: it is written BUG-12")
+            raise Permanent(f"{bug_id!r} is not a case id: write it like BUG-12")
         return self._root / "cases" / bug_id
 
     def _scratch(self, bug_id: str) -> Path:

@@ -84,7 +84,7 @@ class LiveAgentJobActivities(AgentJobActivities):
         if job.is_over:
             return JobRun(ref)
         _log.info(
-            "job_begun", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
+            "job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
         )
         return JobRun(ref, job.runs, job.error)
 
@@ -93,7 +93,7 @@ class LiveAgentJobActivities(AgentJobActivities):
         async with self._database.begin() as work:
             job = await _known(work, run.ref)
         if job is None:
-            return "It is not on record any more."
+            return "The job is no longer on record."
         return await self._work.do(Task(run.ref.team, job, run.number))
 
     @activity.defn
@@ -104,7 +104,7 @@ class LiveAgentJobActivities(AgentJobActivities):
                 await work.agent_jobs.settle(
                     ref.team, ref.job_id, ref.run_key, self._clock(), result=result, error=end.error
                 )
-        _log.info("job_ended", job=ref.job_id, type=ref.job_type, run=end.run.number, error=end.error)
+        _log.info("job_run_ended", job=ref.job_id, type=ref.job_type, run=end.run.number, error=end.error)
 
     @activity.defn
     async def tell_job_trouble(self, end: JobEnd) -> None:

@@ -29,22 +29,22 @@ def deadline(line: str, job_id: str) -> str:
 
 def follow_up(question: str, job_id: str) -> str:
     quoted = "\n".join(f"> {each}" for each in question.strip().splitlines())
-    return f"you asked me to look into this now ({job_id}):\n\n{quoted}"
+    return f"You asked me to look into this now ({job_id}):\n\n{quoted}"
 
 
 def trouble(job: AgentJob, error: str, following: str) -> str:
     """Why a run failed. `following`: when it is tried again; empty when it is not."""
-    then = f"The next run is on {following}." if following else "It is not tried again: ask me to schedule it anew."
-    return f"**{job.job_id}** ({spaced(job.job_type)}) could not be done: {error.rstrip('.')}. {then}"
+    then = f"The next run is on {following}." if following else "It will not run again unless you ask me to."
+    return f"**{job.job_id}** ({spaced(job.job_type)}) failed: {error.rstrip('.')}. {then}"
 
 
 def cancelled_by(job: AgentJob, name: str) -> str:
     """For who has asked for a job that somebody else has ended elsewhere."""
-    at_work = " The run that is under way is finished." if job.at_work else ""
+    at_work = " The current run still finishes." if job.at_work else ""
     who = inline(name) or "Somebody"
     return (
-        f"{who} has cancelled **{job.job_id}** ({spaced(job.job_type)}), which you asked for: it does not run any more."
-        f"{at_work} Ask me to schedule it anew if you still need it."
+        f"{who} has cancelled **{job.job_id}** ({spaced(job.job_type)}), which you asked for. It will not run again."
+        f"{at_work} Ask me to schedule it again if you still need it."
     )
 
 

@@ -75,10 +75,10 @@ def read(text: str) -> Cron:
     """
     text = " ".join(text.split())
     if len(text) > LONGEST or len(text.split()) != 5:
-        raise JobRefused(f"`{text[:60]}` is no cron: it has five fields, {_EXAMPLE}")
+        raise JobRefused(f"`{text[:60]}` is not a cron expression: write five fields, {_EXAMPLE}")
     cron = Cron(text, _calendars(text, _parsed(text)))
     if cron.gap < timedelta(minutes=SHORTEST):
-        raise JobRefused(f"`{text}` comes too often: a job runs at most once in {SHORTEST} minutes")
+        raise JobRefused(f"`{text}` runs too often: a job runs at most once in {SHORTEST} minutes")
     return cron
 
 
@@ -94,14 +94,16 @@ def _parsed(text: str) -> CronSim:
             CronSim(f"0 0 {day} * *", _NO_ZONE)
         except CronSimError:
             named = str(flaw).removeprefix("Bad ").replace("-", " ")
-            raise JobRefused(f"`{text}` is no cron, its {named} does not fit: write it {_EXAMPLE}") from flaw
-    raise JobRefused(f"`{text}` never comes: no month of it has such a day")
+            raise JobRefused(
+                f"`{text}` is not a cron expression, its {named} is invalid: write it {_EXAMPLE}"
+            ) from flaw
+    raise JobRefused(f"`{text}` never runs: none of its months has that day")
 
 
 def _calendars(text: str, parsed: CronSim) -> tuple[Calendar, ...]:
     days, weekdays = parsed.days, parsed.weekdays
     if min(days) < 0 or any(isinstance(each, tuple) for each in weekdays):
-        raise JobRefused(f"`{text}` has an L or a #, which jobs do not know: name the days by their numbers")
+        raise JobRefused(f"`{text}` uses L or #, which jobs do not support: give the days as numbers")
     of_week = {each % 7 for each in weekdays if isinstance(each, int)}
     every_day, every_weekday = set(range(1, 32)), set(range(7))
     pairs = [(days, of_week)] if parsed.day_and else [(days, every_weekday), (every_day, of_week)]

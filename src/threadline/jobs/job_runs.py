@@ -108,17 +108,17 @@ class JobWork:
             async with self._database.begin() as work:
                 rfp = await work.rfps.get(task.team, given.rfp_id)
         except RfpNotFound as gone:
-            return f"Said nothing: {gone}."
+            return f"Posted no reminder: {gone}."
         if rfp.status not in OPEN or rfp.due_date is None:
             why = f"is {sentences.spaced(rfp.status)}" if rfp.due_date else "has no due date"
-            return f"Said nothing: {rfp.rfp_id} {why}."
+            return f"Posted no reminder: {rfp.rfp_id} {why}."
         user, channel = task.job.author.user_id, ""
         if given.channel:
             channel = await self._channels.admit(given.channel, user)
         text = sentences.deadline(_line(rfp, self._today(task)), task.job.job_id)
-        rendered = formatting.notice(text, mentions=(user,), headline="A deadline comes near")
+        rendered = formatting.notice(text, mentions=(user,), headline="A deadline is near")
         await self.say(task, job_types.DEADLINE_REMINDER, rendered, channel)
-        return f"Reminded that {rfp.rfp_id} is due on {rfp.due_date.isoformat()}."
+        return f"Posted a reminder: {rfp.rfp_id} is due on {rfp.due_date.isoformat()}."
 
     async def _follow_up(self, task: Task, given: FollowUp) -> str:
         """First what is asked and for whom, then the question itself, which stands at that post in the thread."""

@@ -96,4 +96,4 @@ def read(job_type: JobType, arguments: Mapping[str, Any]) -> Arguments:
         fault = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(step) for step in fault["loc"])[:60] or "what was given"
     taken = ", ".join(job_type.arguments.model_fields)
-    raise JobRefused(f"{place} does not fit a {job_type.name} ({fault['msg'].lower()}); it takes {taken}")
+    raise JobRefused(f"{place} is not valid for a {job_type.name} ({fault['msg'].lower()}); it takes {taken}")

@@ -129,7 +129,7 @@ class TemporalJobs(JobRunner):
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return JobStanding(there=False)
-            raise _fault(error, f"say how {job.job_id} is") from error
+            raise _fault(error, f"report the state of {job.job_id}") from error
 
     async def _of_workflow(self, job: AgentJob) -> JobStanding:
         status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
@@ -206,7 +206,7 @@ async def mending(jobs: PostgresJobs) -> AsyncIterator[None]:
             try:
                 await jobs.mend()
             except Exception:  # noqa: BLE001 - whatever went wrong now, the next look is to come
-                _log.exception("jobs_not_mended")
+                _log.exception("job_repair_failed")
             await asyncio.sleep(MENDS)
 
     task = asyncio.create_task(mend())

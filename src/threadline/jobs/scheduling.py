@@ -147,7 +147,7 @@ class PostgresJobs(JobDesk):
         try:
             await self._posts.publish(Post(key, job.channel, job.thread_ts, rendered, case="", kind="job"))
         except (Permanent, Transient) as error:
-            _log.warning("owner_not_told", job=job.job_id, reason=str(error))
+            _log.warning("job_owner_not_notified", job=job.job_id, reason=str(error))
 
     def _check(self, job: AgentJob, change: Change, user_id: str) -> None:
         """Who reads what a job posts may end it there."""
@@ -155,8 +155,8 @@ class PostgresJobs(JobDesk):
         if user_id in self._approvers | {job.author.user_id} or change.operation.thread.channel in (asked_in, posts_in):
             return
         raise JobRefused(
-            f"{job.job_id} was asked for by {job.author.user_id} in another channel: it is cancelled by them, there, "
-            "or by an approver"
+            f"{job.job_id} was requested by {job.author.user_id} in another channel: that user, an approver, or "
+            "somebody in that channel can cancel it"
         )
 
     async def effect(self, operation: Operation) -> Effect | None:
@@ -174,7 +174,7 @@ class PostgresJobs(JobDesk):
                     await self._ensure(each.team, each.job)
                 except (Permanent, Transient) as error:
                     failed += 1
-                    _log.warning("job_not_mended", job=each.job.job_id, reason=str(error))
+                    _log.warning("job_not_repaired", job=each.job.job_id, reason=str(error))
             if len(page) < _PAGE:
                 return failed
             after = page[-1].id
@@ -195,23 +195,25 @@ class PostgresJobs(JobDesk):
         try:
             return await self._runner.standing(job)
         except (Permanent, Transient) as error:
-            _log.warning("job_standing_unknown", job=job.job_id, reason=str(error))
+            _log.warning("job_status_unknown", job=job.job_id, reason=str(error))
             return None
 
 
 def _before(rfp: Rfp, days: int, wanted: WantedJob, now: datetime) -> JobSchedule:
     """Some days before an RFP is due. Raises `JobRefused`."""
     if wanted.when.given:
-        raise JobRefused("a deadline_reminder runs by the RFP's due date: say days_before and time_zone, and no time")
+        raise JobRefused(
+            "a deadline_reminder runs before the RFP's due date: give days_before and time_zone, but no time"
+        )
     zone = job_times.zone_of(wanted.when.time_zone)
     if rfp.status not in OPEN:
-        raise JobRefused(f"{rfp.rfp_id} is {rfp.status}: there is nothing to remind of")
+        raise JobRefused(f"{rfp.rfp_id} is {rfp.status}, so it needs no reminder")
     if rfp.due_date is None:
         raise JobRefused(f"{rfp.rfp_id} has no due date: set it first")
     moment = job_times.morning_of(rfp.due_date - timedelta(days=days), zone)
     if moment <= now:
         raise JobRefused(
-            f"{rfp.rfp_id} is due on {rfp.due_date.isoformat()}, and {job_times.spoken(moment)} ({zone}) is past: "
-            "choose fewer days_before"
+            f"{rfp.rfp_id} is due on {rfp.due_date.isoformat()}, and {job_times.spoken(moment)} ({zone}) is in the "
+            "past: give fewer days_before"
         )
     return JobSchedule(at=moment, time_zone=zone)

@@ -53,7 +53,7 @@ class AgentJobs:
             raise JobRefused("a job needs a type")
         at, cron = new.schedule.at, storable(new.schedule.cron).strip()
         if (at is None) == (not cron) or (at is not None and at.tzinfo is None):
-            raise JobRefused("a job runs either at one moment, with its time zone, or on a cron")
+            raise JobRefused("a job needs either one time with a time zone, or a cron")
 
         async def act() -> AgentJob:
             row = _row(change, new, author) | {"job_type": job_type, "cron": cron}
@@ -173,7 +173,7 @@ class AgentJobs:
             await self._connection.execute(open_)
             found = await self.get(change.team, job_id)
             if found.status is not JobStatus.CANCELLED:
-                raise JobRefused(f"{found.job_id} is over ({found.status}): there is nothing to cancel")
+                raise JobRefused(f"{found.job_id} has ended ({found.status}), so it cannot be cancelled")
             return found
 
         return await self._operations.once(change, "agent_job_cancel", _plain(job_id), _JOB, act)
@@ -214,7 +214,7 @@ def _plain(job_id: str) -> str:
 
 def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
     if fault := flaw(new.arguments, MOST_ARGUMENTS):
-        raise JobRefused(f"what a job is given {fault}")
+        raise JobRefused(f"the input of a job {fault}")
     return {
         "team": change.team,
         **chronicle.origin(change),

@@ -21,14 +21,14 @@ _LATE = timedelta(seconds=60)
 def schedule_of(when: When, now: datetime) -> JobSchedule:
     """Raises `JobRefused`: not one way was given, or the time is past, too far off, or none."""
     if when.given != 1:
-        raise JobRefused("say when it is to run in one way: after_minutes (0 is now), at, or cron")
+        raise JobRefused("give exactly one of after_minutes (0 is now), at and cron")
     if when.after_minutes is not None:
         return _one(now + timedelta(minutes=when.after_minutes), zone_of(when.time_zone or "UTC"), now)
     if when.cron.strip():
         zone = zone_of(when.time_zone)
         cron = crons.read(when.cron)
         if not cron.after(now, zone, 1):
-            raise JobRefused(f"`{cron.text}` never comes by the clocks of {zone}")
+            raise JobRefused(f"`{cron.text}` never runs in the time zone {zone}")
         return JobSchedule(cron=cron.text, time_zone=zone)
     return _one(*_moment(when), now)
 
@@ -37,7 +37,7 @@ def zone_of(name: str) -> str:
     """A time zone by the name that it has everywhere. Raises `JobRefused`."""
     wanted = name.strip()
     if not wanted:
-        raise JobRefused("say by the clocks of which time zone, such as Europe/Berlin")
+        raise JobRefused("give a time zone, such as Europe/Berlin")
     found = _zones().get(wanted.casefold())
     if found is None:
         raise JobRefused(f"there is no time zone {wanted[:60]!r}: write one such as Europe/Berlin or America/New_York")
@@ -83,9 +83,11 @@ def spoken(moment: datetime) -> str:
 def _one(moment: datetime, zone: str, now: datetime) -> JobSchedule:
     here = moment.astimezone(ZoneInfo(zone))
     if moment < now - _LATE:
-        raise JobRefused(f"{spoken(here)} ({zone}) is past: it is {spoken(now.astimezone(ZoneInfo(zone)))} there now")
+        raise JobRefused(
+            f"{spoken(here)} ({zone}) is in the past: it is {spoken(now.astimezone(ZoneInfo(zone)))} there now"
+        )
     if moment > now + FARTHEST:
-        raise JobRefused(f"{spoken(here)} is too far off: a job runs within {FARTHEST.days} days")
+        raise JobRefused(f"{spoken(here)} is too far in the future: a job must run within {FARTHEST.days} days")
     return JobSchedule(at=moment, time_zone=zone)
 
 
@@ -96,12 +98,12 @@ def _moment(when: When) -> tuple[datetime, str]:
     zone = zone_of(when.time_zone)
     moment = told.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
     if moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) != told:
-        raise JobRefused(f"the clocks of {zone} are put forward over {told:%Y-%m-%d %H:%M}: name another time")
+        raise JobRefused(f"{told:%Y-%m-%d %H:%M} does not exist in {zone}, where clocks go forward: name another time")
     return moment, zone
 
 
 def _told(text: str) -> datetime:
-    refusal = JobRefused(f"{text[:60]!r} is no date and time: write it as 2026-03-02T10:00")
+    refusal = JobRefused(f"{text[:60]!r} is not a date and time: write it as 2026-03-02T10:00")
     try:
         told = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -39,7 +39,7 @@ class AgentJobWorkflow:
     async def _is_time(self) -> bool:
         """Wait until it is to run; False when it is not to be run any more."""
         try:
-            while not (look := await call(AgentJobActivities.look_at_job, self._ref, summary="when?")).over:
+            while not (look := await call(AgentJobActivities.look_at_job, self._ref, summary="look up its time")).over:
                 if not (seconds := self._left(look)):
                     return True
                 await workflow.sleep(seconds, summary=f"{self._ref.job_id}: {self._ref.job_type}")
@@ -54,21 +54,21 @@ class AgentJobWorkflow:
     def _left(self, look: JobLook) -> float:
         """Seconds until it is to run, or to be looked at again; none when it is time."""
         if look.run_at is None:
-            self._show("Waiting until it is known when to run.")
+            self._show("Waiting for a run time.")
             return max(look.look_in, 1.0)
         seconds = max(look.run_at - workflow.now().timestamp(), 0.0)
-        self._show(f"Waiting until {_clock(look.run_at)}." if seconds else "About to run.")
+        self._show(f"Waiting until {_clock(look.run_at)}." if seconds else "Starting.")
         return min(seconds, look.look_in) if look.look_in else seconds
 
     async def _run(self) -> str:
-        run = await call(AgentJobActivities.begin_job, self._ref, summary="begins")
+        run = await call(AgentJobActivities.begin_job, self._ref, summary="begin the run")
         if not run.number:
             return _OVER
-        self._show(f"Run {run.number} is under way.")
+        self._show(f"Run {run.number} is in progress.")
         end = await self._do(run)
         await call(AgentJobActivities.settle_job, end, summary="failed" if end.error else "done")
         if end.error and end.error != run.troubled:
-            await attempt(AgentJobActivities.tell_job_trouble, end, summary="say why it failed")
+            await attempt(AgentJobActivities.tell_job_trouble, end, summary="post why it failed")
         self._show(f"Run {run.number}: {end.error or end.said}")
         return end.error or end.said
 

@@ -42,7 +42,7 @@ def read(source: str, content: bytes) -> Document:
         raise
     except Exception as error:  # PyYAML lets through whatever its constructors run into, and so do their values
         raise UnreadableDocument(
-            f"The front matter of {source} cannot be read: write plain words, numbers and days."
+            f"The front matter of {source} cannot be read: write plain text, numbers and dates."
         ) from error
 
 
@@ -55,7 +55,7 @@ def _document(source: str, text: str) -> Document:
     body, given = _parted(source, text)
     title, body = _title(source, given.get("title"), body)
     if not body:
-        raise UnreadableDocument(f"{source} has no text: write something into it, or take it away.")
+        raise UnreadableDocument(f"{source} has no text: add text, or remove it.")
     return Document(title, source, body, _terms(source, given))
 
 
@@ -65,9 +65,11 @@ def _text(source: str, content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableDocument(f"{source} is no text in UTF-8 (byte {error.start}): save it as UTF-8.") from error
+        raise UnreadableDocument(f"{source} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from error
     if len(text) > LARGEST_TEXT:
-        raise UnreadableDocument(f"{source} has {len(text):,} characters, and {LARGEST_TEXT:,} are the most: split it.")
+        raise UnreadableDocument(
+            f"{source} has {len(text):,} characters, and the maximum is {LARGEST_TEXT:,}: split it."
+        )
     return text.replace("\r\n", "\n").replace("\x00", "")
 
 
@@ -81,7 +83,7 @@ def _parted(source: str, text: str) -> tuple[str, Mapping[str, Any]]:
     if end is None:
         if not rest.lstrip().startswith(tuple(f"{key}:" for key in _KEYS)):
             return text, {}  # a rule above a text, and no front matter at all
-        raise UnreadableDocument(f"{source} opens front matter and never closes it: end it with a line of {_FENCE}.")
+        raise UnreadableDocument(f"{source} does not close its front matter: end it with a line of {_FENCE}.")
     return "\n".join(lines[end + 1 :]), _front_matter(source, "\n".join(lines[:end]))
 
 
@@ -91,11 +93,11 @@ def _front_matter(source: str, words: str) -> Mapping[str, Any]:
             raise UnreadableDocument(f"The front matter of {source} uses aliases (*name): write them out.")
         given = yaml.safe_load(words)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableDocument(f"The front matter of {source} is no YAML: {_told(error)}.") from error
+        raise UnreadableDocument(f"The front matter of {source} is not valid YAML: {_told(error)}.") from error
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise UnreadableDocument(f"The front matter of {source} is no list of keys: write `title: …`, a line each.")
+        raise UnreadableDocument(f"The front matter of {source} is not a list of keys: write one `title: …` per line.")
     return {str(key).lower(): value for key, value in given.items()}
 
 
@@ -121,7 +123,7 @@ def _terms(source: str, given: Mapping[str, Any]) -> Terms:
     terms = Terms.of(_type(source, given.get("type")))
     terms = replace(terms, effective=_day(source, given, "effective"), expires=_day(source, given, "expires"))
     if terms.effective and terms.expires and terms.expires < terms.effective:
-        raise UnreadableDocument(f"{source} expires before it is effective: correct one of the days.")
+        raise UnreadableDocument(f"{source} expires before it is effective: correct one of the dates.")
     if (authority := given.get("authority")) is not None:
         terms = replace(terms, authority=_authority(source, authority))
     return terms
@@ -134,7 +136,7 @@ def _type(source: str, given: Any) -> DocumentType:
         return DocumentType(str(given).strip().lower())
     except ValueError:
         known = ", ".join(DocumentType)
-        raise UnreadableDocument(f"{source} is of type {str(given)[:60]!r}: write one of {known}.") from None
+        raise UnreadableDocument(f"{source} has the type {str(given)[:60]!r}: write one of {known}.") from None
 
 
 def _authority(source: str, given: Any) -> float:
@@ -150,4 +152,4 @@ def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
         return value.date()
     if value is None or isinstance(value, date):
         return value
-    raise UnreadableDocument(f"`{key}` of {source} is {str(value)[:60]!r}: write a day as 2026-01-31.")
+    raise UnreadableDocument(f"`{key}` of {source} is {str(value)[:60]!r}: write a date as 2026-01-31.")

@@ -65,7 +65,7 @@ def _name(path: Path) -> str:
     else:
         raise Permanent(f"There is no {path}: name a folder, a Markdown file, or a list of addresses (*{LIST}).")
     if (shown := _shown(name)) != name:
-        raise Permanent(f"The name of {shown} is no UTF-8: rename it.")
+        raise Permanent(f"The name of {shown} is not UTF-8: rename it.")
     return source_of(name)
 
 
@@ -82,7 +82,7 @@ def _under(path: Path, name: str, fetch: Fetch) -> Iterator[Candidate]:
 
 def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> Iterator[Candidate]:
     if (shown := _shown(source)) != source:
-        yield _refused(shown, root, f"The name of {shown} is no UTF-8: rename it.")
+        yield _refused(shown, root, f"The name of {shown} is not UTF-8: rename it.")
         return
     source = source_of(source)
     if path.suffix.lower() != LIST:
@@ -91,7 +91,7 @@ def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> 
     try:
         addresses = list(_addresses(path))
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is no UTF-8 at byte {error.start}"
+        why = error.strerror if isinstance(error, OSError) else f"it is not UTF-8 at byte {error.start}"
         yield _refused(source, root, f"The list {source} cannot be read: {why}. What came with it is kept.")
         return
     for address in addresses:
@@ -120,7 +120,7 @@ async def _read(path: Path, source: str, folder: Path) -> bytes:
     """No more than a document may have; a link that leads out of the folder is refused."""
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise UnreadableDocument(f"{source} is a link out of its folder: put the file itself there.")
+            raise UnreadableDocument(f"{source} is a link to a file outside its folder: put the file itself there.")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:

@@ -118,8 +118,8 @@ class Ingestion:
                 await self._forget_others(root, sources)
             else:
                 self.report.refusals.append(
-                    f"{root} holds no document any more, and what came with it is kept: is it away? "
-                    "Give --forget-all to forget all of it."
+                    f"{root} has no documents any more. The earlier ones are kept, in case it is missing by mistake. "
+                    "Give --forget-all to delete them."
                 )
                 self._tell(root, Outcome.REFUSED)
         return self.report

@@ -101,7 +101,7 @@ async def _meaning(embedder: Embedder, question: str) -> _Meaning | None:
         async with asyncio.timeout(PATIENCE):
             [vector] = await embedder.embed([question])
     except (Permanent, Transient, TimeoutError) as error:
-        reason = str(error) or f"no answer within {PATIENCE:g} seconds"
-        _log.warning("question_not_embedded", model=embedder.model, error=reason)
+        reason = str(error) or f"The model gave no answer within {PATIENCE:g} seconds."
+        _log.warning("question_embedding_failed", model=embedder.model, error=reason)
         return None
     return embedder.model, vector

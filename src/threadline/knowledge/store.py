@@ -75,7 +75,7 @@ class Knowledge:
         if not (title and source and body and pieces):
             raise Permanent(f"{source or 'the document'} needs a title, a source and a text")
         if len(body) > LARGEST:
-            raise Permanent(f"{source} has {len(body):,} characters, and {LARGEST:,} are the most: split it")
+            raise Permanent(f"{source} has {len(body):,} characters, and the maximum is {LARGEST:,}: split it")
         title = title[:_LONGEST_TITLE]
         row = {**vars(document.terms), **vars(origin), "title": title, "body": body, "updated_at": func.now()}
         new = upsert(knowledge_documents).values(team=team, source=source, **row)

@@ -80,16 +80,18 @@ class Web:
                 if not moved:
                     return await _read(address, response)
                 at = at.join(URL(moved))
-        raise UnreadableDocument(f"{address} leads on more than {_MOST_REDIRECTS} times: name the page itself.")
+        raise UnreadableDocument(
+            f"{address} redirects more than {_MOST_REDIRECTS} times: use the address of the final page."
+        )
 
     def _check(self, at: URL) -> None:
         """Looks at the host as it is connected to: a `URL` has made plain digits of the full-width ones."""
         if at.scheme not in ("http", "https") or not at.host:
-            raise UnreadableDocument(f"{str(at)[:200]} is no address of a page: write it as https://….")
+            raise UnreadableDocument(f"{str(at)[:200]} is not a web address: write it as https://….")
         if at.user or at.password:
             raise UnreadableDocument(
-                f"The address of a page of {at.host} holds a user or a password, which whoever asks the bot would be "
-                "shown: name a page that needs none."
+                f"The address of a page of {at.host} has a user or a password, which the bot would show to people: "
+                "use a page that needs none."
             )
         if not self._allow_private and _is_number(at.host) and not _public(at.host):
             raise _refused_inside(str(at))
@@ -109,7 +111,7 @@ async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
         raise UnreadableDocument(f"{address} answered with HTTP {response.status}: check the address.")
     kind = response.content_type.lower()
     if kind not in (*_TEXTS, *_HTML):
-        raise UnreadableDocument(f"{address} is {kind}, and no page of text: name a page of Markdown or HTML.")
+        raise UnreadableDocument(f"{address} is {kind}, not a page of text: use an address of Markdown or HTML.")
     content = bytearray()
     async for chunk in response.content.iter_chunked(64 * 1024):
         content += chunk
@@ -120,7 +122,7 @@ async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
     try:
         words = content.decode(response.charset or "utf-8")
     except (UnicodeDecodeError, LookupError):
-        raise UnreadableDocument(f"{address} is no text in {response.charset or 'UTF-8'}.") from None
+        raise UnreadableDocument(f"{address} is not {response.charset or 'UTF-8'} text.") from None
     if len(words) > pages.LARGEST:
         raise UnreadableDocument(f"{address} has more than {pages.LARGEST:,} characters of HTML: name a smaller page.")
     return (await asyncio.to_thread(pages.markdown, words)).encode()
@@ -142,6 +144,4 @@ def _public(host: str) -> bool:
 
 
 def _refused_inside(address: str) -> UnreadableDocument:
-    return UnreadableDocument(
-        f"{address} is within this network: give --allow-private if such pages are meant to be read."
-    )
+    return UnreadableDocument(f"{address} is in a private network: give --allow-private to read such pages.")

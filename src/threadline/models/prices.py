@@ -59,7 +59,7 @@ class PriceList:
         if price is None:
             if usage.model not in self._unknown:
                 self._unknown.add(usage.model)
-                structlog.get_logger().warning("model_without_price", model=usage.model)
+                structlog.get_logger().warning("model_price_unknown", model=usage.model)
             return usage
         cached = min(usage.cached_tokens, usage.input_tokens)
         cost = (usage.input_tokens - cached) * price.input + cached * price.cached + usage.output_tokens * price.output
@@ -85,4 +85,4 @@ def parse_prices(text: str) -> dict[str, Price]:
     return found
 
 
-_FORM = "write it as model=input/cached/output in US dollars for a million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"
+_FORM = "write it as model=input/cached/output in US dollars per million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"

@@ -124,11 +124,11 @@ async def _fetch(name: LayerName, fetch: Callable[[], Awaitable[Layer]], patienc
     except Permanent as error:  # such as an RFP that is not there: the words name those that are
         missing = fences.line(sentence(str(error), _BROKEN), _REASON)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one layer, the others are to be there
-        _log.warning("layer_failed", layer=name, error=type(error).__name__)
+        _log.warning("context_layer_failed", layer=name, error=type(error).__name__)
         missing = _BROKEN
     took = round((time.monotonic() - begun) * 1000)
     if missing:
-        _log.warning("layer_missing", layer=name, reason=missing, milliseconds=took)
+        _log.warning("context_layer_missing", layer=name, reason=missing, milliseconds=took)
     elif layer and not layer.pieces:
         return _Fetched(name, None, took, NOTHING)
     return _Fetched(name, layer, took, missing, failed=bool(missing))

@@ -73,7 +73,7 @@ class Preparing:
                 async with self._database.begin() as work:
                     await work.conversations.spent(thread, turn, 0, "analyse", made.usage, made.milliseconds)
             except (Permanent, Transient) as error:
-                _log.warning("analysis_not_accounted", slack_thread=thread.key, turn=turn, reason=str(error))
+                _log.warning("analysis_cost_not_stored", slack_thread=thread.key, turn=turn, reason=str(error))
         return made.text
 
     async def _patterns(self, request: Request) -> str:
@@ -81,7 +81,7 @@ class Preparing:
             async with asyncio.timeout(PATIENCE):
                 own, others = await asyncio.gather(self._recall(request, request.user_id), self._recall(request, ""))
         except (Permanent, Transient, TimeoutError) as error:
-            _log.warning("patterns_missing", slack_thread=request.thread.key, reason=str(error))
+            _log.warning("tool_patterns_unavailable", slack_thread=request.thread.key, reason=str(error))
             return ""
         return patterns.told(own, others, {each.wire_name for each in self._tools})
 

@@ -68,11 +68,11 @@ def demand(registry: Registry) -> None:
     for tool in registry.all():
         kind, fields = _kind(tool), tool.parameters.model_fields
         if (kind.writes or kind is Kind.LOAD) and RFP_ID not in fields:
-            raise BadTool(f"{tool.name} has to name its RFP by a parameter {RFP_ID}")
+            raise BadTool(f"{tool.name} must have the parameter {RFP_ID}, which names its RFP")
         if kind is Kind.SPEAK and not fields.keys() & set(SPEECH):
-            raise BadTool(f"{tool.name} has to take its words by a parameter {' or '.join(SPEECH)}")
+            raise BadTool(f"{tool.name} must take its text in a parameter {' or '.join(SPEECH)}")
         if (kind.writes or kind in (Kind.SPEAK, Kind.PROPOSE)) and not tool.mutating:
-            raise BadTool(f"{tool.name} is to be mutating: what only reads runs beside other calls, which it must not")
+            raise BadTool(f"{tool.name} must be mutating: read-only calls run in parallel, and this one must not")
 
 
 def asked(registry: Registry, call: ToolCall) -> Asked | None:
@@ -144,7 +144,7 @@ def traced(run: Run, registry: Registry) -> Run:
 def _verdict(registry: Registry, state: ProtocolState, call: ToolCall) -> Permit | Refusal:
     seen = asked(registry, call)
     if seen is None:
-        raise LookupError("the protocol met a call whose name was not checked")
+        raise LookupError("the protocol got a call with an unknown tool name")
     return protocol.check(state, seen)
 
 
@@ -162,7 +162,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
     except Transient as fault:
         soon, wait = is_soon(fault), fault.retry_after
     except Exception:  # noqa: BLE001 - logged; nothing was said, which is all that has to be known here
-        structlog.get_logger().exception("speech_not_journalled", rfp=speech.rfp_id)
+        structlog.get_logger().exception("answer_not_journalled", rfp=speech.rfp_id)
         soon, wait = True, None
     else:
         return None
@@ -184,7 +184,7 @@ def words_of(arguments_: str) -> str:
 def _speech(registry: Registry, call: ToolCall, context: ToolContext, rfp_id: str) -> Speech:
     tool = registry.get(call.name)
     if tool is None:
-        raise LookupError("the protocol met a call whose name was not checked")
+        raise LookupError("the protocol got a call with an unknown tool name")
     given = arguments.read(tool.parameters, tool.schema, call.arguments)
     said = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
     at = context.clock().timestamp()
@@ -210,4 +210,4 @@ def _kind(tool: Tool) -> Kind:
 
 _UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)
 """A fault of ours may come before a change or behind it."""
-_UNSAID = "The journal could not be written, so nothing was said."
+_UNSAID = "The journal could not be written, so nothing was posted."

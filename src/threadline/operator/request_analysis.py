@@ -60,7 +60,7 @@ async def generate_metaprompt(
         return Analysis(milliseconds=_since(begun))
     text = told(answer.reply.text)
     if not text:
-        _log.warning("analysis_empty", cut=answer.cut)
+        _log.warning("analysis_empty", truncated=answer.cut)
     return Analysis(text, answer.usage, _since(begun))
 
 

@@ -17,7 +17,7 @@ _ACCEPTED = "This is posted into the thread now, and the turn is over."
 
 def _words(text: str) -> str:
     if is_blank(text):
-        raise ValueError("it has no words: say something")
+        raise ValueError("the text is empty: write something")
     return text.strip()
 
 

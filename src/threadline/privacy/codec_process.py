@@ -42,7 +42,7 @@ async def run_codec(http: str, stop: asyncio.Event) -> None:
             raise Permanent(
                 f"The codec server cannot listen at {host}:{port}: {error}. Choose another --http."
             ) from error
-        _log.info("codec_ready", port=runner.addresses[0][1], asks_for_token=bool(token))
+        _log.info("codec_ready", port=runner.addresses[0][1], token_required=bool(token))
         await stop.wait()
     finally:
         await runner.cleanup()

@@ -100,11 +100,11 @@ class CodecServer:
         own = request.path == "/login"
         if not own and not self._access.knows_origin(request):
             _log.warning("codec_origin_refused", origin=request.headers.get("Origin"))
-            return _told(HTTPStatus.FORBIDDEN, "This page is none of THREADLINE_CODEC_ORIGINS.")
+            return _told(HTTPStatus.FORBIDDEN, "The origin of this page is not in THREADLINE_CODEC_ORIGINS.")
         if request.method == "POST" and not own and not self._access.lets_in(request):
             _log.warning("codec_caller_refused", remote=request.remote)
             answer: web.StreamResponse = _told(
-                HTTPStatus.UNAUTHORIZED, "Show the token as `Authorization: Bearer …`, or open /login in this browser."
+                HTTPStatus.UNAUTHORIZED, "Send the token as `Authorization: Bearer …`, or open /login in this browser."
             )
         else:
             answer = await handler(request)

@@ -80,7 +80,7 @@ class EncryptionCodec(PayloadCodec):
                 "process that talks to Temporal the same keys."
             )
         return (
-            f"A payload is encrypted under the key {key_id!r}, which THREADLINE_PAYLOAD_KEYS lacks: add it behind the "
+            f"A payload is encrypted under the key {key_id!r}, which THREADLINE_PAYLOAD_KEYS lacks: add it after the "
             f"others ({', '.join(map(repr, self._ciphers))}), and restart."
         )
 

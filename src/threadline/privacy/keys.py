@@ -43,7 +43,7 @@ def parse_keys(text: str) -> KeyRing:
         raise ValueError("write it as id:key, where `openssl rand -base64 32` makes the key")
     ids = [key.id for key in keys]
     if twice := [name for name in dict.fromkeys(ids) if ids.count(name) > 1]:
-        raise ValueError(f"the key id {twice[0]!r} is there twice: give each key an id of its own, and never reuse one")
+        raise ValueError(f"the key id {twice[0]!r} appears twice: give each key its own id, and never reuse one")
     return KeyRing(tuple(keys), encrypts)
 
 

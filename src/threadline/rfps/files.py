@@ -41,8 +41,8 @@ _PREPARING = 65.0
 _BEGINNING = 2_000
 """Characters of the text that the model is shown."""
 _EXTERNAL = (
-    "This file is by somebody of another company, or by a guest, whose files are not taken here. Who belongs to this "
-    "workspace may share it in this thread, and ask again."
+    "This file is from a guest or another company, and such files are not accepted here. A member of this "
+    "workspace can share it in this thread, and ask again."
 )
 _CREATED = TypeAdapter(Created)
 _EVENT = TypeAdapter(Event)
@@ -85,7 +85,7 @@ class SlackRfpFiles(RfpFiles):
         async with self._database.begin() as work:
             filed = await _kept(work, change, author, upload, loaded)
         structlog.get_logger().info(
-            "rfp_file_kept",
+            "rfp_file_stored",
             rfp=filed.rfp.rfp_id,
             file=upload.file_id,
             new=filed.new,
@@ -109,7 +109,7 @@ class SlackRfpFiles(RfpFiles):
             async with asyncio.timeout(_PREPARING):
                 return await self._loaded(thread, file_id)
         except TimeoutError as exc:
-            raise Transient("Loading and reading the file took too long, and nothing was made.") from exc
+            raise Transient("Loading and reading the file took too long, so no RFP was created.") from exc
 
     async def _loaded(self, thread: Thread, file_id: str) -> _Loaded:
         shared = await files.look(self._slack.client, file_id)

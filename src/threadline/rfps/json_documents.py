@@ -29,11 +29,11 @@ def flaw(value: object, most: int) -> str:
         most: bytes as JSON.
     """
     if not isinstance(value, dict):
-        return "is to be a JSON object"
+        return "must be a JSON object"
     if _is_deeper(value, DEEPEST):
-        return f"has more than {DEEPEST} objects and lists within each other"
+        return f"nests more than {DEEPEST} objects and lists"
     if (size := len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))) > most:
-        return f"has {size:,} bytes, and {most:,} are the most"
+        return f"has {size:,} bytes, and the maximum is {most:,}"
     return ""
 
 

@@ -127,7 +127,7 @@ def status_of(words: str) -> RfpStatus:
     try:
         return RfpStatus("_".join(re.split(r"[\s_-]+", words.strip().lower())))
     except ValueError as exc:
-        raise RfpRefused(f"{words[:60]!r} is no status of an RFP: it is one of {', '.join(RfpStatus)}") from exc
+        raise RfpRefused(f"{words[:60]!r} is not an RFP status: use one of {', '.join(RfpStatus)}") from exc
 
 
 def due_date_of(words: str) -> date:
@@ -135,7 +135,7 @@ def due_date_of(words: str) -> date:
     try:
         return date.fromisoformat(words.strip())
     except ValueError as exc:
-        raise RfpRefused(f"{words[:60]!r} is no due date: write it as 2026-03-31") from exc
+        raise RfpRefused(f"{words[:60]!r} is not a due date: write it as 2026-03-31") from exc
 
 
 def checked(facts: Facts) -> Facts:

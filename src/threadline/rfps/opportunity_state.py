@@ -44,7 +44,7 @@ def checked(patch: object) -> Document:
         PatchRefused: it is no object, is empty, or is too large or too deep.
     """
     if not isinstance(patch, dict) or not patch:
-        raise PatchRefused('a patch is a JSON object with what is to change, such as {"status": "won"}')
+        raise PatchRefused('a patch must be a JSON object with the changes, such as {"status": "won"}')
     if fault := flaw(patch, MOST_PATCH):
         raise PatchRefused(f"the patch {fault}: nothing was changed")
     return patch

@@ -66,7 +66,7 @@ class PostgresOpportunities(OpportunityBook):
             except StateMoved:
                 if version:
                     raise
-        raise Undone(f"The state of {rfp_id} is being changed by others again and again, so nothing was changed.")
+        raise Undone(f"Others keep changing the state of {rfp_id}, so nothing was changed.")
 
     async def append(self, change: Change, rfp_id: str, new: NewEntry, author: Author) -> JournalEntry:
         async with self._database.begin() as work:

@@ -82,7 +82,7 @@ class Rfps:
             RfpRefused: a field does not have its form, or the id is none or is taken.
         """
         if rfp_id and not is_rfp_id(rfp_id):
-            raise RfpRefused(f"{rfp_id!r} is no id of an RFP: it is rfp_ with small letters and digits")
+            raise RfpRefused(f"{rfp_id!r} is not an RFP id: write rfp_ with lower-case letters and digits")
         facts = new.facts
         title, client, owner = (storable(each) for each in (facts.title, facts.client, facts.owner))
         plain = checked(Facts(title, client, facts.due_date, facts.status, owner))

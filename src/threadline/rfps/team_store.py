@@ -30,9 +30,9 @@ class Team:
         texts = (member.user_id, member.name, member.email, member.role)
         user_id, name, email, role = (_line(each) for each in texts)
         if not (user_id and name):
-            raise MemberRefused("somebody of the team needs a Slack user id and a name")
+            raise MemberRefused("a team member needs a Slack user id and a name")
         if not 0 <= member.capacity <= _HOURS:
-            raise MemberRefused(f"the capacity of {name} is a number of hours a week, from 0 to {_HOURS}")
+            raise MemberRefused(f"the capacity of {name} must be a number of hours a week, from 0 to {_HOURS}")
         row = {
             "name": name,
             "email": email,
@@ -62,7 +62,7 @@ class Team:
         query = select(team_members).where(member.team == team, named).order_by(member.user_id)
         found = [_member(row) for row in await self._connection.execute(query)]
         if not found:
-            raise MemberNotFound(f"nobody of the team is called {sought!r}: list the team")
+            raise MemberNotFound(f"no team member is called {sought!r}: list the team")
         return found
 
     async def has_address(self, team: str, email: str) -> bool:

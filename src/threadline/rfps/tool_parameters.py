@@ -52,7 +52,7 @@ def json_object(check: Callable[[object], object], example: str) -> BeforeValida
         except Permanent as refused:
             raise ValueError(str(refused)) from None
         if not _is_storable(given):
-            raise ValueError("it holds a number or a character that cannot be stored (NUL, or half of a pair)")
+            raise ValueError("it contains a number or a character that cannot be stored (NUL or an unpaired surrogate)")
         return given
 
     return BeforeValidator(read, json_schema_input_type=str)

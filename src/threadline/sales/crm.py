@@ -19,10 +19,10 @@ from threadline.tools.operations import Change, Effect, Operation
 TOLD = 3
 """Interactions of which the decision engine is told."""
 _NOT_THEIRS = (
-    "what is on record of a company is changed by members of the workspace alone: leave out {fields}, and nothing else "
-    "has to change"
+    "only members of the workspace can change the record of a company: leave out {fields}, and keep the rest of the "
+    "call"
 )
-_NOT_YOURS = "only the own record can be seen and changed from outside the workspace: leave lead_id out"
+_NOT_YOURS = "people outside the workspace can see and change only their own record: leave lead_id out"
 
 
 class PostgresCrm(CrmBook):
@@ -54,7 +54,7 @@ class PostgresCrm(CrmBook):
             await _allow(work, team, contact, lead_id, inside=inside)
             lead = await work.crm.lead(team, lead_id) if lead_id else await work.crm.known(team, contact)
             if lead is None:
-                raise LeadNotFound("whoever asks is not on record yet: find somebody by name, or change a field")
+                raise LeadNotFound("the person who asks has no record yet: find a lead by name, or change a field")
             shown = lead if inside else crm.from_outside(lead)
             return Dossier(shown, await work.crm.interactions(lead.lead_id, recent))
 
@@ -113,5 +113,5 @@ async def _allow(work: Work, team: str, contact: Contact, lead_id: str, *, insid
 
 def _contact(user_id: str, person: Person | None) -> Contact:
     if not user_id.strip():
-        raise Permanent("it is not known who asks, so nobody can be looked up: name the lead")
+        raise Permanent("the person who asks is unknown: name the lead")
     return Contact(user_id, person.name, person.email) if person else Contact(user_id)

@@ -23,7 +23,7 @@ _NO_TLS = (
     "The mail server offers no encryption (STARTTLS), so nothing was sent: use an address with smtps:// or another "
     "port, or ?tls=none for a server on this machine."
 )
-_UNTRUSTED = "The mail server's certificate is not to be trusted, so nothing was sent: check THREADLINE_SMTP_URL."
+_UNTRUSTED = "The mail server's certificate is not trusted, so nothing was sent: check THREADLINE_SMTP_URL."
 
 
 class Smtp:
@@ -147,4 +147,4 @@ def _answered(refused: aiosmtplib.SMTPResponseException) -> Permanent | Undone:
 
 
 def _noted(error: Exception) -> None:
-    structlog.get_logger().info("mail_failed", kind=type(error).__name__, code=getattr(error, "code", None))
+    structlog.get_logger().info("mail_failed", error=type(error).__name__, code=getattr(error, "code", None))

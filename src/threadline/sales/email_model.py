@@ -66,16 +66,14 @@ def checked(new: NewLetter) -> NewLetter:
     if not subject or not body:
         raise DraftRefused("a mail needs a subject and a text")
     if ENCODED in subject:
-        raise DraftRefused(
-            f"a subject is written in plain words: mail programs read {ENCODED} as a code, so leave it out"
-        )
+        raise DraftRefused(f"a subject cannot contain {ENCODED}, which mail programs decode: leave it out")
     if len(subject) > LONGEST_SUBJECT or len(body) > LONGEST_BODY:
         raise DraftRefused(
-            f"a mail has at most {LONGEST_SUBJECT} characters of subject and {LONGEST_BODY} of text, so that whoever "
-            "approves it can read it whole: shorten it"
+            f"a mail has at most {LONGEST_SUBJECT} characters of subject and {LONGEST_BODY} of text, so that the "
+            "approver can read all of it: shorten it"
         )
     if not (recipient := address(new.recipient)):
-        raise DraftRefused("a mail needs an address to go to")
+        raise DraftRefused("a mail needs a recipient address")
     return NewLetter(recipient, subject, body)
 
 
@@ -84,7 +82,7 @@ def refusal(recipient: str, domains: Collection[str]) -> DraftRefused | None:
     if recipient.rpartition("@")[2] in domains:
         return None
     return DraftRefused(
-        "the domain of this address is not among those that mail may go to: ask whoever runs this installation to add "
+        "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
         "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
     )
 

@@ -50,7 +50,7 @@ class PostgresOutbox(Outbox):
         self._check(clean.recipient)
         shown = Draft("MAIL-0000000000", user_id, clean.recipient, clean.subject, clean.body)
         if not approvals.is_whole(shown.told):
-            raise DraftRefused("the mail is too long to be shown whole to whoever approves it: shorten the text")
+            raise DraftRefused("the mail is too long to show in full for approval: shorten the text")
         async with self._database.begin() as work:
             return await work.letters.draft(replace(change, rate=self._rate), user_id, clean)
 
@@ -72,7 +72,7 @@ class PostgresOutbox(Outbox):
     async def send(self, change: Change, draft_id: str, mailer: Mailer) -> Draft:
         operation, sender = change.operation, self._settings.sender
         if not sender:
-            raise Permanent("Nobody is set up as the sender: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
+            raise Permanent("No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
         at, name = datetime.fromtimestamp(change.now, UTC), messages.message_id(operation.key, sender)
         # What a draft says never changes, so that it can be looked at before it is taken.
         message = _composed(sender, await self.get(operation.thread, draft_id), name, at)
@@ -112,6 +112,6 @@ def _composed(sender: str, draft: Draft, message_id: str, at: datetime) -> Email
         return messages.composed(sender, draft.recipient, draft.subject, draft.body, message_id, at)
     except ValueError as unlike:
         raise DraftRefused(
-            f"{draft.draft_id} cannot be sent as it was drafted, and was not: draft it anew, with a subject and an "
+            f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
             "address in plain characters"
         ) from unlike

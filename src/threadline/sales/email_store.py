@@ -62,8 +62,8 @@ class Letters:
         if (await self._connection.execute(taken.values(**mine))).rowcount:
             return draft
         now = await self.get(change.operation.thread, draft_id)
-        was = "was sent before" if now.status is DraftStatus.SENT else "may have been sent: nobody knows"
-        raise DraftRefused(f"{draft.draft_id} {was}, and goes out once. Draft another mail if one is to be sent")
+        was = "was sent before" if now.status is DraftStatus.SENT else "may have been sent"
+        raise DraftRefused(f"{draft.draft_id} {was}, and a draft is sent only once. Draft another mail to send one")
 
     async def release(self, operation: Operation) -> None:
         """The mail surely did not go out: it is a draft again."""

@@ -152,7 +152,8 @@ async def send(context: ToolContext, given: Send) -> ToolResult:
 async def _proposed(context: ToolContext, draft: Draft, risk: Risk, given: Send) -> ToolResult:
     if PROPOSALS not in context.ports:
         return failure(
-            Code.REFUSED, f"This mail is of {risk} risk, and nothing can be approved here, so it was not sent."
+            Code.REFUSED,
+            f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
         )
     action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": draft.draft_id}}
     author, proposals = Author(context.user_id, context.correlation_id), context.ports[PROPOSALS]

@@ -49,7 +49,7 @@ def parse_account(url: str) -> Account:
     tls = Tls.IMPLICIT if parts.scheme == "smtps" else Tls.STARTTLS
     if "tls" in options:
         if options["tls"] != Tls.NONE or tls is Tls.IMPLICIT:
-            raise ValueError("behind the address only ?tls=none can stand, for a server of smtp:// without encryption")
+            raise ValueError("the address takes only the parameter ?tls=none, for an smtp:// server without encryption")
         if user:
             raise ValueError("a password is not sent without encryption: leave out ?tls=none, or the user")
         tls = Tls.NONE

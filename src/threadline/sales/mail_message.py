@@ -30,7 +30,7 @@ def composed(sender: str, recipient: str, subject: str, body: str, message_id: s
     message["Message-ID"] = message_id
     message.set_content(body)
     if not _says(message, recipient, subject):
-        raise ValueError("a header of the mail would be read as something else than what was written")
+        raise ValueError("a header of the mail would decode to another text than was written")
     return message
 
 

@@ -116,13 +116,13 @@ def checked(fields: Mapping[str, str]) -> dict[str, str]:
     """
     known = {**LEAD_FIELDS, **COMPANY_FIELDS, "company": LONGEST_COMPANY}
     if not fields:
-        raise LeadRefused(f"nothing was said to change: give one of {', '.join(sorted(known))}")
+        raise LeadRefused(f"no change was given: give one of {', '.join(sorted(known))}")
     if unknown := sorted(fields.keys() - known.keys()):
         raise LeadRefused(f"a lead has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
     kept = {name: _plain(name, value) for name, value in fields.items()}
     for name, value in kept.items():
         if len(value) > known[name]:
-            raise LeadRefused(f"{name} has {len(value)} characters, and {known[name]} at most: shorten it")
+            raise LeadRefused(f"{name} has {len(value)} characters, and the maximum is {known[name]}: shorten it")
     if "email" in kept:
         kept["email"] = address(kept["email"])
     if "stage" in kept and kept["stage"] not in set(Stage):
@@ -135,7 +135,7 @@ def address(text: str) -> str:
     plain = text.strip().lower()
     if plain and not is_address(plain):
         raise LeadRefused(
-            f"this is no mail address: give one alone, a name and a domain with an @ between them, without {ENCODED}"
+            f"this is not a mail address: give one, a name and a domain with an @ between them, without {ENCODED}"
         )
     return plain
 

@@ -120,7 +120,7 @@ class Crm:
         """Put down what passed between us, once for each operation. Arguments and errors as of `update`."""
         told = storable(summary).strip()
         if not 0 < len(told) <= LONGEST_SUMMARY:
-            raise LeadRefused(f"an interaction is told in 1 to {LONGEST_SUMMARY} characters, not {len(told)}")
+            raise LeadRefused(f"the summary of an interaction has 1 to {LONGEST_SUMMARY} characters, not {len(told)}")
 
         async def act() -> Lead:
             lead, _ = await self._held(change, lead_id, contact)
@@ -214,7 +214,7 @@ class Crm:
             await self._connection.execute(select(row.company_id).where(row.lead_id == lead.lead_id))
         ).scalar()
         if company_id is None:
-            raise LeadRefused(f"{lead.lead_id} belongs to no company yet: name it in company")
+            raise LeadRefused(f"{lead.lead_id} has no company yet: name one in company")
         held = (
             select(crm_companies.c.id).where(crm_companies.c.company_id == company_id).with_for_update(key_share=True)
         )

@@ -201,7 +201,9 @@ class JiraSettings(Section):
     @model_validator(mode="after")
     def _all_or_none(self) -> Self:
         if len({bool(self.url), bool(self.email), self.token is not None}) > 1:
-            raise ValueError("THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN are set together")
+            raise ValueError(
+                "THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN must be set together"
+            )
         return self
 
 
@@ -257,5 +259,7 @@ class MailSettings(Section):
     @model_validator(mode="after")
     def _all_or_none(self) -> Self:
         if len({self.server is not None, bool(self.sender), bool(self.domains)}) > 1:
-            raise ValueError("THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS are set together")
+            raise ValueError(
+                "THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS must be set together"
+            )
         return self

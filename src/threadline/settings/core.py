@@ -46,9 +46,9 @@ class DeploymentSettings(Section):
     @model_validator(mode="after")
     def _named_both_or_neither(self) -> Self:
         if "." in self.deployment:
-            raise ValueError("THREADLINE_DEPLOYMENT may hold no dot: Temporal puts one before the build's id")
+            raise ValueError("THREADLINE_DEPLOYMENT must not contain a dot: Temporal puts one before the build id")
         if bool(self.deployment) != bool(self.build_id):
-            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID are set together, or neither")
+            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set together")
         return self
 
 
@@ -104,13 +104,15 @@ class ChannelSettings(Section):
     @model_validator(mode="after")
     def _conversations_are_apart(self) -> Self:
         if set(self.conversation_channels) & {self.reports_channel, self.summaries_channel, self.escalation}:
-            raise ValueError("a channel of cases is no channel of conversations: leave it out of the latter")
+            raise ValueError("a channel of cases cannot be in THREADLINE_CONVERSATION_CHANNELS: remove it there")
         return self
 
     @model_validator(mode="after")
     def _reports_are_apart(self) -> Self:
         if self.reports_channel in (self.summaries_channel, self.escalation):
-            raise ValueError("reports need a channel of their own: who writes there is a reporter, and no developer")
+            raise ValueError(
+                "THREADLINE_REPORTS_CHANNEL must differ from the other case channels: its writers are reporters"
+            )
         return self
 
     @property

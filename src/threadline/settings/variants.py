@@ -35,7 +35,7 @@ def _listed(value: Any) -> Any:
 
 def _named_once(value: tuple[GivenVariant, ...]) -> tuple[GivenVariant, ...]:
     if len({each.name for each in value}) < len(value):
-        raise ValueError("each variant needs a name of its own")
+        raise ValueError("each variant needs its own name")
     return value
 
 

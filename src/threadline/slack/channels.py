@@ -39,7 +39,7 @@ class Channels:
         """
         match = _ID.fullmatch(channel.strip())
         if match is None:
-            raise ChannelRefused(f"{channel[:60]!r} is no channel's id: give the id, such as C012AB3CD")
+            raise ChannelRefused(f"{channel[:60]!r} is not a channel id: give an id such as C012AB3CD")
         found = await self._info(match[1])
         if found.get("is_archived"):
             raise ChannelRefused(f"The channel {match[1]} is archived: name another one.")

@@ -19,7 +19,7 @@ _UNSURE = frozenset({"internal_error", "fatal_error", "service_unavailable", "re
 _REINSTALL = (
     "Slack does not accept the bot token ({name}): install the app again and put its new token into the settings."
 )
-_TOO_LONG = "Slack finds the message for {where} too long ({name}): shorten it, or post it in several parts."
+_TOO_LONG = "The message for {where} is too long for Slack ({name}): shorten it, or post it in several parts."
 _NO_BLOCKS = "Slack cannot display the blocks of the message for {where}: report this with the message's key."
 _UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 """A second table in a message is `invalid_attachments`, wherever it stands."""
@@ -35,7 +35,7 @@ _WORDS = {
     "account_inactive": _REINSTALL,
     "missing_scope": "The bot token lacks the scope {needed} for {where}: "
     "add it under OAuth & Permissions in the app's settings, and install the app again.",
-    "restricted_action": "A rule of the workspace keeps the bot from writing to {where}: ask an admin to allow it.",
+    "restricted_action": "A rule of the workspace does not let the bot post in {where}: ask an admin to allow it.",
     "msg_too_long": _TOO_LONG,
     "msg_blocks_too_long": _TOO_LONG,
     "invalid_attachments": _NO_BLOCKS,
@@ -44,7 +44,7 @@ _WORDS = {
     "no_text": "The message for {where} is empty: report this with the message's key.",
     "thread_not_found": "The thread in {where} is gone: somebody deleted its first message.",
     "message_not_found": "The message in {where} is gone: somebody deleted it.",
-    "file_not_found": "Slack does not show the bot {where}: it was deleted, or lies in a channel without the bot.",
+    "file_not_found": "Slack does not show the bot {where}: it was deleted, or it is in a channel without the bot.",
     "file_deleted": "Somebody deleted {where}: ask for it again.",
 }
 
@@ -105,7 +105,7 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     name, status, pause = error_name(exc), _status(exc), _retry_after(exc)
     if status == 429 or name in _RATE_LIMITED:
         pause = RATE_LIMIT_PAUSE if pause is None else pause
-        return Refused(f"Slack limits the rate of calls for {where}.", retry_after=pause)
+        return Refused(f"Slack's rate limit is reached for {where}.", retry_after=pause)
     if status >= 500 or name in _UNSURE:
         return Transient(f"Slack failed for {where} ({name or f'HTTP {status}'}).", retry_after=pause)
     if name:
@@ -116,7 +116,7 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     if status < 300:
         return Transient(f"Slack's answer for {where} could not be read.")
     return Permanent(
-        f"Not Slack answered for {where} (HTTP {status}): check Slack's address and the proxy in the settings."
+        f"The answer for {where} (HTTP {status}) is not Slack's: check Slack's address and the proxy in the settings."
     )
 
 

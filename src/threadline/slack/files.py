@@ -145,14 +145,14 @@ def _check_response(response: aiohttp.ClientResponse, name: str) -> None:
     if status == 429 or status >= 500:
         pause = response.headers.get("Retry-After", "")
         wait = float(pause) if pause.isdecimal() else None
-        raise Transient(f"Slack did not hand {name} out (HTTP {status}).", retry_after=wait)
+        raise Transient(f"Slack did not deliver {name} (HTTP {status}).", retry_after=wait)
     if 300 <= status < 400 or (status == 200 and response.content_type == "text/html"):
         # Slack answers a token without the scope with its login page, or the way there.
         raise Permanent(
             f"Slack asks for a login to read {name}: give the bot the scope files:read and install it again."
         )
     if status != 200:
-        raise Permanent(f"Slack does not hand {name} out (HTTP {status}): upload it again where the bot is a member.")
+        raise Permanent(f"Slack does not deliver {name} (HTTP {status}): upload it again where the bot is a member.")
 
 
 def _too_large(name: str, max_bytes: int) -> Permanent:

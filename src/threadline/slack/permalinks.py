@@ -37,7 +37,7 @@ def place_of(address: str) -> Place:
     path, query = _parts(plain)
     found = _LINK.fullmatch(path) or _PAIR.fullmatch(plain)
     if found is None:
-        raise Permanent(f"{address.strip()!r} is no address of a message: {_HINT}")
+        raise Permanent(f"{address.strip()!r} is not the address of a message: {_HINT}")
     digits = found.group(2)
     ts = f"{digits[:-6]}.{digits[-6:]}" if digits else found.group(3)
     named = parse_qs(query).get("thread_ts", [""])[0]

@@ -61,7 +61,7 @@ class _Faults(ActivityInboundInterceptor):
                 return await super().execute_activity(input)
             except Transient as error:
                 wait = error.retry_after or 0.0
-                _log.warning("activity_failed_for_now", reason=str(error))
+                _log.warning("activity_failed_transiently", reason=str(error))
                 raise ApplicationError(
                     redact(str(error)),
                     wait,
@@ -72,7 +72,7 @@ class _Faults(ActivityInboundInterceptor):
             except ClaimLost as error:
                 raise ApplicationError(redact(str(error)), type="ClaimLost", non_retryable=True) from None
             except Permanent as error:
-                _log.error("activity_failed_for_good", reason=str(error))
+                _log.error("activity_failed_permanently", reason=str(error))
                 last = info.activity_type not in NEVER_GIVE_UP
                 raise ApplicationError(redact(str(error)), type="Permanent", non_retryable=last) from None
             except ApplicationError:
@@ -83,7 +83,7 @@ class _Faults(ActivityInboundInterceptor):
                     await self._failed(info.activity_type)
                 last = info.activity_type not in NEVER_GIVE_UP and info.attempt >= UNEXPECTED
                 raise ApplicationError(
-                    f"An internal error ({type(error).__name__}) ended it; the worker's log has more.",
+                    f"An internal error ({type(error).__name__}) occurred: the worker's log has the details.",
                     type="Unexpected",
                     non_retryable=last,
                 ) from None

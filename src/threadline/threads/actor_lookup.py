@@ -35,7 +35,7 @@ class Actors:
         try:
             person = await self._people.person(user_id)
         except (Permanent, Transient) as error:
-            _log.warning("actor_not_known", user=user_id, reason=str(error))
+            _log.warning("actor_lookup_failed", user=user_id, reason=str(error))
             return nobody
         return await self._save(team, _actor(user_id, person, self._clock())) if person else nobody
 
@@ -44,7 +44,7 @@ class Actors:
             async with self._database.begin() as work:
                 return await work.actors.of(team, user_id)
         except (Permanent, Transient) as error:
-            _log.warning("actor_not_read", user=user_id, reason=str(error))
+            _log.warning("actor_read_failed", user=user_id, reason=str(error))
             return None
 
     async def _save(self, team: str, actor: Actor) -> Actor:
@@ -52,7 +52,7 @@ class Actors:
             async with self._database.begin() as work:
                 await work.actors.save(team, actor)
         except (Permanent, Transient) as error:
-            _log.warning("actor_not_kept", user=actor.user_id, reason=str(error))
+            _log.warning("actor_not_stored", user=actor.user_id, reason=str(error))
         return actor
 
 

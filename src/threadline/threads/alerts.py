@@ -40,10 +40,11 @@ class Alerts:
         if len(times) < REPEATED or now - times[0] > WINDOW:
             return
         text = (
-            f"`{what}` has failed {REPEATED} times within {WINDOW / 60:.0f} minutes for a reason inside. People in "
-            "threads were told that something went wrong, or still wait; the core worker's log says what."
+            f"`{what}` has failed {REPEATED} times within {WINDOW / 60:.0f} minutes because of an internal error. "
+            "People in threads were told that something went wrong, or are still waiting. "
+            "See the core worker's log for the cause."
         )
-        rendered = formatting.notice(text, headline="Something keeps failing")
+        rendered = formatting.notice(text, headline="Repeated internal errors")
         key = f"alert:{what}:{int(now // WINDOW)}"
         try:
             await self._posts.publish(Post(key, self._channel, None, rendered, case="", kind="alert"))

@@ -52,7 +52,7 @@ class Buttons(Generic[Click]):
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("not_cancelled", extra=self._about)
+            workflow.logger.warning("cancellation_ignored", extra=self._about)
 
 
 def long() -> bool:

@@ -59,7 +59,7 @@ async def attempt(
         if is_cancelled_exception(error):
             raise
         words = fault_of(error).words
-        workflow.logger.warning("activity_gave_up", extra={"activity": method.__name__, "reason": words})
+        workflow.logger.warning("activity_failed", extra={"activity": method.__name__, "reason": words})
         return words
     if taken:
         taken(result)
@@ -73,7 +73,7 @@ async def surely(method: Callable[..., Awaitable[Any]], argument: Any, summary: 
             return await call(method, argument, summary=summary)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
-                raise RuntimeError("an activity that never gives up gave up") from error
+                raise RuntimeError("an activity with unlimited retries failed") from error
 
 
 async def regardless(
@@ -135,12 +135,12 @@ def fault_of(error: FailureError) -> Fault:
     """The class of what ended an attempt at a turn."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, exceptions.TimeoutError):
-        return Fault(FaultKind.LOST, "The worker that ran it was lost.")
+        return Fault(FaultKind.LOST, "The worker that ran this step was lost.")
     if isinstance(cause, ApplicationError):
         if cause.type == "ClaimLost":
-            return Fault(FaultKind.LOST, "It lost its claim to the turn.")
+            return Fault(FaultKind.LOST, "This step lost its claim to the turn.")
         if cause.type == "WorkerShutdown":
-            return Fault(FaultKind.LOST, "The worker that ran it was restarted.")
+            return Fault(FaultKind.LOST, "The worker that ran this step was restarted.")
         if cause.type == "Transient":
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
@@ -148,7 +148,7 @@ def fault_of(error: FailureError) -> Fault:
             # Its worker lacks the key of what it was asked: whoever runs the house mends that, and nobody else can.
             return Fault(FaultKind.TRANSIENT, cause.cause.message)
         return Fault(FaultKind.PERMANENT, cause.message)
-    return Fault(FaultKind.LOST, "It was cancelled.")
+    return Fault(FaultKind.LOST, "This step was cancelled.")
 
 
 def sentence_of(error: FailureError) -> str:

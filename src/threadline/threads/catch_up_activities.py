@@ -100,7 +100,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         async with self._database.begin() as work:
             await work.followed.looked(done.window.channel, deep=done.deep, error=done.trouble)
         if done.trouble:
-            _log.error("channel_not_caught_up", channel=done.window.channel, reason=done.trouble)
+            _log.error("channel_catch_up_failed", channel=done.window.channel, reason=done.trouble)
 
     @activity.defn
     async def choose_threads(self, plan: LookPlan) -> int:
@@ -149,7 +149,7 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     def _out_of_reach(self, thread: DueThread, error: Permanent) -> Difference:
         """People take the bot out of channels: what it talked about there is no trouble of the house's."""
-        _log.info("conversation_out_of_reach", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
+        _log.info("conversation_unreachable", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
         return Difference([])
 
     async def _leave_out(self, threads: Iterable[DueThread], plan: LookPlan, error: Exception) -> None:
@@ -158,7 +158,9 @@ class LiveCatchUpActivities(CatchUpActivities):
         if everybodys or (not isinstance(error, Permanent) and activity.info().attempt < PATIENCE):
             raise error
         for thread in threads:
-            _log.error("thread_not_compared", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
+            _log.error(
+                "thread_comparison_failed", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error)
+            )
             async with self._database.begin() as work:
                 await work.followed.not_compared(thread, plan.began, str(error) or type(error).__name__)
 
@@ -177,7 +179,7 @@ class LiveCatchUpActivities(CatchUpActivities):
             if event.id in refused:
                 continue
             if event.id in in_vain:
-                _log.error("message_never_stored", message=event.id, next="see `threadline doctor`")
+                _log.error("message_not_stored", message=event.id, hint="Run `threadline doctor`.")
                 continue
             passed = await self._hand_over(event.body)
             async with self._database.begin() as work:

@@ -87,7 +87,7 @@ class Windows:
         try:
             return [channel for channel in await self._history.channels() if channel not in self._channels]
         except Permanent as error:
-            _log.error("channels_of_the_bot_unknown", reason=str(error), next="see `threadline doctor`")
+            _log.error("bot_channels_unknown", reason=str(error), hint="Run `threadline doctor`.")
             return None
 
 

@@ -28,7 +28,7 @@ class CatchUpWorkflow:
         self._state = state
         self._cases_seen = 0.0
 
-    @workflow.signal(name=addressing.LOOK, description="A gateway has come back: look at what it may have missed.")
+    @workflow.signal(name=addressing.LOOK, description="A gateway has reconnected: look for messages that it missed.")
     def look(self, *args: Any) -> None:
         self._state.asked = self._state.after = True
         self._state.deep = self._state.deep or catch_up.wants_deep(args)
@@ -50,7 +50,7 @@ class CatchUpWorkflow:
         """Until what was too young for the last look can be judged."""
         try:
             await workflow.wait_condition(
-                lambda: self._state.asked, timeout=quiet, timeout_summary="then once more, for what was too young"
+                lambda: self._state.asked, timeout=quiet, timeout_summary="wait to look again at recent messages"
             )
         except TimeoutError:
             return
@@ -62,8 +62,8 @@ class CatchUpWorkflow:
         return plan.quiet
 
     async def _look_at_cases(self, *, deep: bool) -> LookPlan:
-        workflow.set_current_details("Looking into Slack's history for what was not delivered.")
-        plan = await call(CatchUpActivities.begin_look, deep, summary="deep look" if deep else "look")
+        workflow.set_current_details("Reading Slack's history for messages that were not delivered.")
+        plan = await call(CatchUpActivities.begin_look, deep, summary="plan a deep look" if deep else "plan a look")
         await self._look(plan)
         self._cases_seen = workflow.now().timestamp()
         return plan
@@ -74,8 +74,8 @@ class CatchUpWorkflow:
             if window.talk is plan.talk and not self._gives_way(plan):
                 trouble = await self._read(window, plan)
                 done = WindowDone(window, plan.began, plan.deep, trouble)
-                await call(CatchUpActivities.finish_channel, done, summary=f"{window.channel} was read")
-        left = await call(CatchUpActivities.choose_threads, plan, summary="which threads?")
+                await call(CatchUpActivities.finish_channel, done, summary=f"finish {window.channel}")
+        left = await call(CatchUpActivities.choose_threads, plan, summary="choose threads to compare")
         while left and not self._gives_way(plan):
             compared = await call(CatchUpActivities.compare_threads, plan, summary=f"{left} threads to compare")
             left = compared.left

@@ -51,7 +51,7 @@ class HavingASay:
             try:
                 return await self._people.person(user)
             except (Permanent, Transient) as error:
-                _log.info("author_not_known", user=user, reason=str(error))
+                _log.info("author_lookup_failed", user=user, reason=str(error))
                 return None
 
     def _counts(self, thread: Thread, said: Raw, people: Mapping[str, Person | None]) -> bool:

@@ -88,7 +88,7 @@ class LiveIntakeActivities(IntakeActivities):
             async with self._database.begin() as work:
                 quarantined = await work.quarantine.keep(forward.thread, [without_secrets(forward.message)])
             tell_quarantined(forward.thread, quarantined)
-            _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="no case has this thread")
+            _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="This thread belongs to no case.")
             return False
         await self._deliver(report, forward.message)
         return True

@@ -135,7 +135,7 @@ class Posts:
             return ts
         if part.careful:
             raise Permanent(
-                f"Whether {part.key} was posted could not be confirmed; look in the channel {part.channel}, "
+                f"It is not known whether {part.key} was posted: look in the channel {part.channel}, "
                 "and post it by hand if it is missing."
             )
         return ""

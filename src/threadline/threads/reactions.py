@@ -16,6 +16,6 @@ async def react(slack: Slack, name: str, items: Iterable[tuple[str, str]]) -> No
         try:
             await slack.react(channel, ts, name)
         except (Permanent, Transient) as error:
-            _log.info("reaction_left_out", name=name, reason=str(error))
+            _log.info("reaction_not_added", name=name, reason=str(error))
             if isinstance(error, Transient):
                 return

@@ -18,10 +18,10 @@ _QUOTED = re.compile(r"scheduled event '([^']+)'")
 _GATE = "a step was added, removed, moved or changed: put it behind a gate in threads/patches.py"
 _KEEP = "keep a workflow's code until its last run has ended; another product's workflows are left out by --query"
 _READ = (
-    "what was recorded cannot be read: a key is missing that the workers have, or a field was removed or renamed, or "
+    "the recorded data cannot be read: a key is missing that the workers have, or a field was removed or renamed, or "
     "added without a default"
 )
-_MEND = "the code raises there, and would again in the worker, where the workflow would stand still: mend it"
+_MEND = "the code raises there, and the workflow would hang in the worker: fix the code"
 
 
 @dataclass(frozen=True)

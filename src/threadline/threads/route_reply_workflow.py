@@ -39,7 +39,7 @@ class RouteReplyWorkflow:
                 known = await call(IntakeActivities.forward_reply, Forward(thread, batch[0]), summary="find the case")
             except FailureError as error:
                 if not is_cancelled_exception(error):
-                    raise RuntimeError("an activity that never gives up gave up") from error
+                    raise RuntimeError("an activity with unlimited retries failed") from error
                 continue  # a Cancel in the UI must not lose what was accepted
             outcome = "forwarded" if known else outcome
             self._inbox.stored(1)

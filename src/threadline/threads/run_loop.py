@@ -132,7 +132,7 @@ class ThreadRun:
             except (asyncio.CancelledError, FailureError) as error:
                 if not is_cancelled_exception(error) or self._cancelled:
                     # Failing the run would take accepted messages with it; a failed task waits for a mended worker.
-                    raise RuntimeError("a step failed in a way it has no answer for") from error
+                    raise RuntimeError("a step failed with an error that it does not handle") from error
                 # Of this run alone: one that continues a run which was cancelled may be cancelled once more.
                 self._cancelled = True
                 self._duties.cancelled()

@@ -74,7 +74,7 @@ class LiveSweepActivities(SweepActivities):
             if not await self._is_open_still(case):
                 continue  # it ended since the page was read, and its workflow with it
             await self._workflows.start_case(case.thread)
-            _log.warning("case_revived", case=case.bug_id, reason="it is not done, and its workflow did not run")
+            _log.warning("case_revived", case=case.bug_id, reason="The case is open, and its workflow did not run.")
             revived += 1
         return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
 
@@ -95,7 +95,11 @@ class LiveSweepActivities(SweepActivities):
                 if await work.sweep.open_talks(talk.id - 1, 1, self._quiet) != [talk]:
                     continue  # as with a case
             await self._workflows.start_conversation(talk.thread)
-            _log.warning("conversation_revived", slack_thread=talk.thread.key, reason="something waits for its answer")
+            _log.warning(
+                "conversation_revived",
+                slack_thread=talk.thread.key,
+                reason="A message is not answered, and the workflow did not run.",
+            )
             revived += 1
         if len(talks) == PAGE:
             return Swept(talks[-1].id, revived)
@@ -122,7 +126,9 @@ class LiveSweepActivities(SweepActivities):
         if handover is None or not handover.open:
             return False
         await self._workflows.start_handover(ref)
-        _log.warning("handover_revived", handover=ref.key, reason="a person is to take over")
+        _log.warning(
+            "handover_revived", handover=ref.key, reason="The hand-over is open, and its workflow did not run."
+        )
         return True
 
     @activity.defn

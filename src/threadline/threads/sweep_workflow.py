@@ -29,7 +29,7 @@ class SweepWorkflow:
             after, first = clocks.next, False
         after, first = 0, True
         while after or first:
-            unsaid = await call(SweepActivities.find_missing_answers, after, summary=f"unsaid after {after}")
+            unsaid = await call(SweepActivities.find_missing_answers, after, summary=f"missing answers after {after}")
             for repair in unsaid.repairs:
                 await self._repair(repair)
             after, first = unsaid.next, False

@@ -44,7 +44,7 @@ class Names:
         try:
             person = await self._people.person(user)
         except (Permanent, Transient) as error:
-            _log.info("name_not_known", user=user, reason=str(error))
+            _log.info("user_name_lookup_failed", user=user, reason=str(error))
             return user, ""
         name = " ".join((person.name if person else "").replace(":", " ").split())[:LONGEST] or user
         self._known[user] = name, _time_zone(person.time_zone if person else "")

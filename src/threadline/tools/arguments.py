@@ -75,9 +75,11 @@ def _object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise InvalidArguments("The arguments are not JSON: expected one JSON object.") from None
     if not isinstance(given, dict):
-        raise InvalidArguments("The arguments are JSON of another kind: expected one JSON object.")
+        raise InvalidArguments("The arguments are JSON, but not an object: expected one JSON object.")
     if not _is_storable(given):
-        raise InvalidArguments("The arguments hold a character that cannot be stored (NUL or half of a pair).")
+        raise InvalidArguments(
+            "The arguments contain a character that cannot be stored (NUL or an unpaired surrogate)."
+        )
     return given
 
 

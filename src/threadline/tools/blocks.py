@@ -87,7 +87,7 @@ _KINDS = {
     "journal_entries": _Kind("Journal entry", "Journal entries", first=("at", "kind", "text"), same=("entry",)),
     "rfp_events": _Kind("Event", "Events", first=("at", "type", "details"), same=("event",)),
     "leads": _Kind("Customer", "Customers", first=("name", "company", "stage", "email", "phone"), same=("lead_id",)),
-    "mails": _Kind("Mail", "Mails", first=("draft_id", "to", "subject", "body"), same=("draft_id",)),
+    "mails": _Kind("Email", "Emails", first=("draft_id", "to", "subject", "body"), same=("draft_id",)),
     "team_members": _Kind(
         "Team member", "Team members", first=("name", "role", "skills", "hours_a_week"), same=("user_id",)
     ),

@@ -154,7 +154,7 @@ async def _seen(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult 
     except TimeoutError:
         return _interrupted()
     except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
-        structlog.get_logger().exception("look_up_failed", tool=tool.name)
+        structlog.get_logger().exception("effect_lookup_failed", tool=tool.name)
         return failure(Code.OUTCOME_UNKNOWN)
 
 

@@ -155,7 +155,7 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         if self.success == (self.error is not None):
-            raise ValueError("a result has an error exactly when it is no success")
+            raise ValueError("a failed result must have an error, and a success must have none")
 
     @property
     def success(self) -> bool:

@@ -59,7 +59,7 @@ class Operations:
             return answer
         earlier = await self.effect(change.operation)
         if earlier is None or (earlier.kind, earlier.record) != (kind, record):
-            raise OperationReused(f"{key} has done something else: a new change needs a call of its own")
+            raise OperationReused(f"{key} was used for another change: a new change needs its own call")
         return answers.validate_python(earlier.result)
 
     async def spend(self, change: Change, record: str) -> None:
@@ -72,8 +72,8 @@ class Operations:
         limits = Limits(self._connection)
         if rate and not await limits.allows_mutation(scope, event, change.now, rate):
             raise RateExceeded(
-                f"{record} may be changed {rate.count} times in {rate.seconds:g} seconds, and has been: "
-                "nothing was changed; try again in a while"
+                f"{record} has reached its limit of {rate.count} changes in {rate.seconds:g} seconds: "
+                "nothing was changed; try again later"
             )
 
     async def prune(self, before: float, limit: int = 10_000) -> int:

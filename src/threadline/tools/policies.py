@@ -210,7 +210,7 @@ def _clean(result: ToolResult, largest: int) -> ToolResult:
 def _tool(registry: Registry, call: ToolCall) -> Tool:
     tool = registry.get(call.name)
     if tool is None:
-        raise LookupError("a policy met a call whose name was not checked")
+        raise LookupError("a policy got a call with an unknown tool name")
     return tool
 
 
@@ -223,5 +223,5 @@ async def _or_else(otherwise: T, asked: Awaitable[T], port: str) -> T:
     try:
         return await asked
     except Exception:  # noqa: BLE001 - whatever a port may raise, the tool's own work does not hang on it
-        structlog.get_logger().exception("tool_policy_open", port=port)
+        structlog.get_logger().exception("tool_policy_failed_open", port=port)
         return otherwise

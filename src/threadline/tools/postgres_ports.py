@@ -51,7 +51,7 @@ class PostgresExecutionLog(ExecutionLog):
 
     async def record(self, entry: Entry) -> None:
         if entry.result is None:
-            raise ValueError("a call without a result is intended, not recorded")
+            raise ValueError("a call without a result cannot be recorded")
         status, result = _STATUS[entry.result.status], asdict(entry.result)
         reads_thread, thread = entry.tool in threads_read.TOOLS, entry.context.thread
         async with self._database.begin() as work:

@@ -109,17 +109,19 @@ class Tool:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > LONGEST_NAME:
-            raise BadTool(f"{self.name!r} is no name for a tool: letters and digits, parts joined by dots")
+            raise BadTool(f"{self.name!r} is not a tool name: use letters and digits, with parts joined by dots")
         if not self.description.strip():
-            raise BadTool(f"{self.name}: say in the description what it is for, since the model chooses by it")
+            raise BadTool(
+                f"{self.name}: the description is empty: say what the tool is for, since the model chooses by it"
+            )
         if self.mutating and self.cache:
-            raise BadTool(f"{self.name} changes something, so its answer cannot be given again from a cache")
+            raise BadTool(f"{self.name} changes something, so its result cannot be cached")
         if not self.mutating and (self.record or self.look_up):
-            raise BadTool(f"{self.name} is read-only, so it has neither a record to limit nor an effect to look up")
+            raise BadTool(f"{self.name} is read-only, so it cannot have a record to limit or an effect to look up")
         if self.settles and not self.look_up:
-            raise BadTool(f"{self.name} waits until its effect can be looked up, and does not say how that is done")
+            raise BadTool(f"{self.name} has a settling time, but no look_up")
         if self.timeout <= 0 or (self.cache and self.cache.seconds <= 0):
-            raise BadTool(f"{self.name}: seconds have to be more than none")
+            raise BadTool(f"{self.name}: seconds must be greater than 0")
         _ = self.definition
 
     @property
@@ -241,7 +243,7 @@ class Registry:
         """
         for name in {new.name, new.wire_name}:
             if name in self._spoken:
-                raise BadTool(f"{new.name} and {self._spoken[name].name} cannot be told apart: give one another name")
+                raise BadTool(f"{new.name} and {self._spoken[name].name} have the same name for the model: rename one")
         self._tools[new.name] = self._spoken[new.name] = self._spoken[new.wire_name] = new
 
     def get(self, name: str) -> Tool | None:
@@ -276,7 +278,7 @@ def _parameters(name: str, function: Function) -> tuple[type[BaseModel], bool]:
         if isinstance(model, type) and issubclass(model, BaseModel):
             return model, True
     if any(each.kind is not inspect.Parameter.KEYWORD_ONLY for each in others):
-        raise BadTool(f"{name}: behind the context comes one pydantic model, or parameters by keyword (behind a *)")
+        raise BadTool(f"{name}: after the context, take one pydantic model, or keyword-only parameters (after a *)")
     return _model_of(name, others, hints), False
 
 
@@ -285,7 +287,7 @@ def _model_of(name: str, given: Sequence[inspect.Parameter], hints: dict[str, An
         each.name: (hints[each.name], ... if each.default is inspect.Parameter.empty else each.default)
         for each in given
     }
-    unfit = BadTool(f"{name}: pydantic takes no parameters like these: {', '.join(wanted)}")
+    unfit = BadTool(f"{name}: pydantic cannot use these parameters: {', '.join(wanted)}")
     try:
         model = create_model(name, __config__=ConfigDict(extra="forbid"), **wanted)
     except (NameError, TypeError) as refusal:

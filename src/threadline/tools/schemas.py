@@ -77,7 +77,7 @@ def _strict(schema: Schema, place: str) -> dict[str, Any]:
 
 def _object(schema: Schema, place: str) -> dict[str, Any]:
     if schema.get("additionalProperties", False) is not False:
-        raise Unsuitable(f"{place}: strict mode has no free keys: use a list of models in place of a dict")
+        raise Unsuitable(f"{place}: strict mode allows no free keys: use a list of models in place of a dict")
     properties, required = schema.get("properties", {}), schema.get("required", ())
     return {
         "properties": {

@@ -191,7 +191,7 @@ class ToolExecutions:
 
 def _same(row: Row[Any] | None, call: Call) -> Row[Any]:
     if row is None or row.fingerprint != call.fingerprint:
-        raise OperationReused(f"{call.operation.key} stands for another call: a call needs an id of its own")
+        raise OperationReused(f"{call.operation.key} belongs to another call: a call needs its own id")
     return row
 
 

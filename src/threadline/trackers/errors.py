@@ -17,9 +17,9 @@ from threadline.privacy.quoting import quotable
 from threadline.retry_after import retry_after
 
 _ACCOUNT = "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN."
-_ADDRESS = "There is no Jira behind its address: check THREADLINE_JIRA_URL."
+_ADDRESS = "No Jira was found at the address: check THREADLINE_JIRA_URL."
 _PAGE = (
-    "A page for people came where Jira's data was expected, a login perhaps: check THREADLINE_JIRA_URL, and that the "
+    "Jira answered with a web page, perhaps a login page: check THREADLINE_JIRA_URL, and that the "
     "account may use the API."
 )
 _UNREADABLE = "Jira's answer could not be read."
@@ -43,7 +43,7 @@ def asking(about: str) -> Iterator[None]:
         yield
     except (JIRAError, RequestException, PageForPeople, ValueError, LookupError, TypeError, AttributeError) as error:
         status = error.status_code if isinstance(error, JIRAError) else None
-        structlog.get_logger().info("jira_failed", kind=type(error).__name__, status=status)
+        structlog.get_logger().info("jira_request_failed", error=type(error).__name__, status=status)
         translated = _translated(error, about)
     else:
         return
@@ -76,7 +76,7 @@ def _answered(error: JIRAError, about: str) -> Permanent | Transient:
     status = error.status_code or 0
     pause = retry_after(error.response.headers, datetime.now(UTC)) if error.response is not None else None
     if status == 429:
-        return Undone("Jira limits the rate of calls.", retry_after=pause)
+        return Undone("Jira's rate limit is reached.", retry_after=pause)
     if status in (0, 408, 409, 425) or status >= 500:
         return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
     return Permanent(_refused(status, quotable(error.text), about))

@@ -149,7 +149,7 @@ async def sweeping(workspaces: Workspaces, turns: AgentTurns) -> AsyncIterator[N
                 if swept := await workspaces.sweep(await turns.open_cases()):
                     _log.info("workspaces_swept", cases=swept)
             except (Permanent, Transient, OSError) as error:
-                _log.warning("workspaces_not_swept", reason=str(error))
+                _log.warning("workspace_sweep_failed", reason=str(error))
             await asyncio.sleep(SWEEP)
 
     task = asyncio.create_task(sweep())

@@ -64,7 +64,7 @@ async def mark_installation(database: Database, channels: ChannelSettings) -> No
             alone = bool(channels.conversation_channels)  # else the catch-up knows which others there are
             await work.followed.install(followed_channels(channels), time.time(), alone=alone)
     except (Permanent, Transient) as error:
-        _log.warning("installation_not_marked", reason=str(error), next="the core worker does it when it starts")
+        _log.warning("installation_not_recorded", reason=str(error), next="The core worker records it at its start.")
 
 
 def live_catch_up(
@@ -123,7 +123,7 @@ async def ensure_schedule(client: Client, interval: float) -> None:
             await handle.update(renewed)
             await handle.trigger()
     except RPCError as error:
-        _log.error("catch_up_not_scheduled", reason=str(error), next="`threadline doctor` tells when no look is taken")
+        _log.error("catch_up_not_scheduled", reason=str(error), hint="Run `threadline doctor` to check it.")
 
 
 class LiveWorkflows:
@@ -168,7 +168,7 @@ class LiveWorkflows:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
-            raise Transient(f"Temporal did not say how {workflow_id} is: {error}") from error
+            raise Transient(f"Temporal did not report the status of {workflow_id}: {error}") from error
 
 
 async def check_catch_up() -> str:
@@ -192,10 +192,10 @@ async def check_catch_up() -> str:
         listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in troubled)
         raise Permanent(f"Threads could not be compared with what is stored: {listed}")
     if unstored:
-        raise Permanent(f"Messages were signalled again and again and never stored: {', '.join(unstored)}.")
+        raise Permanent(f"Messages were sent to their workflows repeatedly and never stored: {', '.join(unstored)}.")
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
-        raise Permanent(f"What finished was never said: {listed}. `threadline cases show` prints it.")
+        raise Permanent(f"Results were never posted: {listed}. `threadline cases show` prints them.")
     return f"every channel is compared with what is stored, and nothing is owed; {_reach(marks, channels)}"
 
 

@@ -178,7 +178,7 @@ async def conversing(
 async def _model(settings: OpenAISettings) -> AsyncIterator[OpenAIModel | None]:
     key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
     if not key:
-        _log.warning("conversations_without_model", advice="set OPENAI_API_KEY: until then mentions are not answered")
+        _log.warning("model_not_configured", hint="Set OPENAI_API_KEY. Until then, the bot does not answer mentions.")
         yield None
         return
     config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
@@ -214,7 +214,7 @@ async def _forgetting(database: Database, settings: ConversationSettings) -> Asy
             try:
                 await forget(database, settings, time.time())
             except Exception:  # noqa: BLE001 - whatever went wrong now, the next look is to come
-                _log.exception("nothing_forgotten")
+                _log.exception("retention_sweep_failed")
             await asyncio.sleep(SWEEP)
 
     sweeping = asyncio.create_task(sweep())
@@ -241,7 +241,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:
-        _log.info("conversations_forgotten", count=forgotten)
+        _log.info("conversations_deleted", count=forgotten)
     return forgotten
 
 

@@ -114,7 +114,7 @@ async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterat
 async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_Connected]:
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
-        raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
+        raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
     context = settings.talk.conversation.context_bytes
     database = Database(stored, pool_size=20, application="threadline-core", context_bytes=context)
     try:
@@ -208,7 +208,7 @@ async def _store_services(database: Database, directory: Path | None) -> None:
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise Permanent(
             f"THREADLINE_SERVICES is {str(directory)!r}, which cannot be read: {error}. "
-            "It holds [[service]] tables with name, owner, and perhaps description, channel and repository."
+            "It must contain [[service]] tables with name, owner, and optionally description, channel and repository."
         ) from error
     async with database.begin() as work:
         await work.services.replace(services)

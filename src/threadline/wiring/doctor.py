@@ -86,14 +86,14 @@ async def _checked(name: str, check: Callable[[], Awaitable[str]]) -> Check:
 async def _database() -> str:
     url = DatabaseSettings.read().url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, url):
-        raise Permanent("The database has another schema than this code: run `threadline db upgrade`.")
+        raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
     return "it answers, with the newest schema"
 
 
 async def _agents_database() -> str:
     async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1) as pool:
         if found := await excess(pool):
-            raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Take them away.")
+            raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
         return "it answers, with the restricted role and no right too many"
 
 
@@ -143,7 +143,7 @@ async def _channels() -> str:
                 raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
             if about.get("is_ext_shared") and channel not in channels.external_people:
                 raise Permanent(
-                    f"#{about.get('name')} ({variable}) is shared with another company: take one that is not, "
+                    f"#{about.get('name')} ({variable}) is shared with another company: use another channel, "
                     "or name it in THREADLINE_EXTERNAL_PEOPLE if those people may take part."
                 )
         for channel in channels.conversation_channels:

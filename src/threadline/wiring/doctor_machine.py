@@ -41,8 +41,8 @@ async def retention() -> str:
     kept = (await client.workflow_service.describe_namespace(request)).config.workflow_execution_retention_ttl.seconds
     if kept < SHORTEST_RETENTION:
         raise Permanent(
-            f"The namespace {client.namespace!r} forgets an ended run after {kept / 3600:.0f} h: set its retention to"
-            " some days, so that what happened can still be looked up."
+            f"The namespace {client.namespace!r} deletes an ended run after {kept / 3600:.0f} h: set its retention to"
+            " some days, so that its history can still be read."
         )
     return f"Temporal keeps the history of an ended run for {kept / 86400:.0f} days"
 
@@ -63,8 +63,8 @@ def judge_clocks(ahead: dict[str, float]) -> str:
         if abs(seconds) > LARGEST_SKEW:
             side = "ahead of" if seconds > 0 else "behind"
             raise Permanent(
-                f"This machine's clock is {abs(seconds):.0f} s {side} {whose}: let both be set by NTP, or posts are"
-                " looked for at the wrong time and appear twice."
+                f"This machine's clock is {abs(seconds):.0f} s {side} {whose}: synchronise both with NTP, or posts are"
+                " searched for at the wrong time and appear twice."
             )
     return ", ".join(f"within {max(1.0, abs(seconds)):.0f} s of {whose}" for whose, seconds in ahead.items())
 
@@ -82,7 +82,7 @@ def judge_folder(folder: Path, least: int = LEAST_SPACE) -> str:
             pass
     except OSError as error:
         raise Permanent(
-            f"{there} cannot be written to ({error.strerror}): let it belong to the account that the workers run as,"
+            f"{there} cannot be written to ({error.strerror}): give it to the account that the workers run as,"
             " or set THREADLINE_WORKSPACES."
         ) from error
     free = shutil.disk_usage(there).free
@@ -95,7 +95,7 @@ async def programs() -> str:
     """Git, and the agent's CLI."""
     cli = find_cli(None)
     if not os.access(cli, os.X_OK):
-        raise Permanent(f"{cli} may not be executed: install claude-agent-sdk again.")
+        raise Permanent(f"{cli} is not executable: install claude-agent-sdk again.")
     with tempfile.TemporaryDirectory() as folder:
         told = (await Git().run("version", git_dir=Path(folder))).text
     return f"{judge_git(told)}; the agent's CLI is there"
@@ -122,7 +122,7 @@ async def conversation_model() -> str:
     """Of the model that answers mentions; the key alone, as above."""
     settings = OpenAISettings.read()
     if settings.api_key is None or not settings.api_key.get_secret_value().strip():
-        raise Permanent("OPENAI_API_KEY is not set: whoever mentions the bot is told that it cannot answer yet.")
+        raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
     return f"{settings.model}, with a key (not tried: a call costs something)"
 
 
@@ -135,7 +135,9 @@ async def approvers() -> str:
         for user in named:
             known = await Slack(web).person(user)
             if known is None or known.bot:
-                raise Permanent(f"THREADLINE_APPROVERS names {user}, who is nobody in Slack: give the ids of people.")
+                raise Permanent(
+                    f"THREADLINE_APPROVERS names {user}, who is not a person in Slack: give the ids of people."
+                )
     return f"{len(named)} may approve what is proposed"
 
 

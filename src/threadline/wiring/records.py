@@ -130,12 +130,10 @@ class RecordsDesk:
             except MemberNotFound as missing:
                 near = _nearest(words, await work.team.listed(self._team, limit=_MOST))
                 hint = f"did you mean {' or '.join(near)}?" if near else "`threadline records list` lists them"
-                raise MemberNotFound(
-                    f"nobody of the team is called {words[:60]!r}, or is any more; {hint}"
-                ) from missing
+                raise MemberNotFound(f"no team member is called {words[:60]!r}; {hint}") from missing
         if len(found) > 1:
             raise Permanent(
-                f"{found[0].name} is the name of several: say {' or '.join(each.user_id for each in found)}."
+                f"{found[0].name} is the name of several people: give {' or '.join(each.user_id for each in found)}."
             )
         return found[0]
 

@@ -90,7 +90,7 @@ def _read(file: Path) -> WorkflowHistory:
     try:
         return WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
     except (ValueError, KeyError) as error:
-        raise Permanent(f"{file} holds no history as Temporal's UI or CLI saves it: {error}") from error
+        raise Permanent(f"{file} is not a history saved by Temporal's UI or CLI: {error}") from error
 
 
 async def _newest_run(client: Client, workflow_id: str) -> WorkflowHistory:
@@ -114,7 +114,7 @@ async def _fetched(client: Client, wanted: Wanted) -> AsyncGenerator[WorkflowHis
         while ahead:
             yield await ahead.pop(0)
     except RPCError as error:
-        raise Permanent(f"Temporal did not hand out the histories of {wanted.query!r}: {error.message}") from error
+        raise Permanent(f"Temporal did not return the histories of {wanted.query!r}: {error.message}") from error
     finally:
         for task in ahead:
             task.cancel()

@@ -40,7 +40,7 @@ async def served() -> str:
         found = await _describe(client, queue, kind)
         pollers = [poller for poller in found.pollers if _is_alive(poller)]
         if not pollers:
-            raise Permanent(f"Nobody serves the queue {queue!r}: start `threadline worker --queue {name}`.")
+            raise Permanent(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
         _have_work(queue, found, pollers)
     return "both queues are served"
 
@@ -59,11 +59,11 @@ async def nobody_forgotten() -> str:
             f"{found.id} on {found.task_queue!r}" async for found in client.list_workflows(elsewhere, limit=_NAMED)
         ]
     except RPCError as error:
-        raise Permanent(f"Temporal does not say which workflows are open: {error.message}") from error
+        raise Permanent(f"Temporal did not list the open workflows: {error.message}") from error
     more = f", and {lost - len(named)} more" if lost > len(named) else ""
     raise Permanent(
-        f"Nobody serves what these wait on: {', '.join(named)}{more}. Messages for them are kept and not answered: "
-        f"reset or restart them on the queue {CORE_QUEUE!r}, or run a worker on theirs."
+        f"No worker serves these workflows: {', '.join(named)}{more}. Their messages are kept and not answered: "
+        f"reset or restart them on the queue {CORE_QUEUE!r}, or run a worker on their queue."
     )
 
 
@@ -85,12 +85,12 @@ def _have_work(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[P
     current = found.versioning_info.current_deployment_version
     if current.build_id and (current.deployment_name, current.build_id) not in running:
         raise Permanent(
-            f"Temporal gives the work of {queue!r} to build {current.build_id!r} of {current.deployment_name!r}, which "
-            "nobody runs: start it, or make a build that runs the current one (docs/deploying.md)."
+            f"Temporal sends the work of {queue!r} to build {current.build_id!r} of {current.deployment_name!r}, "
+            "which no worker runs: start it, or set a running build as the current one (docs/deploying.md)."
         )
     if running and not current.build_id and len(versioned) == len(options):
         name, build = min(running)
         raise Permanent(
-            f"Build {build!r} serves {queue!r} but gets nothing to do, since no build is the current one: run "
+            f"Build {build!r} serves {queue!r} but gets no work, because no build is the current one: run "
             f"`temporal worker deployment set-current-version --deployment-name {name} --build-id {build}`."
         )

@@ -107,7 +107,7 @@ async def missing_search_attributes(client: Client) -> list[str]:
         known = await client.operator_service.list_search_attributes(request)
     except RPCError as error:
         raise Permanent(
-            f"Temporal does not let us use the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
+            f"Temporal refuses the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
         ) from error
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     return [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]

@@ -71,7 +71,7 @@ async def fix(scene: Scene) -> None:
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, "the fix waits for a developer's word")
     proof = await proof_of(scene, request.branch)
     if not proof.holds:
-        raise Permanent(f"the branch {request.branch} does not mend {proof.test}:\n{proof.output}")
+        raise Permanent(f"the branch {request.branch} does not fix {proof.test}:\n{proof.output}")
 
 
 async def proof_of(scene: Scene, branch: str) -> Proof:

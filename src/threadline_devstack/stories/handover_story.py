@@ -91,7 +91,7 @@ async def qualified(scene: DecisionScene) -> None:
 async def calendar_away(scene: DecisionScene) -> None:
     async with scene.without_table("appointment_resources"):
         root = await scene.mention(ON_CALL, f"{MEETING}.")
-        told = await scene.until_bot_says(root, "I could not book", "passed it on to a person")
+        told = await scene.until_bot_says(root, "I could not book", "handed it over to a person")
         card = await scene.until_card(root)
     require("Something went wrong on our side" in words_of(told), "what went wrong is told in a program's words")
     require(holds(card, (MEETING,)), "the card does not show what was to be booked")
@@ -99,13 +99,13 @@ async def calendar_away(scene: DecisionScene) -> None:
 
 async def claimed(scene: DecisionScene) -> None:
     root = await scene.mention(SECOND_DEVELOPER, CLAIM)
-    await scene.until_bot_says(root, "passed it on to a person")
+    await scene.until_bot_says(root, "handed it over to a person")
     require(holds(await scene.until_card(root), (CLAIM,)), "the card does not show what was asked")
 
 
 async def taken_over(scene: DecisionScene) -> None:
     root = await scene.mention(REPORTER, WARRANTY)
-    await scene.until_bot_says(root, "passed it on to a person")
+    await scene.until_bot_says(root, "handed it over to a person")
     card = await scene.until_card(root)
     require(holds(card, (WARRANTY, "Warranty policy", "Support")), "the card does not show what contradicts itself")
     await scene.press(DEVELOPER, card, TAKE)

@@ -11,7 +11,7 @@ LOCKED = "use the project PRJ-2"
 REFUSED = "create one wbs item for the designer"
 LONG = "show the project PRJ-1, then list its wbs items, then list its roles"
 STOP = "stop"
-TOO_MUCH = "more than I can take at once"
+TOO_MUCH = "writing faster than I can answer"
 
 
 async def three_tools(scene: TalkScene) -> None:

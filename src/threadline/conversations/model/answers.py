@@ -9,15 +9,12 @@ from threadline.slack import text_splitting as splitting
 
 LIMIT, SHORTEST = 2_000, 200
 """Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
-NOTHING_TO_SAY = (
-    "I have looked at this and could not come up with an answer. "
-    "Please put it in other words, or ask me what I can do for you."
-)
+NOTHING_TO_SAY = "I could not find an answer to this. Please rephrase it, or ask me what I can do for you."
 TROUBLE = "Something went wrong on my side, and I could not finish this. Please try again in a few minutes."
 """Of a failure that brought no words of its own."""
 
-_STOPPED_BY_OPERATOR = "Please write again if you still need this: whoever runs this bot has stopped me."
-_MORE = "\n\n_That is not all of it. Ask me for the details, and I will write it out._"
+_STOPPED_BY_OPERATOR = "Whoever runs this bot has stopped me. Please write again if you still need this."
+_MORE = "\n\n_This is not the whole answer. Ask me for the details to read all of it._"
 _ROOM = 1_400
 """Characters of an account of executions; of those that do not fit the number is told."""
 _NAME, _NOTE, _WORDS = 60, 160, 400
@@ -124,14 +121,14 @@ def summary(executions: Sequence[Execution]) -> str:
         return f"This is what I did:\n\n{_account(executions)}"
     return (
         f"I could not do what you asked. This is what I tried:\n\n{_account(executions)}\n\n"
-        "Please change what stood in the way, or ask me for something else."
+        "Please fix what prevented it, or ask me for something else."
     )
 
 
 def stopped(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
     """The end of a turn that a person stopped: one of the thread, or whoever runs the bot."""
     told = _STOPPED_BY_OPERATOR if by_operator else "I have stopped, as you asked."
-    return f"{told} Until then:\n\n{_account(executions)}" if executions else f"{told} Nothing was done yet."
+    return f"{told} What I did so far:\n\n{_account(executions)}" if executions else f"{told} Nothing was done yet."
 
 
 def failed(words: str, executions: Sequence[Execution]) -> str:
@@ -146,7 +143,7 @@ def failed(words: str, executions: Sequence[Execution]) -> str:
 
 def until_then(executions: Sequence[Execution]) -> str:
     """What a turn had done before it came to its end; empty where it had done nothing."""
-    return f"Until then:\n\n{_account(executions)}" if executions else ""
+    return f"What I did so far:\n\n{_account(executions)}" if executions else ""
 
 
 def failures(executions: Sequence[Execution], *, proposed: bool = False) -> str:
@@ -177,7 +174,7 @@ def _line(execution: Execution) -> str:
     tool = _one_line(execution.tool.replace("`", "'"), _NAME)
     named = f"`{tool}`" if not is_blank(tool) else "a tool"
     broken_off = execution.read_only and execution.status is ExecutionStatus.UNKNOWN
-    told = "this was broken off" if broken_off else _TOLD[execution.status]
+    told = "this was interrupted" if broken_off else _TOLD[execution.status]
     note = "" if is_blank(execution.note) else f". {_one_line(execution.note, _NOTE)}"
     return f"- {named}: {told}{note}"
 

@@ -48,7 +48,7 @@ def validated(text: str | None, channel: str | None, thread_ts: str | None) -> Q
 
 def cut_note() -> str:
     """The sentence that tells somebody that their question was too long."""
-    return f"Your message was longer than {LONGEST:,} characters: I have read it up to there."
+    return f"Your message is longer than {LONGEST:,} characters. I have read only the part before that."
 
 
 def normalised(text: str) -> str:

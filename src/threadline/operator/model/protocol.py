@@ -114,7 +114,7 @@ class ProtocolState:
             ValueError: the other is of a turn about another RFP.
         """
         if other.scope != self.scope:
-            raise ValueError("states of turns about different RFPs have nothing in common")
+            raise ValueError("states of turns about different RFPs cannot be joined")
         return ProtocolState(
             scope=self.scope,
             loaded=_union(self.loaded, other.loaded),

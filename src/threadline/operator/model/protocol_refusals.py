@@ -16,7 +16,7 @@ class Refusal:
 
 
 POSTED = Refusal(
-    "This turn has posted its message, and a turn has one.",
+    "This turn has already posted its message, and a turn posts only one.",
     "Call nothing more: the turn is over.",
 )
 PROPOSED = Refusal(
@@ -26,7 +26,7 @@ PROPOSED = Refusal(
 LOAD_ANY = Refusal(
     "No RFP was loaded in this turn, so none can be changed.",
     "Find it with rfp_search, call opportunity_load with its id, then make this call again. "
-    "If it is not plain which one is meant, ask.",
+    "If it is not clear which one is meant, ask.",
 )
 
 
@@ -39,8 +39,8 @@ def load_first(scope: str) -> Refusal:
 def another(scope: str, did_load: bool) -> Refusal:
     first = "" if did_load else f"{_load(scope)} "
     return Refusal(
-        f"This turn is about {scope}, so a change has to name {scope}.",
-        f"{first}Name {scope} in this call; a change of another RFP has to be asked for in a message that names it.",
+        f"This turn is about {scope}, so a change must name {scope}.",
+        f"{first}Name {scope} in this call; to change another RFP, the person must name it in a message.",
     )
 
 
@@ -61,7 +61,7 @@ def too_many_loaded(most: int) -> Refusal:
 def write_first(scope: str, did_load: bool) -> Refusal:
     first = "" if did_load else f"{_load(scope)} "
     return Refusal(
-        "Nothing of this turn is written down yet, so nothing can be said.",
+        "Nothing of this turn is written down yet, so nothing can be posted.",
         f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
         f"both for {scope}. Then speak.",
     )
@@ -71,8 +71,8 @@ def nothing_succeeded(attempted: Sequence[str], loaded: Sequence[str]) -> Refusa
     missing = [each for each in attempted if each not in loaded]
     first = f"{_load(missing[0])} " if missing else ""
     return Refusal(
-        "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be said.",
-        f"{first}Mend the change and make it again, or write down with journal_append for {_listed(attempted)} what "
+        "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be posted.",
+        f"{first}Correct the change and make it again, or write down with journal_append for {_listed(attempted)} what "
         "failed. Then speak.",
     )
 

@@ -142,4 +142,4 @@ def first_counts(found: Scope) -> str:
     if found.origin is not Origin.MESSAGE or not found.others:
         return ""
     others = " and ".join(found.others[:3]) + (" and others" if len(found.others) > 3 else "")
-    return f"You named several RFPs: this is about {found.rfp_id}. For {others}, please write again."
+    return f"You named several RFPs. This answer is about {found.rfp_id}. Please ask again for {others}."

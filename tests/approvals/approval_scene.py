@@ -1,0 +1,219 @@
+"""Proposals on their real parts: Postgres, Slack's wire, the policies around tools; `Desk` plays the turns."""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.support.conversation_activities import Make, Talking, make_talk
+from threadline.approvals import rehearsal as proposing
+from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.model import ProposedAction
+from threadline.approvals.proposing import Approving, PostgresProposals, Start
+from threadline.approvals.tools import PROPOSALS, propose_action
+from threadline.errors import Permanent
+from threadline.models.model import Outcome, OutcomeKind, ToolCall
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.slack.client import Slack
+from threadline.threads.outbox_posts import Posts
+from threadline.tools.access import allowed
+from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.model import Structured, ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit
+from threadline.tools.registry import Registry, tool
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
+from threadline_devstack.slack.model import Message
+
+__all__ = ["make_talk"]
+
+ASKER, APPROVER, OTHER = REPORTER, DEVELOPER, BYSTANDER
+
+
+LOADED = ProtocolState(scope="rfp_abc", loaded=("rfp_abc",), did_load=True)
+
+
+@dataclass
+class Works:
+    """What the tools below did; `hooks` run before each, once."""
+
+    done: list[str] = field(default_factory=list)
+    hooks: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    async def does(self, what: str) -> None:
+        if self.hooks:
+            await self.hooks.pop(0)()
+        self.done.append(what)
+
+
+WORKS = Port[Works]("Works", "")
+
+
+@tool("jira.create", "Open a ticket. The model reads on.", mutating=True, needs=(WORKS,))
+async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -> ToolResult:
+    if title == "impossible":
+        raise Permanent("There is no such project.")
+    await context.ports[WORKS].does(f"ticket {title} for {context.user_id}")
+    return ToolResult(
+        data={"key": "T-1"}, display_text="T-1 is open.", structured=(Structured("tickets", ({"key": "T-1"},)),)
+    )
+
+
+@tool("opportunity.patch", "Change the state of an RFP.", mutating=True, needs=(WORKS,))
+async def patch(context: ToolContext, *, rfp_id: str, patch: str, correlation_id: str) -> ToolResult:
+    await context.ports[WORKS].does(f"patch {rfp_id} {patch} in {correlation_id}")
+    return ToolResult(display_text="The state is changed.")
+
+
+async def _not_there(context: ToolContext, given: Any) -> None:
+    """What failed was certainly not done."""
+
+
+@tool("journal.append", "Write into the journal.", mutating=True, needs=(WORKS,), look_up=_not_there)
+async def journal(context: ToolContext, *, rfp_id: str, text: str, correlation_id: str) -> ToolResult:
+    await context.ports[WORKS].does(f"journal {rfp_id} {text}")
+    return ToolResult(display_text="It is written down.")
+
+
+@tool("rfp.list", "List the RFPs.", needs=(WORKS,))
+async def rfps(context: ToolContext) -> ToolResult:
+    return ToolResult(data=[])
+
+
+@tool("slack.post.summary", "Say it.", mutating=True)
+async def speak(context: ToolContext, *, text: str) -> ToolResult:
+    raise AssertionError("an action never speaks")
+
+
+REGISTRY = Registry([open_ticket, patch, journal, rfps, speak, propose_action])
+
+
+async def _no_journal(_: Speech) -> None:
+    raise AssertionError("nothing is said")
+
+
+@dataclass
+class Desk:
+    """The turns of a thread, each of which proposes one thing; `started` are the actions that are waited for."""
+
+    talk: Talking
+    works: Works
+    start: Start
+    settings: Approving
+    turn: int = 0
+    started: list[str] = field(default_factory=list)
+
+    @property
+    def guards(self) -> Guards:
+        return Guards(PostgresExecutionLog(self.talk.database), PostgresMutationLimit(self.talk.database))
+
+    @property
+    def ports(self) -> Ports:
+        async def start(team: str, action_id: str) -> None:
+            self.started.append(action_id)
+            await self.start(team, action_id)
+
+        proposals = PostgresProposals(self.talk.database, self.settings, start)
+        return Ports().having(WORKS, self.works).having(PROPOSALS, proposals)
+
+    @property
+    def posts(self) -> Posts:
+        return self.talk.speaking._posts
+
+    @property
+    def slack(self) -> Slack:
+        return self.talk.speaking._slack
+
+    def activities(
+        self, settings: Approving | None = None, clock: Callable[[], float] = time.time
+    ) -> LiveApprovalActivities:
+        """As a worker has them, with the settings and the time of now."""
+        hands = Hands(REGISTRY, self.ports, self.guards, clock)
+        return LiveApprovalActivities(self.talk.database, self.slack, self.posts, hands, settings or self.settings)
+
+    async def propose(
+        self,
+        tool: str = "jira_create",
+        arguments: Any = None,
+        *,
+        by: str = ASKER,
+        state: ProtocolState | None = None,
+        calls: int = 1,
+        retries_left: int = 0,
+        others: Sequence[str] = (),
+        **more: Any,
+    ) -> ToolResult:
+        """A turn that asks for one action, `calls` times as after a crash; its message is posted by `say`."""
+        self.turn += 1
+        given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
+        call = ToolCall("call_1", "propose_action", json.dumps(given))
+        rules = Rules(state or ProtocolState(), _no_journal)
+        may = allowed(REGISTRY, self.ports, Agent.OPERATOR, read_only=False)
+        for _ in range(calls):
+            ports = self.ports.having(proposing.TURN, proposing.turn(REGISTRY, may, self.guards, rules))
+            result = await pipeline(REGISTRY, may, self.guards, rules)(
+                call, self._context(ports, by, retries_left, others)
+            )
+        return result
+
+    def _context(self, ports: Ports, by: str, retries_left: int, others: Sequence[str]) -> ToolContext:
+        thread = self.talk.thread
+        return ToolContext(
+            team=TEAM,
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=by,
+            request_id="asked",
+            correlation_id=f"{thread.key}:{self.turn}",
+            clock=lambda: datetime.now(UTC),
+            ports=ports,
+            turn=self.turn,
+            step=1,
+            call_id="call_1",
+            retries_left=retries_left,
+            other_ids=tuple(others),
+        )
+
+    async def say(self, words: str = "I propose this.") -> Message:
+        """The turn's one message, as it is posted for any answer."""
+        await self.talk.said(f"please do {self.turn}")
+        await self.talk.settle(Outcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn)
+        await self.talk.post(self.turn)
+        return self.talk.posted()[-1]
+
+    async def action(self, action_id: str = "ACT-1") -> ProposedAction:
+        async with self.talk.database.begin() as work:
+            return await work.proposed_actions.get(TEAM, action_id)
+
+    def thread(self) -> list[str]:
+        """What the bot has said in the thread, in order."""
+        return [each.text for each in self.talk.posted()]
+
+    def whispers(self, user: str) -> list[str]:
+        return [each["text"] for each in self.talk.slack.workspace.ephemerals if each["ephemeral_to"] == user]
+
+
+async def nothing(_: str, __: str) -> None:
+    """An action is not waited for."""
+
+
+MakeDesk = Callable[..., Desk]
+
+
+@pytest.fixture
+def make_desk(make_talk: Make) -> MakeDesk:
+    def make(start: Start = nothing, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0) -> Desk:
+        return Desk(make_talk(), Works(), start, Approving(tuple(approvers), expiry))
+
+    return make
+
+
+@pytest.fixture
+def desk(make_desk: MakeDesk) -> Desk:
+    return make_desk()

@@ -1,0 +1,228 @@
+"""Proposed actions: decided once, by somebody who may, for the action that the button was made for."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.recording import AUTHOR, explained, until_waited_for
+from tests.support.tool_store import NOW, THREAD, change
+from threadline.approvals.model import (
+    ActionNotFound,
+    ActionRefused,
+    Click,
+    Decided,
+    Decision,
+    DecisionRefused,
+    NewAction,
+    ProposedAction,
+    Risk,
+    action_hash,
+)
+from threadline.db.engine import Database
+from threadline.errors import OnRecord
+from threadline.tools.author import Author
+
+ACTION = {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "a\x00b"}}
+APPROVERS = ("U1", "U2", "U3")
+
+
+async def propose(
+    database: Database,
+    risk: Risk = Risk.MEDIUM,
+    call_id: str = "a1",
+    approvers: tuple[str, ...] = APPROVERS,
+    **more: Any,
+) -> ProposedAction:
+    new = NewAction(more.pop("action", ACTION), risk, approvers, more.pop("expires_at", NOW + 3600), "rfp_abc123")
+    async with database.begin() as work:
+        return await work.proposed_actions.propose(change(call_id), new, AUTHOR)
+
+
+async def click(
+    database: Database, action: ProposedAction, user_id: str = "U2", *, key: str = "k1", **more: Any
+) -> Decided:
+    made_for, now = more.get("made_for", action.action_hash), more.get("now", NOW + 1)
+    pressed = Click(user_id, made_for, more.get("approve", True), key, now)
+    async with database.begin() as work:
+        return await work.proposed_actions.decide("T1", action.action_id, pressed, more.get("approvers_now", APPROVERS))
+
+
+async def test_what_was_decided_long_ago_is_forgotten_and_what_is_open_is_kept(database: Database) -> None:
+    done, waiting = await propose(database), await propose(database, call_id="a2")
+    await click(database, done)
+    async with database.begin() as work:
+        assert await work.proposed_actions.prune(NOW + 1) == 0
+        assert await work.proposed_actions.prune(NOW + 2) == 1
+        assert [each.action_id for each in await work.proposed_actions.of_thread(THREAD)] == [waiting.action_id]
+
+
+async def test_an_action_is_proposed_once_for_each_call_and_open_then(database: Database) -> None:
+    action = await propose(database)
+    assert await propose(database) == action
+    assert (action.action_id, action.decision, action.risk) == ("ACT-1", None, Risk.MEDIUM)
+    assert (action.author, action.approvers, action.rfp_id) == (AUTHOR, APPROVERS, "rfp_abc123")
+    assert action.action == {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "ab"}}
+    assert action.action_hash == action_hash(action.action)
+    assert (action.created_at.timestamp(), action.expires_at.timestamp()) == (NOW, NOW + 3600)
+    async with database.begin() as work:
+        assert await work.proposed_actions.get("T1", "ACT-1") == action
+        assert await work.proposed_actions.of_thread(THREAD) == [action]
+        for team, action_id in (("T2", "ACT-1"), ("T1", "ACT-2"), ("T1", "\x00")):
+            with pytest.raises(ActionNotFound):
+                await work.proposed_actions.get(team, action_id)
+
+
+def test_a_hash_is_of_the_action_and_not_of_its_order() -> None:
+    assert action_hash({"a": 1, "b": {"c": 2, "d": 3}}) == action_hash({"b": {"d": 3, "c": 2}, "a": 1})
+    assert action_hash({"a": 1}) != action_hash({"a": "1"})
+
+
+async def test_low_risk_is_approved_with_the_proposal_and_needs_nobody(database: Database) -> None:
+    action = await propose(database, Risk.LOW, approvers=())
+    assert (action.decision, action.decided_by, action.decided_how) == (Decision.APPROVED, "", "low risk")
+
+
+@pytest.mark.parametrize(("risk", "approvers"), [(Risk.MEDIUM, ()), (Risk.HIGH, ()), (Risk.HIGH, ("U1", "U1"))])
+async def test_what_nobody_may_decide_is_not_proposed(
+    database: Database, risk: Risk, approvers: tuple[str, ...]
+) -> None:
+    with pytest.raises(ActionRefused, match="no approver may decide"):
+        await propose(database, risk, approvers=approvers)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"expires_at": NOW}, "would expire before"),
+        ({"action": {"x": "y" * 1_000_000}}, "the maximum is 64,000"),
+        ({"action": ["x"]}, "must be a JSON object"),
+    ],
+)
+async def test_what_cannot_be_proposed_is_refused_in_plain_words(
+    database: Database, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ActionRefused, match=says):
+        await propose(database, **given)
+
+
+async def test_of_three_clicks_at_once_the_first_decides_and_the_others_hear_of_it(database: Database) -> None:
+    action = await propose(database)
+    clicks = [
+        click(database, action, "U1", key="k1"),
+        click(database, action, "U2", key="k2", approve=False),
+        click(database, action, "U3", key="k3"),
+    ]
+    decided = await asyncio.gather(*clicks)
+    assert sum(each.mine for each in decided) == 1
+    assert len({each.action.decided_by for each in decided}) == 1
+    [winner] = [each.action for each in decided if each.mine]
+    assert winner.decision is (Decision.REJECTED if winner.decided_by == "U2" else Decision.APPROVED)
+    async with database.begin() as work:
+        assert await work.proposed_actions.get("T1", action.action_id) == winner
+
+
+async def test_a_click_that_waited_for_another_hears_what_that_one_decided(database: Database) -> None:
+    action = await propose(database)
+    async with database.begin() as work:
+        pressed = Click("U2", action.action_hash, approve=False, key="k1", now=NOW + 1)
+        first = await work.proposed_actions.decide("T1", action.action_id, pressed, APPROVERS)
+        second = asyncio.create_task(click(database, action, "U3", key="k2"))
+        await until_waited_for(work)
+    assert await second == Decided(first.action, mine=False)
+    assert first.mine
+
+
+async def test_one_click_that_is_delivered_again_is_still_the_one_and_another_is_not(database: Database) -> None:
+    action = await propose(database)
+    first = await click(database, action)
+    assert first.mine
+    assert (first.action.decision, first.action.decided_by) == (Decision.APPROVED, "U2")
+    assert await click(database, action) == first
+    assert await click(database, action, now=NOW + 9_999) == first, "also after it would have expired"
+    later = await click(database, action, key="k2", approve=False)
+    assert (later.mine, later.action) == (False, first.action)
+    other = await click(database, action, "U9", key="k1")
+    assert (other.mine, other.action) == (False, first.action)
+
+
+@pytest.mark.parametrize(
+    ("risk", "user_id", "more", "says"),
+    [
+        (Risk.MEDIUM, "U9", {}, "not among those who may decide"),
+        (Risk.HIGH, "U1", {}, "somebody other than who asked"),
+        (Risk.HIGH, "U9", {}, "not among those who may decide"),
+        (Risk.MEDIUM, "U2", {"approvers_now": ("U3",)}, "no approver any more"),
+        (Risk.MEDIUM, "U9", {"approvers_now": ("U9",)}, "not among those who may decide"),
+        (Risk.MEDIUM, "U2", {"made_for": "0" * 64}, "not for what ACT-1 proposes"),
+    ],
+)
+async def test_who_may_not_decide_decides_nothing(
+    database: Database, risk: Risk, user_id: str, more: dict[str, Any], says: str
+) -> None:
+    action = await propose(database, risk)
+    with pytest.raises(DecisionRefused, match=says):
+        await click(database, action, user_id, **more)
+    assert (await click(database, action, "U3")).mine
+
+
+async def test_who_asked_may_decide_what_is_of_medium_risk_as_an_approver(database: Database) -> None:
+    assert (await click(database, await propose(database), "U1")).mine
+
+
+async def test_after_its_time_it_is_over_by_a_click_or_by_the_clock(database: Database) -> None:
+    clicked, waited = await propose(database), await propose(database, call_id="a2")
+    late = await click(database, clicked, now=NOW + 3600)
+    assert (late.mine, late.action.decision, late.action.decided_by) == (False, Decision.EXPIRED, "")
+    async with database.begin() as work:
+        assert (await work.proposed_actions.expire("T1", waited.action_id, NOW + 3599)).decision is None
+        over = await work.proposed_actions.expire("T1", waited.action_id, NOW + 3600)
+        assert (over.decision, over.decided_how) == (Decision.EXPIRED, "expiry")
+        assert await work.proposed_actions.expire("T1", waited.action_id, NOW + 9999) == over
+    assert (await click(database, waited)).action == over
+
+
+async def test_what_was_decided_in_time_does_not_expire(database: Database) -> None:
+    decided = await click(database, await propose(database))
+    async with database.begin() as work:
+        assert await work.proposed_actions.expire("T1", decided.action.action_id, NOW + 9999) == decided.action
+
+
+@pytest.mark.parametrize(
+    "change_",
+    ["decision = 'rejected'", "decided_by = 'U3'", "action = '{}'", "approvers = '{U9}'", "risk = 'low'"],
+)
+async def test_neither_a_decision_nor_what_it_is_about_is_rewritten(database: Database, change_: str) -> None:
+    action = await propose(database)
+    if change_.startswith("deci"):
+        await click(database, action)
+
+    async def attempt() -> None:
+        async with database.begin() as work:
+            await work.connection.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
+
+    with pytest.raises(OnRecord, match="decided once"):
+        await attempt()
+
+
+async def test_whose_the_correlation_is_stays_with_the_action(database: Database) -> None:
+    action = await propose(database)
+    assert action.author == Author("U1", "corr-1")
+
+
+async def test_lists_read_by_an_index(database: Database) -> None:
+    many = """
+    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, asked_by, approvers,
+                                  correlation_id, operation_key, created_at, expires_at)
+    SELECT 'T1', 'C1', n::text, '', '{}', repeat('0', 64), 'low', 'U1', '{}', 'c', 'k' || n, now(), now() + '1h'
+    FROM generate_series(1, 20000) n
+    """
+    async with database.begin() as work:
+        await work.connection.execute(text(many))
+        await work.connection.execute(text("ANALYZE proposed_actions"))
+    async with explained(database) as (work, asked):
+        await work.proposed_actions.of_thread(THREAD)
+        await work.proposed_actions.get("T1", "ACT-1")
+    for plan in asked.plans:
+        assert "Index Scan" in plan, plan

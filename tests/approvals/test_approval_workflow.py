@@ -1,0 +1,308 @@
+"""Approvals on Temporal's own server, Postgres and Slack's wire: clicks race, workers leave, time runs out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Replayer
+
+from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, Desk, MakeDesk, make_desk, make_talk
+from tests.gateway.conftest import KnownThreads
+from tests.support.temporal import activities_of, real_time, until, worker
+from threadline.approvals.buttons import APPROVE, REJECT, button_value
+from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.model import Decision
+from threadline.approvals.proposing import starter
+from threadline.approvals.workflow import ApprovalWorkflow
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.threads import addressing
+from threadline.threads.buttons import MOST_EVENTS
+from threadline.wiring.temporal import workflow_runner
+from threadline_devstack.slack.identity import GENERAL, TEAM
+from threadline_devstack.slack.model import Message
+
+__all__ = ["make_desk", "make_talk"]
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@dataclass
+class House:
+    desk: Desk
+    environment: WorkflowEnvironment
+    gateway: Door
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        activities = activities_of(self.desk.activities(), ApprovalActivities)
+        return worker(self.environment, [ApprovalWorkflow], activities)
+
+    def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:
+        client: Client = self.environment.client
+        return client.get_workflow_handle(addressing.approval_workflow_id(TEAM, action_id))
+
+    def payload(self, message: Message, by: str, button: str = APPROVE) -> dict[str, Any]:
+        """What Slack delivers when somebody presses a button of a message."""
+        return self.desk.talk.slack._interactions.click(by, GENERAL, message.ts, button)
+
+    async def press(self, message: Message, by: str, button: str = APPROVE) -> None:
+        assert await self.gateway.take(self.payload(message, by, button)) == "click"
+
+    async def ended(self) -> str:
+        """How the run came to its end, which it does again when it is decided again."""
+        async with asyncio.timeout(40):
+            outcome = str(await self.handle().result())
+            again = Replayer(
+                workflows=[ApprovalWorkflow], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+            )
+            await again.replay_workflow(await self.handle().fetch_history())
+            return outcome
+
+    def shown(self, message: Message) -> str:
+        return self.desk.talk.slack.workspace.message(GENERAL, message.ts).text
+
+    async def said(self, who: str, words: str, times: int = 1) -> None:
+        """`who` alone is told so."""
+
+        async def told() -> bool:
+            return sum(words in each for each in self.desk.whispers(who)) >= times
+
+        await until(told, f"{who} is told {words!r}")
+
+
+MakeHouse = Callable[..., AbstractAsyncContextManager[House]]
+
+
+@pytest.fixture
+def make_house(make_desk: MakeDesk) -> MakeHouse:
+    @asynccontextmanager
+    async def make(
+        expiry: float = 3600.0, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time
+    ) -> AsyncIterator[House]:
+        async with server() as environment:
+            desk = make_desk(starter(environment.client), expiry=expiry)
+            gateway = Door(
+                RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE"),
+                Dispatcher(environment.client, KnownThreads()),
+            )
+            yield House(desk, environment, gateway)
+
+    return make
+
+
+@pytest.fixture
+async def house(make_house: MakeHouse) -> AsyncIterator[House]:
+    async with make_house() as house:
+        yield house
+
+
+async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+    assert f"Approved* by <@{APPROVER}>" in house.shown(message)
+    assert house.desk.works.done == [f"ticket new for {ASKER}"]
+    assert "carried out: T-1 is open." in house.desk.thread()[-1]
+    memo = await (await house.handle().describe()).memo()
+    assert memo["correlation_id"] == f"{house.desk.talk.thread.key}:1"
+
+
+async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        await house.press(message, ASKER, REJECT)
+        assert await house.ended() == "rejected"
+    assert "Rejected" in house.shown(message)
+    assert (house.desk.works.done, len(house.desk.thread())) == ([], 1)
+
+
+async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others_hear_who(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        clicks = [(APPROVER, APPROVE), (ASKER, REJECT), (APPROVER, APPROVE), (APPROVER, APPROVE), (ASKER, REJECT)]
+        await asyncio.gather(*(house.press(message, *each) for each in clicks))
+        outcome = await house.ended()
+        for person in (APPROVER, ASKER):
+            await house.said(person, "ACT-1 was decided before")
+    action = await house.desk.action()
+    assert outcome == action.decision
+    assert len(house.desk.works.done) == (action.decision is Decision.APPROVED)
+    assert len(house.desk.whispers(APPROVER)) + len(house.desk.whispers(ASKER)) == 4
+
+
+async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        await house.press(message, OTHER)
+        await house.said(OTHER, "You are not among those who may decide ACT-1")
+        assert (await house.handle().query(ApprovalWorkflow.state))["stage"] == "open"
+        assert any(each["type"] == "actions" for each in message.blocks)
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+
+
+async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: MakeHouse) -> None:
+    async with make_house(expiry=2.0) as house, house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        late = house.payload(message, APPROVER)
+        assert await house.ended() == "expired"
+        assert "Expired" in house.shown(message)
+        late["actions"][0]["action_ts"] = str((await house.desk.action()).expires_at.timestamp() + 1)
+        assert await house.gateway.take(late) == "click"
+        await house.said(APPROVER, "Expired")
+        assert (await house.ended(), house.desk.works.done) == ("expired", [])
+
+
+async def test_a_click_while_no_worker_runs_counts_also_where_the_time_runs_out_meanwhile(
+    make_house: MakeHouse,
+) -> None:
+    async with make_house(expiry=3.0) as house:
+        async with house.working():
+            await house.desk.propose()
+            message = await house.desk.say()
+            await until(lambda: _waits(house), "it waits")
+        await house.press(message, APPROVER)
+        await until(lambda: _is_over(house), "its time is up", seconds=10)
+        async with house.working():
+            assert await house.ended() == "approved"
+    assert len(house.desk.works.done) == 1
+
+
+async def _waits(house: House) -> bool:
+    return (await house.handle().describe()).history_length > 5
+
+
+async def _is_over(house: House) -> bool:
+    events = [each async for each in house.handle().fetch_history_events()]
+    return any(each.HasField("timer_fired_event_attributes") for each in events)
+
+
+async def test_a_click_before_the_message_is_in_slack_is_shown_when_it_is(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        await _press_early(house, APPROVER)
+        await until(lambda: _done(house), "it is carried out")
+        message = await house.desk.say()
+        assert await house.ended() == "approved"
+    assert "Approved" in house.shown(message)
+    assert len(house.desk.works.done) == 1
+
+
+async def _press_early(house: House, by: str) -> None:
+    action, thread = await house.desk.action(), house.desk.talk.thread
+    button = {"action_id": APPROVE, "value": button_value("ACT-1", action.action_hash), "action_ts": ""}
+    place = {"channel_id": thread.channel, "thread_ts": thread.ts, "message_ts": thread.ts}
+    body = {"type": "block_actions", "team": {"id": TEAM}, "user": {"id": by}, "container": place, "actions": [button]}
+    assert await house.gateway.take(body) == "click"
+
+
+async def _done(house: House) -> bool:
+    return bool(house.desk.works.done)
+
+
+async def test_a_message_that_is_deleted_amid_the_click_does_not_keep_it_from_being_done(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        pressed = house.payload(message, APPROVER)
+        house.desk.talk.slack.workspace.delete(GENERAL, message.ts)
+        assert await house.gateway.take(pressed) == "click"
+        assert await house.ended() == "approved"
+    assert "is carried out" in house.desk.thread()[-1]
+
+
+async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_and_it_is_not_done_twice(
+    house: House,
+) -> None:
+    begun = asyncio.Event()
+
+    async def hang() -> None:
+        house.desk.works.done.append("begun")
+        begun.set()
+        await asyncio.Event().wait()
+
+    house.desk.works.hooks.append(hang)
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        await house.press(message, APPROVER)
+        await asyncio.wait_for(begun.wait(), 20)
+    async with house.working():
+        assert await house.ended() == "approved"
+    assert house.desk.works.done == ["begun"]
+    assert "may have taken effect or not" in house.desk.thread()[-1]
+
+
+async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        await house.handle().signal(addressing.BUTTON_PRESSED, "nonsense")
+        await house.handle().signal(addressing.BUTTON_PRESSED)
+        await house.handle().signal("a signal that nobody knows", {"at": "noon"})
+        assert (await house.handle().query(ApprovalWorkflow.state))["unreadable"] == 3
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+
+
+async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        await until(lambda: _waits(house), "it waits")
+        await house.handle().cancel()
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+    assert len(house.desk.works.done) == 1
+
+
+async def test_a_click_on_what_is_not_on_record_is_answered(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        pressed = house.payload(message, APPROVER)
+        pressed["actions"][0]["value"] = button_value("ACT-99", "0" * 64)
+        assert await house.gateway.take(pressed) == "click"
+        await house.said(APPROVER, "no longer on record")
+        assert await house.handle("ACT-99").result() == "unknown"
+
+
+async def test_somebody_who_presses_without_end_fills_no_history(house: House) -> None:
+    async with house.working():
+        await house.desk.propose()
+        message = await house.desk.say()
+        first = (await house.handle().describe()).run_id
+        for _ in range(MOST_EVENTS // 80):
+            await asyncio.gather(*(house.press(message, OTHER) for _ in range(10)))
+
+        async def continued() -> bool:
+            return (await house.handle().describe()).run_id != first
+
+        await until(continued, "the run continued as new", seconds=60)
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+    assert len(house.desk.works.done) == 1
+
+
+async def test_an_action_that_is_proposed_twice_is_waited_for_once(house: House) -> None:
+    async with house.working():
+        await house.desk.propose(calls=2)
+        start: Callable[[str, str], Awaitable[None]] = starter(house.environment.client)
+        await start(TEAM, "ACT-1")
+        message = await house.desk.say()
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+    assert len(house.desk.works.done) == 1

@@ -1,0 +1,190 @@
+"""The tool that proposes, on the real Postgres: what it refuses, what it does at once, and what it leaves to others."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, Desk, MakeDesk, desk, make_desk, make_talk
+from threadline.approvals.model import Decision, Risk
+from threadline.errors import Permanent, Transient
+from threadline.rfps.model import Facts, NewRfp
+from threadline.tools.author import Author
+from threadline.tools.model import Code
+from threadline.tools.operations import Change, Operation
+
+__all__ = ["desk", "make_desk", "make_talk"]
+
+
+def patch(status: str, rfp_id: str = "rfp_abc") -> dict[str, Any]:
+    return {"rfp_id": rfp_id, "patch": json.dumps({"status": status})}
+
+
+async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_done(desk: Desk) -> None:
+    result = await desk.propose()
+    assert result.success, result.error
+    assert result.data["risk"] == "medium"
+    assert result.data["waits_for"] == [ASKER, APPROVER]
+    assert "only when it is approved" in result.display_text
+    [shown] = result.structured
+    assert (shown.kind, shown.records[0]["does"], shown.records[0]["reason"]) == (
+        "approval",
+        "Open a ticket",
+        "It has to be.",
+    )
+    assert (desk.works.done, desk.started) == ([], ["ACT-1"])
+    action = await desk.action()
+    assert (action.decision, action.risk, action.author.user_id) == (None, Risk.MEDIUM, ASKER)
+    assert action.author.correlation_id == f"{desk.talk.thread.key}:1"
+    assert action.action == {"tool": "jira.create", "arguments": {"title": "new"}}
+
+
+async def test_what_is_of_low_risk_is_done_at_once_and_needs_nobody(make_desk: MakeDesk) -> None:
+    desk = make_desk(approvers=())
+    result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
+    assert result.success, result.error
+    assert result.display_text.endswith("low risk (ACT-1): It is written down.")
+    assert (desk.works.done, desk.started) == (["journal rfp_abc hello"], [])
+    assert (await desk.action()).decision is Decision.APPROVED
+    assert [each["tool_name"] for each in await desk.talk.rows("SELECT tool_name FROM agent_tool_executions")] == [
+        "journal.append",
+        "propose.action",
+    ]
+
+
+async def test_the_model_can_have_it_treated_as_riskier_and_not_as_safer(desk: Desk) -> None:
+    raised = await desk.propose(
+        "journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED, risk="high", rfp_id="rfp_abc"
+    )
+    lowered = await desk.propose("opportunity_patch", patch("won"), state=LOADED, risk="low")
+    assert [raised.data["risk"], lowered.data["risk"]] == ["high", "high"]
+    assert raised.data["waits_for"] == [APPROVER], "who asks does not decide what is of high risk"
+    assert desk.works.done == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code", "words"),
+    [
+        ("jira_create", {"title": 3}, Code.INVALID_ARGUMENTS, "`title` does not fit"),
+        ("jira_create", {"titel": "x"}, Code.INVALID_ARGUMENTS, "`titel` is unknown"),
+        ("jira_create", "[]", Code.INVALID_ARGUMENTS, "one JSON object"),
+        ("jira_destroy", {}, Code.UNKNOWN_TOOL, "no tool of this name"),
+        ("rfp_list", {}, Code.REFUSED, "only reads"),
+        ("slack_post_summary", {"text": "hello"}, Code.REFUSED, "cannot be proposed"),
+        ("propose_action", {}, Code.REFUSED, "cannot be proposed"),
+        ("opportunity_patch", patch("won"), Code.PROTOCOL, "proposed call would fail"),
+    ],
+)
+async def test_what_could_not_be_done_is_not_proposed(
+    desk: Desk, tool: str, arguments: Any, code: Code, words: str
+) -> None:
+    result = await desk.propose(tool, arguments if arguments != {} else "{}")
+    assert result.error
+    assert (result.error.code, words in result.error.words) == (code, True), result.error.words
+    assert (desk.works.done, desk.started) == ([], [])
+    assert await desk.talk.rows("SELECT 1 FROM proposed_actions") == []
+
+
+async def test_a_call_that_is_not_allowed_in_the_turn_is_not_proposed_and_another_rfp_neither(desk: Desk) -> None:
+    foreign = await desk.propose("opportunity_patch", patch("won", "rfp_other"), state=LOADED)
+    crossed = await desk.propose("opportunity_patch", patch("won"), state=LOADED, rfp_id="rfp_other")
+    assert [each.error.code for each in (foreign, crossed) if each.error] == [Code.PROTOCOL, Code.PROTOCOL]
+
+
+@pytest.mark.parametrize(
+    ("approvers", "tool", "words"),
+    [
+        ((), "jira_create", "no approvers are set"),
+        ((ASKER,), "opportunity_patch", "somebody else must ask for it"),
+    ],
+)
+async def test_where_nobody_may_decide_it_is_refused_in_a_clear_sentence(
+    make_desk: MakeDesk, approvers: tuple[str, ...], tool: str, words: str
+) -> None:
+    desk = make_desk(approvers=approvers)
+    arguments = {"title": "new"} if tool == "jira_create" else patch("won")
+    result = await desk.propose(tool, arguments, state=LOADED)
+    assert result.error
+    assert result.error.code is Code.REFUSED
+    assert words in result.error.message
+    assert desk.started == []
+
+
+async def test_of_high_risk_nobody_decides_who_has_asked_for_it_in_the_turn(desk: Desk) -> None:
+    """An approver asks, and somebody says "yes, please" in the same turn."""
+    asked = await desk.propose("opportunity_patch", patch("won"), state=LOADED, by=ASKER, others=(OTHER, APPROVER))
+    assert asked.error
+    assert "somebody else must ask for it" in asked.error.message
+    asked = await desk.propose("opportunity_patch", patch("won"), state=LOADED, by=OTHER, others=(ASKER,))
+    assert asked.data["waits_for"] == [APPROVER]
+    assert (await desk.action(asked.data["action_id"])).approvers == (APPROVER,)
+    lower = await desk.propose(by=OTHER, others=(ASKER,))
+    assert lower.data["waits_for"] == [ASKER, APPROVER]
+
+
+async def test_what_nobody_could_read_whole_is_not_proposed(desk: Desk) -> None:
+    hidden = {"rfp_id": "rfp_abc", "patch": json.dumps({"terms": {"a": {"b": {"c": {"price": 0}}}}})}
+    result = await desk.propose("opportunity_patch", hidden, state=LOADED)
+    assert result.error
+    assert (result.error.code, "propose less at once" in result.error.message) == (Code.REFUSED, True)
+    assert desk.started == []
+
+
+async def test_a_proposal_that_is_made_again_after_a_crash_is_the_same_one(desk: Desk) -> None:
+    first = await desk.propose(calls=3)
+    assert first.data["action_id"] == "ACT-1"
+    assert len(await desk.talk.rows("SELECT 1 FROM proposed_actions")) == 1
+
+
+async def test_it_is_waited_for_although_temporal_was_away_when_it_was_recorded(make_desk: MakeDesk) -> None:
+    times: list[str] = []
+
+    async def start(team: str, action_id: str) -> None:
+        times.append(action_id)
+        if len(times) == 1:
+            raise Transient("Temporal is away.")
+
+    desk = make_desk(start)
+    with pytest.raises(Transient):
+        await desk.propose(retries_left=1)
+    desk.turn -= 1
+    assert (await desk.propose()).data["action_id"] == "ACT-1"
+    assert times == ["ACT-1", "ACT-1"]
+
+
+async def test_a_low_one_that_fails_is_a_failure_and_says_why(desk: Desk) -> None:
+    async def broken() -> None:
+        raise Transient("The journal is away.")
+
+    desk.works.hooks.append(broken)
+    result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
+    assert result.error
+    assert "The journal is away." in result.error.message
+    assert desk.works.done == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [(Permanent("It is full."), "error"), (Transient("The journal is away."), "unknown")]
+)
+async def test_a_low_one_that_fails_is_told_once_in_the_rfps_log_of_events(
+    desk: Desk, fault: Exception, status: str
+) -> None:
+    async def broken() -> None:
+        raise fault
+
+    desk.works.hooks.append(broken)
+    async with desk.talk.database.begin() as work:
+        made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
+        await work.rfps.create(made, NewRfp(Facts("A tender")), Author(ASKER, "c"), "rfp_abc")
+    given = {"rfp_id": "rfp_abc", "text": "hello"}
+    assert (await desk.propose("journal_append", given, state=LOADED, calls=2)).error
+    assert (await desk.propose("journal_append", given, state=LOADED)).success
+    events = await desk.talk.rows("SELECT event_type, payload, correlation_id FROM events ORDER BY id")
+    assert [dict(each) for each in events] == [
+        {
+            "event_type": "action_carried_out",
+            "payload": {"action_id": "ACT-1", "status": status, "tool": "journal.append"},
+            "correlation_id": f"{desk.talk.thread.key}:1",
+        }
+    ]

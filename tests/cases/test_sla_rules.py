@@ -1,0 +1,93 @@
+"""The clock's arithmetic."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.cases.model import Severity
+from threadline.cases.sla import (
+    DAY,
+    DEFAULT_TARGETS,
+    HOUR,
+    MINUTE,
+    SlaEventKind,
+    Target,
+    is_breach,
+    next_event,
+    parse_duration,
+    parse_targets,
+    tier_for,
+)
+
+S1 = DEFAULT_TARGETS[Severity.S1]
+
+
+def test_targets_are_those_that_were_promised() -> None:
+    assert {
+        Severity.S1: Target(15 * MINUTE, 4 * HOUR),
+        Severity.S2: Target(1 * HOUR, 24 * HOUR),
+        Severity.S3: Target(8 * HOUR, 5 * DAY),
+        Severity.S4: Target(24 * HOUR, 14 * DAY),
+    } == DEFAULT_TARGETS
+
+
+def test_reminder_at_half_breach_at_full_then_once_a_day() -> None:
+    fired, last, plan = 0, 1000.0, []
+    for _ in range(6):
+        event = next_event(1000.0, S1, fired, last, acknowledged=False)
+        plan.append((event.kind, event.at - 1000.0))
+        fired, last = event.ordinal, event.at
+    assert plan == [
+        (SlaEventKind.ACKNOWLEDGE_REMINDER, 7.5 * MINUTE),
+        (SlaEventKind.ACKNOWLEDGE_BREACH, 15 * MINUTE),
+        (SlaEventKind.RESOLVE_REMINDER, 2 * HOUR),
+        (SlaEventKind.RESOLVE_BREACH, 4 * HOUR),
+        (SlaEventKind.DAILY_REMINDER, 4 * HOUR + DAY),
+        (SlaEventKind.DAILY_REMINDER, 4 * HOUR + 2 * DAY),
+    ]
+
+
+def test_an_acknowledged_escalation_is_only_measured_by_its_resolution() -> None:
+    assert next_event(0.0, S1, 0, 0.0, acknowledged=True).kind is SlaEventKind.RESOLVE_REMINDER
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e7), st.integers(0, 12), st.floats(0, 1e8), st.booleans())
+def test_the_next_event_is_never_one_that_has_fired(
+    acknowledge: float, resolve: float, fired: int, last: float, acknowledged: bool
+) -> None:
+    event = next_event(0.0, Target(acknowledge, resolve), fired, last, acknowledged=acknowledged)
+    assert event.ordinal > fired
+
+
+def test_the_second_breach_calls_the_next_tier_and_the_last_tier_is_kept() -> None:
+    breach = SlaEventKind.RESOLVE_BREACH
+    assert [tier_for(breach, breaches, 3) for breaches in (1, 2, 3, 9)] == [0, 1, 2, 2]
+    assert tier_for(SlaEventKind.ACKNOWLEDGE_REMINDER, 0, 3) == 0
+    assert tier_for(breach, 2, 0) == 0
+    assert is_breach(breach)
+    assert not is_breach(SlaEventKind.DAILY_REMINDER)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("5d", 432000), ("1h30m", 5400), ("1.5h", 5400)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5", "h", "5 hours", "-5m", "1h30"])
+def test_what_is_no_duration_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
+
+
+def test_a_target_that_is_not_named_keeps_its_default() -> None:
+    targets = parse_targets("S1=5m/1h")
+    assert targets[Severity.S1] == Target(300, 3600)
+    assert targets[Severity.S2] == DEFAULT_TARGETS[Severity.S2]
+
+
+@pytest.mark.parametrize("text", ["S9=1m/2m", "S1=5m", "S1:5m/1h"])
+def test_a_target_that_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="target"):
+        parse_targets(text)

@@ -1,0 +1,256 @@
+"""Turns: claimed, fenced, finished once, settled once, whatever dies in between."""
+
+import asyncio
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from tests.support.case_store import Scene, close, report, said
+from threadline.cases.contract import TurnEnded
+from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
+from threadline.errors import ClaimLost, Permanent
+from threadline.investigator.store import Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline.threads.messages import FileRef
+
+DONE = TurnOutcome(Action.POST_FINDINGS)
+
+
+async def lapse(scene: Scene) -> None:
+    """The lease runs out, as it does when nobody renews it."""
+    await scene.rows("UPDATE agent_turns SET lease_until = now() - interval '1 second' RETURNING turn")
+
+
+async def test_a_claim_gets_all_that_no_settled_turn_has_used(scene: Scene) -> None:
+    await scene.opened(said(2, "b"), said(1, "a"), messages.parse(["?"]))
+    claim = await scene.claim(1)
+    assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b"]
+    assert (claim.state, claim.parent_session, claim.questions) == (WorkflowState.INVESTIGATING, None, 0)
+    assert (await scene.marks()).message_due, "assigned is not used"
+
+
+async def test_the_next_attempt_gets_the_whole_batch_and_what_came_since(scene: Scene) -> None:
+    await scene.opened(said(1, "a"))
+    await scene.claim(1)
+    await scene.flush(said(2, "b"))
+    claim = await scene.claim(1, attempt=2)
+    assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b"]
+
+
+async def test_what_comes_while_a_turn_runs_is_the_next_turns(scene: Scene) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    await scene.flush(said(1, "late"))
+    await scene.agent.finish(claim, DONE)
+    assert (await scene.settle(1)).marks.message_due
+    assert [entry.text for entry in (await scene.claim(2)).entries] == ["late"]
+
+
+async def test_an_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None:
+    await scene.opened()
+    zombie = await scene.claim(1)
+    current = await scene.claim(1, attempt=2)
+    assert current.token > zombie.token
+    for write in (scene.agent.renew(zombie, 60), scene.agent.finish(zombie, DONE)):
+        with pytest.raises(ClaimLost):
+            await write
+    await scene.agent.finish(current, replace(DONE, result={"title": "by the second"}))
+    with pytest.raises(ClaimLost):
+        await scene.agent.finish(zombie, replace(DONE, result={"title": "by the zombie"}))
+    assert (await scene.settle(1)).marks.title == "by the second"
+
+
+async def test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one(scene: Scene) -> None:
+    await scene.opened()
+    current = await scene.claim(1, attempt=2)
+    with pytest.raises(ClaimLost):
+        await scene.claim(1, attempt=1)
+    await lapse(scene)
+    assert (await scene.claim(1, attempt=1)).token > current.token, "a workflow started anew counts from 1"
+
+
+async def test_a_lapsed_lease_holds_nothing(scene: Scene) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    await lapse(scene)
+    for write in (scene.agent.renew(claim, 60), scene.agent.finish(claim, DONE)):
+        with pytest.raises(ClaimLost):
+            await write
+
+
+async def test_a_claim_orders_messages_as_they_were_written(scene: Scene) -> None:
+    await scene.opened(said(9, "c"))
+    await scene.flush(said(2, "b"))
+    assert [entry.text for entry in (await scene.claim(1)).entries] == ["The cart total is wrong", "b", "c"]
+
+
+async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
+    await scene.opened()
+    zombie = await scene.claim(1)
+    assert (await scene.settle(1)).action is None
+    with pytest.raises(ClaimLost):
+        await scene.agent.finish(zombie, DONE)
+    assert (await scene.marks()).message_due
+    await scene.agent.finish(await scene.claim(1, attempt=2), DONE)
+    assert (await scene.settle(1)).action is Action.POST_FINDINGS
+
+
+async def test_a_finish_and_a_settle_at_once_agree(scene: Scene) -> None:
+    await scene.opened()
+    for turn in range(1, 9):
+        claim = await scene.claim(turn)
+        finished, settled = await asyncio.gather(
+            scene.agent.finish(claim, DONE), scene.settle(turn), return_exceptions=True
+        )
+        assert not isinstance(settled, BaseException)
+        assert (settled.action is None) == isinstance(finished, ClaimLost)
+        if settled.action is None:
+            await scene.agent.finish(await scene.claim(turn, attempt=2), DONE)
+            await scene.settle(turn)
+
+
+async def test_an_outcome_whose_answer_was_lost_is_found_by_settling_and_by_claiming(scene: Scene) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    outcome = replace(DONE, cost_usd=0.5)
+    await scene.agent.finish(claim, outcome)
+    await scene.agent.finish(claim, outcome)
+    again = await scene.agent.claim("BUG-1", 1, 2, "s", 60)
+    assert again == TurnEnded(Action.POST_FINDINGS, 0.5)
+    first, second = await scene.settle(1), await scene.settle(1)
+    assert first == second
+    assert first.marks.cost_usd == 0.5
+
+
+async def test_settling_takes_the_outcome_over(scene: Scene) -> None:
+    await scene.opened()
+    result = {
+        "title": "Total is wrong from ten items on",
+        "severity": "S2",
+        "affected_components": ["cart"],
+        "clarification_question": "Which code did you enter?",
+        "summary": "…",
+    }
+    settled = await scene.turn(1, Action.ASK_REPORTER, result=result, base={"shop": "abc"}, cost_usd=0.25)
+    marks = settled.marks
+    assert (marks.title, marks.severity, marks.turn) == (result["title"], Severity.S2, 1)
+    assert (marks.questions, marks.question, marks.last_action) == (1, result["clarification_question"], "ask_reporter")
+    assert marks.session_id == addressing.session_id("BUG-1", 1, 1)
+    async with scene.database.begin() as work:
+        assert await work.turns.question("BUG-1", 1) == result["clarification_question"]
+        assert (await work.overview.case("BUG-1")).components == ["cart"]
+        with pytest.raises(Permanent):
+            await work.turns.turn_result("BUG-1", 2)
+    claim = await scene.claim(2)
+    assert (claim.parent_session, claim.base, claim.cost_usd) == (marks.session_id, {"shop": "abc"}, 0.25)
+    assert (claim.state, claim.questions) == (WorkflowState.AWAITING_REPORTER, 1)
+
+
+async def test_an_outcome_that_names_nothing_keeps_what_is_known(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1, result={"title": "A title", "severity": "S1"})
+    marks = (await scene.turn(2, result={"title": " ", "severity": "terrible", "affected_components": "cart"})).marks
+    assert (marks.title, marks.severity) == ("A title", Severity.S1)
+
+
+async def test_failed_attempts_cost_and_are_tried_again(scene: Scene) -> None:
+    await scene.opened()
+    await scene.agent.finish(await scene.claim(1), TurnOutcome(None, cost_usd=0.5, failure="overloaded"))
+    assert (await scene.settle(1)).action is None
+    claim = await scene.claim(1, attempt=2)
+    assert claim.cost_usd == 0.5
+    await scene.agent.finish(claim, replace(DONE, cost_usd=0.25))
+    assert (await scene.settle(1)).marks.cost_usd == 0.75
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_a_turn_that_cannot_be_done_is_settled_as_an_escalation(scene: Scene, claimed: bool) -> None:
+    await scene.opened()
+    head = (await scene.turn(1)).marks.session_id
+    await scene.flush(said(3, "and this?"))
+    zombie = await scene.claim(2) if claimed else None
+    settled = await scene.settle(2, failure="the model refused")
+    marks = settled.marks
+    assert (settled.action, marks.turn, marks.escalations, marks.escalated) == (Action.ESCALATE, 2, 1, True)
+    assert not marks.message_due, "people have it now; it would escalate for ever otherwise"
+    assert marks.session_id == head
+    async with scene.database.begin() as work:
+        assert (await work.turns.turn_result("BUG-1", 2)).result == {"summary": "the model refused"}
+    if zombie:
+        with pytest.raises(ClaimLost):
+            await scene.agent.finish(zombie, DONE)
+
+
+async def test_a_failure_does_not_undo_what_was_committed(scene: Scene) -> None:
+    await scene.opened()
+    await scene.agent.finish(await scene.claim(1), DONE)
+    assert (await scene.settle(1, failure="lost")).action is Action.POST_FINDINGS
+
+
+async def test_turns_are_settled_in_order(scene: Scene) -> None:
+    await scene.opened()
+    with pytest.raises(Permanent, match="the last settled one is 0"):
+        await scene.settle(2)
+    with pytest.raises(ClaimLost):
+        await scene.claim(2)
+
+
+async def test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish_comes_again(scene: Scene) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    developer = said(2, "please fix it", by=messages.DEVELOPER)
+    await scene.flush(said(1, "Firefox"), developer)
+    await scene.agent.finish(claim, replace(DONE, read=[1, 2, 3]))
+    settled = await scene.settle(1)
+    assert (settled.marks.reporter_due, settled.marks.developer_due) == (False, True)
+    assert not settled.developer_spoke
+    batch = await scene.claim(2)
+    assert [(entry.text, entry.read) for entry in batch.entries] == [("please fix it", True)]
+    await scene.agent.finish(batch, DONE)
+    assert (await scene.settle(2)).developer_spoke
+
+
+async def test_a_close_that_the_agent_read_still_closes(scene: Scene) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    await scene.flush(close(3))
+    await scene.agent.finish(claim, replace(DONE, read=[2]))
+    assert (await scene.settle(1)).marks.close_due
+
+
+async def test_an_outcome_with_unstorable_characters_is_kept_without_them(scene: Scene) -> None:
+    await scene.opened()
+    marks = (await scene.turn(1, result={"title": "a\x00b\ud800", "n": [{"x\x00": "\x00"}]})).marks
+    assert marks.title == "ab?"
+
+
+async def test_the_agent_gets_the_files_and_is_told_of_those_it_cannot_have(scene: Scene) -> None:
+    files = (FileRef("F1", "screen.png", "image/png", 3), FileRef("F2", "huge.zip", "application/zip", 9))
+    await scene.opened(said(1, files=files))
+    async with scene.database.begin() as work:
+        first, second = await work.attachments.pending("BUG-1")
+        await work.attachments.store(first.id, b"png")
+        await work.attachments.fail(second.id, "larger than 20 MB")
+    got = await scene.agent.attachments("BUG-1")
+    assert [(file.name, file.content, file.error) for file in got] == [
+        ("screen.png", b"png", ""),
+        ("huge.zip", None, "larger than 20 MB"),
+    ]
+
+
+async def test_a_resolved_case_gives_no_claim(scene: Scene) -> None:
+    await scene.opened()
+    await scene.end(Reason.OPERATOR_CANCELLED)
+    with pytest.raises(ClaimLost):
+        await scene.claim(1)
+    await scene.flush(report("again"))
+    assert (await scene.marks()).status is CaseStatus.RESOLVED
+
+
+async def test_a_claim_of_an_unknown_case_is_refused(scene: Scene, pool: asyncpg.Pool) -> None:
+    with pytest.raises(ClaimLost):
+        await scene.agent.claim("BUG-404", 1, 1, "s", 60)
+    held = Claim("BUG-404", 1, 1, 1, "s", None, WorkflowState.INVESTIGATING, (), 0, 0.0, {}, {}, "")
+    with pytest.raises(ClaimLost):
+        await scene.agent.renew(held, 60)

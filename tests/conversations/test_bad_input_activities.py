@@ -1,0 +1,180 @@
+"""Input that nobody hopes for, on the real parts: it ends with a clear message, and nothing is lost.
+
+What else the list in docs/conversations.md names, its own tests say.
+"""
+
+import asyncio
+
+import pytest
+
+from tests.support.conversation_activities import RAN, Make, Talking, list_lamps, make_talk, talk
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.errors import Permanent
+from threadline.models.model import ExecutionStatus, Message, Outcome, OutcomeKind, Role, ToolCall
+from threadline.tools.context import ToolContext
+from threadline.tools.output import FOR_STEP, LARGEST_KEPT
+from threadline.tools.registry import Registry, tool
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import BOT_USER, GENERAL
+
+__all__ = ["make_talk", "talk"]
+
+MB = 1_000_000
+
+
+@tool("lamps.wait", "Never answers.", timeout=0.05)
+async def wait(context: ToolContext) -> None:
+    await asyncio.Event().wait()
+
+
+@tool("lamps.flood", "Answers with 50 MB.")
+async def flood(context: ToolContext) -> str:
+    return "x" * (50 * MB)
+
+
+async def marks_of(talk: Talking) -> ConversationMarks:
+    return (await talk.run(talk.thinking.open_conversation, talk.thread)).marks
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="an empty mention"),
+        pytest.param(":tada: 🎉 👍🏽", id="only emoji"),
+        pytest.param("bell \x07, escape \x1b[31m, a zero width \u200b space", id="control characters"),
+        pytest.param("it is broken " * 3_076, id="40,000 characters"),
+        pytest.param("x" * 40_000, id="40,000 characters of one word"),
+    ],
+)
+async def test_whatever_is_said_gets_one_answer_that_can_be_seen(talk: Talking, text: str) -> None:
+    await talk.said(text)
+    await talk.answer()
+    [posted] = talk.posted()
+    assert posted.thread_ts == talk.thread.ts
+    assert not answers.is_blank(posted.text)
+    [row] = await talk.rows("SELECT message_text FROM conversation_messages")
+    assert row["message_text"] == text
+    marks = await marks_of(talk)
+    assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 0)
+
+
+async def test_in_a_channel_that_the_bot_was_removed_from_the_answer_is_kept_until_it_is_back(talk: Talking) -> None:
+    await talk.said("hello there")
+    talk.slack.workspace.leave(GENERAL, BOT_USER)
+    with pytest.raises(Permanent, match="/invite"):
+        await talk.answer()
+    assert talk.posted() == []
+    assert (await marks_of(talk)).unsaid == 1
+    talk.slack.workspace.join(GENERAL, BOT_USER)
+    assert (await talk.post()).unsaid == 0
+    assert len(talk.posted()) == 1
+    assert len(talk.model.log) == 1, "it is not thought about again"
+
+
+async def test_under_a_parent_that_is_gone_the_answer_is_kept_and_it_is_said_why(talk: Talking) -> None:
+    await talk.said("hello there")
+    talk.slack.workspace.delete(GENERAL, talk.thread.ts)
+    with pytest.raises(Permanent, match="somebody deleted its first message"):
+        await talk.answer()
+    marks = await marks_of(talk)
+    assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 1)
+    async with talk.database.begin() as work:
+        settled = await work.conversations.settled(talk.thread, 1)
+    assert settled is not None
+    assert (settled.kind, settled.said) == (OutcomeKind.ANSWERED, False)
+    assert settled.answer
+
+
+async def test_under_a_deleted_parent_with_replies_the_conversation_goes_on(talk: Talking) -> None:
+    await talk.said("hello there")
+    await talk.answer()
+    talk.slack.workspace.delete(GENERAL, talk.thread.ts)
+    await talk.said("are you still there?")
+    await talk.answer(2)
+    assert [each.thread_ts for each in talk.posted()] == [talk.thread.ts] * 2
+
+
+async def test_arguments_that_are_not_json_are_told_to_the_model_and_run_nothing(talk: Talking) -> None:
+    async def mends(turn: Turn) -> None:
+        await turn.call("lamps_list")
+        refused = await turn.call("lamps_create", title="Milk")
+        await turn.text_only(f"I could not create it. {refused.text}")
+
+    talk.model.script(mends)
+    await talk.said('Create a lamp "Milk".')
+    [looked] = (await talk.think()).reply.calls
+    await talk.act(looked)
+    unreadable = Message(Role.ASSISTANT, calls=(ToolCall("call_2", "lamps.create", '{title: "Milk"'),))
+    async with talk.database.begin() as work:
+        await work.transcripts.append(talk.thread, 1, 2, [("a:1:2", unreadable)])
+    [call] = (await talk.think(step=2)).reply.calls
+    done = await talk.act(call, step=2)
+    assert done.status is ExecutionStatus.ERROR
+    assert RAN == ["list"]
+    assert "INVALID_ARGUMENTS" in (await talk.think(step=3)).reply.text
+    assert not talk.model.refused, "the wire takes what the model has written"
+    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 3))
+    await talk.post()
+    assert talk.posted()[0].text.startswith("I could not create it.")
+
+
+async def test_a_tool_that_hangs_is_given_up_and_the_loop_goes_on(make_talk: Make) -> None:
+    async def waits(turn: Turn) -> None:
+        hung = await turn.call("lamps_wait")
+        await turn.call("lamps_list")
+        await turn.text_only(f"One of them did not answer. {hung.text}")
+
+    talk = make_talk(registry=Registry([wait, list_lamps]))
+    talk.model.script(waits)
+    await talk.said("wait for the lamps, then list them")
+    outcome = await talk.answer()
+    assert [each.status for each in outcome.executions] == [ExecutionStatus.ERROR, ExecutionStatus.OK]
+    assert RAN == ["list"]
+    [posted] = talk.posted()
+    assert "TOOL_TIMEOUT" in posted.text
+
+
+async def test_fifty_megabytes_of_output_are_kept_and_shown_in_part(make_talk: Make) -> None:
+    async def floods(turn: Turn) -> None:
+        shown = await turn.call("lamps_flood")
+        await turn.text_only("It was cut." if "data_cut" in shown.text else "It was whole.")
+
+    talk = make_talk(registry=Registry([flood]))
+    talk.model.script(floods)
+    await talk.said("dump it all")
+    outcome = await talk.answer()
+    assert [each.status for each in outcome.executions] == [ExecutionStatus.OK]
+    [row] = await talk.rows("SELECT octet_length(result::text) AS bytes FROM agent_tool_executions")
+    assert LARGEST_KEPT // 2 < row["bytes"] < 2 * LARGEST_KEPT
+    [posted] = talk.posted()
+    assert posted.text == "It was cut."
+
+
+async def test_the_results_of_one_reply_share_what_may_be_sent_with_each_later_step(talk: Talking) -> None:
+    async def many(turn: Turn) -> None:
+        await turn.call_together(*[("lamps_dump", {})] * 6)
+
+    talk.model.script(many)
+    await talk.said("dump it all")
+    await talk.answer()
+    results = [str(each["output"]).encode() for each in talk.sent() if each.get("type") == "function_call_output"]
+    assert len(results) == 6
+    assert FOR_STEP // 2 < sum(map(len, results)) <= FOR_STEP
+
+
+async def test_a_model_that_asks_for_the_same_for_ever_is_asked_for_words_and_then_told_about(talk: Talking) -> None:
+    async def insists(turn: Turn) -> None:
+        while True:
+            await turn.call("lamps_list")
+
+    talk.model.script(insists)
+    await talk.said("list the lamps")
+    outcome = await talk.answer()
+    assert (outcome.kind, outcome.model_calls) == (OutcomeKind.SUMMARISED, 6)
+    assert RAN == ["list"] * 5
+    [posted] = talk.posted()
+    assert posted.text.startswith("This is what I did:")
+    await talk.said("and now?")
+    await talk.think(2)
+    assert not talk.model.refused, "the calls that were not run spoil nothing"

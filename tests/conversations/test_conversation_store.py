@@ -1,0 +1,321 @@
+"""Conversations: what opens them, what is stored, who is heard, and what is forgotten."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.conversation_store import (
+    REPORTER,
+    STRANGER,
+    THREAD,
+    Talking,
+    deletion,
+    edit,
+    flags,
+    identity,
+    mention,
+    says,
+    stop,
+    texts,
+    ts,
+)
+from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Verdict
+from threadline.errors import ConversationNotFound
+from threadline.models.model import Usage
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef
+
+
+async def test_a_thread_that_nobody_addressed_stores_nothing_and_stays_unfollowed(talk: Talking) -> None:
+    batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3))
+    stored = await talk.store(*batch)
+    assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
+    assert await talk.rows("SELECT 1 FROM conversation_messages") == []
+    async with talk.database.begin() as work:
+        assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
+
+
+async def test_a_word_to_stop_opens_nothing(talk: Talking) -> None:
+    assert not (await talk.store(says(1, "stop", kind=messages.STOP, addressed=True))).marks.opened
+
+
+async def test_the_first_addressed_message_opens_and_what_came_with_it_is_kept(talk: Talking) -> None:
+    stored = await talk.store(says(2, "and this"), mention(1, "hi"))
+    assert (stored.marks.opened, stored.marks.stored, stored.marks.turn_due) == (True, 2, False)
+    assert [(each.text, each.user_id, each.ts) for each in stored.unjudged] == [
+        ("hi", REPORTER, ts(1)),
+        ("and this", REPORTER, ts(2)),
+    ]
+    assert stored.unjudged[0].said_at == float(ts(1))
+    async with talk.database.begin() as work:
+        follows = work.conversations.is_followed
+        assert await follows(THREAD.team, THREAD.channel, THREAD.ts)
+        assert not await follows("T2", THREAD.channel, THREAD.ts)
+        assert not await follows(THREAD.team, THREAD.channel, ts(1))
+
+
+async def test_what_is_stored_is_due_once_it_is_judged(talk: Talking) -> None:
+    before = (await talk.store(mention(1))).marks
+    marks = await talk.judge({identity(1): None})
+    assert flags(before) == (False, False, False)
+    assert flags(marks) == (True, True, False)
+    assert marks.rev > before.rev
+    assert await talk.marks() == marks
+
+
+async def test_a_message_is_judged_once_and_the_first_verdict_stands(talk: Talking) -> None:
+    await talk.store(mention(1), says(2), says(3))
+    first = {identity(1): None, identity(2): Refusal.DUPLICATE, identity(3): Refusal.THROTTLED_FIRST}
+    await talk.judge(first)
+    marks = await talk.judge(dict.fromkeys(reversed(first), Refusal.THROTTLED) | {identity(2): None})
+    assert flags(marks) == (True, True, False)
+    assert (await talk.store(mention(1), says(2))).unjudged == ()
+    assert texts(await talk.take_up(1)) == ["hello"]
+    async with talk.database.begin() as work:
+        refused = await work.conversations.refused(THREAD, [identity(at) for at in (1, 2, 3, 4)])
+    assert refused == (
+        Refused("C1", ts(2), REPORTER, Refusal.DUPLICATE),
+        Refused("C1", ts(3), REPORTER, Refusal.THROTTLED_FIRST),
+    )
+
+
+async def test_what_an_earlier_try_stored_and_did_not_judge_is_judged_by_the_next(talk: Talking) -> None:
+    first = await talk.store(mention(1), says(2))
+    again = await talk.store(mention(1), says(2))
+    assert again.unjudged == first.unjudged
+    assert again.marks.stored == 2
+    await talk.judge({identity(1): None})
+    assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
+
+
+async def test_of_fifty_stores_of_one_batch_by_two_workers_each_message_is_stored_once(
+    talk: Talking, other: Talking
+) -> None:
+    batch = (mention(1), *(says(at, str(at)) for at in range(2, 12)), edit(2, "better", 5), deletion(3), stop(20))
+    stored = await asyncio.gather(*(each.store(*batch) for _ in range(25) for each in (talk, other)))
+    rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
+    assert [row["seq"] for row in rows] == list(range(1, 15))
+    assert {row["message_id"] for row in rows} == {each.id for each in batch}
+    assert {each.marks.stored for each in stored} == {14}
+    assert len({each.marks.rev for each in stored}) == 50
+    assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
+
+
+async def test_two_workers_that_judge_differently_leave_one_verdict(talk: Talking, other: Talking) -> None:
+    await talk.store(mention(1), *(says(at) for at in range(2, 10)))
+    ids = [identity(at) for at in range(1, 10)]
+    verdicts: tuple[Refusal | None, ...] = (None, Refusal.DUPLICATE)
+    await asyncio.gather(
+        *(one.judge(dict.fromkeys(ids, verdict)) for one, verdict in zip((talk, other), verdicts, strict=True))
+    )
+    [row] = await talk.rows("SELECT DISTINCT verdict, wakes FROM conversation_messages")
+    assert row["wakes"] == (row["verdict"] == "ok")
+
+
+async def test_two_workers_that_are_given_one_batch_refuse_the_same_of_it(talk: Talking, other: Talking) -> None:
+    """The guards as the activity asks them: ten requests, one of them again, and two too many."""
+    batch = (mention(1, "1"), *(says(at, str(at)) for at in range(2, 11)), says(20, "1"), says(21, "a"), says(22, "b"))
+
+    async def guarded(worker: Talking) -> tuple[Refused, ...]:
+        verdicts: dict[str, Refusal | None] = {}
+        for each in (await worker.store(*batch)).unjudged:
+            given = (each.user_id, each.text, each.message_id, each.said_at)
+            async with worker.database.begin() as work:
+                again = await work.limits.is_duplicate(THREAD, *given)
+            async with worker.database.begin() as work:
+                often = await work.limits.of_user(THREAD.team, each.user_id, each.message_id, each.said_at)
+            refusal = Refusal.DUPLICATE if again else None if often is Verdict.OK else Refusal(often.value)
+            verdicts[each.message_id] = refusal
+        await worker.judge(verdicts)
+        async with worker.database.begin() as work:
+            return await work.conversations.refused(THREAD, [each.id for each in batch])
+
+    one, two = await asyncio.gather(guarded(talk), guarded(other))
+    three = await guarded(other)
+    assert one == two == three
+    assert [(each.ts, each.why) for each in one if each.why is Refusal.DUPLICATE] == [(ts(20), Refusal.DUPLICATE)]
+    assert len(one) == 3
+    assert len(await talk.take_up(1)) == 10
+
+
+async def test_a_persons_thread_of_their_own_is_meant_for_the_bot_until_another_writes(talk: Talking) -> None:
+    await talk.hear(mention(1))
+    await talk.turn(1)
+    assert flags(await talk.hear(says(2, "and the second one?"))) == (True, True, False)
+    await talk.turn(2)
+    assert flags(await talk.hear(says(3, "what do you think?", sender_id=STRANGER))) == (True, False, False)
+    assert flags(await talk.hear(mention(4, sender_id=STRANGER))) == (True, True, False)
+    await talk.turn(3)
+    assert flags(await talk.hear(says(5))) == (True, False, False)
+
+
+async def test_who_wrote_the_root_is_one_of_the_people_in_the_thread(talk: Talking) -> None:
+    await talk.hear(mention(1, root_by=STRANGER))
+    await talk.turn(1)
+    assert flags(await talk.hear(says(2, "thanks, I will try that", root_by=STRANGER))) == (True, False, False)
+
+
+async def test_what_calls_somebody_else_is_not_meant_for_the_bot(talk: Talking) -> None:
+    await talk.hear(mention(1, root_by=REPORTER))
+    await talk.turn(1)
+    assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
+    assert flags(await talk.hear(says(3, "and the second one?", root_by=REPORTER))) == (True, True, False)
+    await talk.turn(2)
+    assert flags(await talk.hear(mention(4, "what does <@U9> say?"))) == (True, True, False)
+
+
+async def test_who_wrote_the_root_and_who_is_called_make_it_peoples_talk_among_themselves(talk: Talking) -> None:
+    async def overheard(*numbers: int) -> set[str]:
+        async with talk.database.begin() as work:
+            return set(await work.conversations.overheard(talk.thread, [identity(each) for each in numbers]))
+
+    await talk.hear(mention(1, root_by=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
+    assert await overheard(1, 2, 3, 4) == {identity(3)}
+    await talk.hear(says(5, root_by=STRANGER))
+    assert await overheard(1, 2, 3, 4, 5) == {identity(2), identity(3), identity(5)}
+
+
+@pytest.mark.parametrize(
+    ("message", "wakes"),
+    [
+        (mention(2, ""), True),
+        (says(2, ""), False),
+        (says(2, " \n\t"), False),
+        (says(2, "", files=(FileRef("F1", "a.png"),)), True),
+        (says(2, "??"), True),
+    ],
+)
+async def test_a_message_with_nothing_to_answer_wakes_nobody(
+    talk: Talking, message: messages.IncomingMessage, wakes: bool
+) -> None:
+    await talk.hear(mention(1))
+    await talk.turn(1)
+    stored = await talk.store(message)
+    assert bool(stored.unjudged) is wakes
+    assert (await talk.judge({message.id: None})).turn_due is wakes
+
+
+@pytest.mark.parametrize("bad", ["nul \x00 byte", "half \ud800 pair"])
+async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(talk: Talking, bad: str) -> None:
+    batch = (mention(1), says(2, bad), says(3, "after"))
+    stored = await talk.store(*batch)
+    assert (stored.marks.stored, len(stored.quarantined), len(stored.unjudged)) == (3, 1, 2)
+    again = await talk.store(*batch)
+    assert (again.marks.stored, again.quarantined) == (3, ())
+    async with talk.database.begin() as work:
+        [kept] = await work.quarantine.messages(10)
+        assert (await work.quarantine.count()).count == 1
+    assert (kept.thread, kept.bug_id, kept.message_id) == (THREAD, "", stored.quarantined[0])
+    assert kept.error.startswith("the database refused this message")
+
+
+@pytest.mark.parametrize(
+    "unstorable",
+    [{"id": "a\x00b"}, {"id": "x\ud800"}, {"channel": "\x00"}, {"version": "1\x00"}, {"files": (FileRef("\x00"),)}],
+)
+async def test_no_field_of_a_message_can_wedge_a_thread(talk: Talking, unstorable: dict[str, str]) -> None:
+    await talk.hear(mention(1, "hi"))
+    marks = await talk.hear(says(2, **unstorable), says(3, "after"))
+    assert marks.stored == 3
+    assert texts(await talk.take_up(1))[-1] == "after"
+
+
+async def test_what_is_unreadable_is_kept_in_a_thread_without_a_conversation(talk: Talking) -> None:
+    stored = await talk.store(messages.parse([{"no": "id"}]))
+    assert len(stored.quarantined) == 1
+    assert not stored.marks.opened
+    async with talk.database.begin() as work:
+        assert [each.thread for each in await work.quarantine.messages(10)] == [THREAD]
+
+
+async def test_what_calls_of_the_model_cost_adds_up(talk: Talking) -> None:
+    await talk.hear(mention(1))
+    usage = Usage("gpt\x00-x", 100, 40, 20, 10, 0.25)
+    for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
+        async with talk.database.begin() as work:
+            await work.conversations.spent(THREAD, 1, step, purpose, usage, 1_234)
+    assert (await talk.marks()).cost_usd == 0.75
+    rows = await talk.rows("SELECT * FROM model_calls ORDER BY id")
+    assert [(row["step"], row["purpose"]) for row in rows] == [(1, "think"), (1, "summarise"), (2, "think")]
+    kept = {name: rows[0][name] for name in ("model", "input_tokens", "cached_tokens", "output_tokens", "milliseconds")}
+    assert kept == {
+        "model": "gpt-x",
+        "input_tokens": 100,
+        "cached_tokens": 40,
+        "output_tokens": 20,
+        "milliseconds": 1_234,
+    }
+
+
+async def test_where_nothing_is_stored_there_is_nothing_to_change(talk: Talking) -> None:
+    for change in (talk.take_up(1), talk.settle(1), talk.said(1), talk.judge({}), talk.append()):
+        with pytest.raises(ConversationNotFound):
+            await change
+
+
+async def test_a_reaction_is_about_the_thread_of_its_message(talk: Talking) -> None:
+    await talk.hear(mention(0), says(1))
+    await talk.turn(1)
+    async with talk.database.begin() as work:
+        for key, at in ((f"talk:{THREAD.key}:turn:1", 2), ("BUG-1:turn:1:findings", 3)):
+            await work.posts.claim(key, "", "answer", THREAD.channel, THREAD.ts, 0.0, 1.0)
+            await work.posts.done(key, ts(at))
+    async with talk.database.begin() as work:
+        of = work.conversations.thread_of_message
+        found = {at: await of(THREAD.team, THREAD.channel, ts(at)) for at in range(5)}
+        assert found == {0: THREAD, 1: THREAD, 2: THREAD, 3: None, 4: None}
+        for at in (1, 2):
+            assert await of("T2", THREAD.channel, ts(at)) is None
+            assert await of(THREAD.team, "C2", ts(at)) is None
+
+
+_POST = """
+INSERT INTO slack_posts (key, kind, channel, thread_ts, claimed_at, lease_until, ts)
+VALUES (:key, 'answer', :channel, :ts, 0, 0, '9.0')
+"""
+
+
+async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
+    talks = [Talking(database, Thread("T1", "C1", ts(number))) for number in range(5)]
+    for number, talk in enumerate(talks):
+        await talk.hear(mention(number, "secret words"))
+        await talk.turn(1, "a secret answer")
+        async with database.begin() as work:
+            await work.conversations.spent(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
+            await work.transcripts.summarise(talk.thread, "secret", 1)
+        await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
+        async with database.begin() as work:
+            await work.bindings.bind(talk.thread, "project", "PRJ-1", "U1")
+            for key in (f"talk:{talk.thread.key}:turn:1", f"talk:{talk.thread.key}5:turn:1"):
+                post = {"key": key, "channel": "C1", "ts": talk.thread.ts}
+                await work.connection.execute(text(_POST), post)
+    async with database.begin() as work:
+        assert [await work.conversations.prune(3, 2) for _ in range(3)] == [2, 1, 0]
+    assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
+    for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
+        assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
+    assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
+    posts = {row["key"] for row in await talks[0].rows("SELECT key FROM slack_posts")}
+    assert [f"talk:{talk.thread.key}:turn:1" in posts for talk in talks] == [False, False, False, True, True]
+    assert len(posts) == 2 + 5, "whatever else is in those threads"
+
+
+async def test_a_conversation_that_begins_anew_never_meets_the_keys_of_the_forgotten_one(talk: Talking) -> None:
+    await talk.hear(mention(1, "before"))
+    await talk.turn(1, "Which?", question="Which?")
+    before = await talk.marks()
+    async with talk.database.begin() as work:
+        assert await work.conversations.prune(before=2_000_000_000_000.0) == 1
+        assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
+    assert await talk.marks() == ConversationMarks()
+    assert (await talk.store(says(2, "not to the bot"))).marks == ConversationMarks()
+    marks = await talk.hear(mention(3, "after"))
+    assert (marks.opened, marks.stored, marks.turn, marks.question) == (True, 1, 1, "")
+    assert marks.rev > before.rev
+    assert texts(await talk.take_up(2)) == ["after"]
+    assert [each.place for each in (await talk.read()).messages] == [1]

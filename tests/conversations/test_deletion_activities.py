@@ -1,0 +1,104 @@
+"""Somebody deletes a message while a tool reads the thread: what was read is not kept."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import pytest
+
+from tests.support.conversation_activities import Make, Talking, make_talk
+from threadline.conversations import thread_tool as slack_thread
+from threadline.conversations.contract import ActRequest
+from threadline.conversations.think import Mind
+from threadline.conversations.thread_reads import GONE
+from threadline.conversations.thread_tool import THREADS, ThreadMessage, ThreadPart
+from threadline.conversations.turn_note import Briefing
+from threadline.models.model import Execution, ExecutionStatus, Message, Role, ToolCall
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry
+from threadline_devstack.slack.identity import REPORTER
+
+__all__ = ["make_talk"]
+
+SECRET = "the client pays two millions"
+CALL = ToolCall("call_1", "slack_get_thread", "{}")
+Happening = Callable[[], Awaitable[None]]
+
+
+class Reader:
+    """Slack shows what was said; `meanwhile` happens before it is with who has asked."""
+
+    def __init__(self) -> None:
+        self.meanwhile: list[Happening] = []
+
+    async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
+        if self.meanwhile:
+            await self.meanwhile.pop()()
+        at = datetime.fromisoformat("2026-03-02T10:00+00:00")
+        return ThreadPart([ThreadMessage(at, "Rita", REPORTER, SECRET)])
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+async def talk(make_talk: Make, reader: Reader) -> Talking:
+    """A turn whose model has asked for the thread."""
+    made = make_talk(mind=Mind(None, Registry(slack_thread.TOOLS), Ports().having(THREADS, reader)))
+    asked = made.message("what was said here?")
+    await made.said(asked)
+    await made.begin()
+    note = Briefing(1, made.at, REPORTER, "Rita", asked.id).message()
+    reply = Message(Role.ASSISTANT, "", (CALL,))
+    async with made.database.begin() as work:
+        await work.transcripts.append(made.thread, 1, 1, [("c:1", note), ("a:1:1", reply)])
+    return made
+
+
+def deletion(talk: Talking) -> IncomingMessage:
+    gone = talk.message("")
+    return talk.message("", id=f"{gone.id}:d", kind=messages.DELETION, ts=gone.ts, correction_of=gone.id)
+
+
+async def read(talk: Talking) -> Execution:
+    return await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, CALL))
+
+
+async def kept(talk: Talking) -> tuple[str, str]:
+    """What is kept of the call: in the transcript, and on record."""
+    (row,) = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions")
+    return next(message.content for key, message in await talk.transcript() if key.startswith("t:")), row["data"]
+
+
+async def test_what_was_deleted_while_the_thread_was_read_is_kept_nowhere(talk: Talking, reader: Reader) -> None:
+    async def delete() -> None:
+        await talk.said(deletion(talk))
+
+    reader.meanwhile = [delete]
+    for _ in range(2):  # the result was lost, and is asked for again
+        assert (await read(talk)).status is ExecutionStatus.OK
+        assert await kept(talk) == (GONE, GONE)
+
+
+async def test_what_was_deleted_before_the_thread_was_read_takes_nothing_with_it(talk: Talking) -> None:
+    await talk.said(deletion(talk))
+    await read(talk)
+    assert all(SECRET in each for each in await kept(talk))
+
+
+async def test_what_was_deleted_between_the_record_and_the_transcript_is_not_kept_either(
+    talk: Talking,
+) -> None:
+    """As if the worker had died once the call was on record, and the deletion came before the next try."""
+    await read(talk)
+    async with talk.database.begin() as work:
+        await work.connection.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
+    await talk.said(deletion(talk))
+    await read(talk)
+    shown, on_record = await kept(talk)
+    assert on_record == GONE
+    assert SECRET not in shown

@@ -1,0 +1,123 @@
+"""What happens while a call of the model is prepared or under way: people write, delete, and stop the turn."""
+
+import asyncio
+
+import pytest
+
+from tests.support.conversation_activities import Talking, make_talk, talk
+from threadline.conversations.transcript_store import DELETED
+from threadline.errors import Permanent, Transient
+from threadline.models.chat_model import Answer
+from threadline.models.client import OpenAIModel
+from threadline.models.model import Message, ModelReply, Outcome, OutcomeKind, Role
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.user_names import Names
+from threadline_devstack.slack.identity import BYSTANDER
+
+__all__ = ["make_talk", "talk"]
+
+
+def gone(talk: Talking, said: IncomingMessage) -> IncomingMessage:
+    return talk.message("", id=f"{said.id}:d", kind="deletion", ts=said.ts, correction_of=said.id)
+
+
+def asked(talk: Talking) -> list[str]:
+    """What the model was shown of people in its last call."""
+    return [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
+
+
+async def test_what_is_said_while_the_model_is_away_is_read_by_the_call_that_it_answers(talk: Talking) -> None:
+    await talk.said("what do we have here, please?")
+    talk.model.fail_next(1, status=503)
+    with pytest.raises(Transient):
+        await talk.think()
+    await talk.said("List the lamps.")
+    second = await talk.think(step=2)
+    assert asked(talk) == ["what do we have here, please?", "List the lamps."]
+    assert second.reply.calls
+    begun_anew = await talk.think(step=1)
+    assert (begun_anew.step, begun_anew.reply) == (2, second.reply), "nothing is paid twice"
+    await talk.act(second.reply.calls[0], step=begun_anew.step)
+    assert [key[:4] for key, _ in await talk.transcript() if not key.startswith("u:")] == ["c:1", "a:1:", "t:1:"]
+
+
+@pytest.mark.parametrize("over", ["settled", "gone on"])
+async def test_a_reply_that_comes_when_its_step_is_over_is_paid_for_and_not_remembered(
+    talk: Talking, monkeypatch: pytest.MonkeyPatch, over: str
+) -> None:
+    asking, answering = asyncio.Event(), asyncio.Event()
+
+    async def late(*_: object, **__: object) -> Answer:
+        asking.set()
+        await answering.wait()
+        return Answer(ModelReply("I have made it."))
+
+    await talk.said("Create a lamp.")
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenAIModel, "ask", late)
+        thinking = asyncio.create_task(talk.think())
+        await asking.wait()
+        if over == "settled":
+            await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
+        else:
+            async with talk.database.begin() as work:
+                await work.conversations.take_up(talk.thread, 1, 2)
+        answering.set()
+        await thinking
+    assert not [key for key, _ in await talk.transcript() if key.startswith(("a:", "n:"))]
+    assert len(await talk.rows("SELECT id FROM model_calls")) == 1
+
+
+async def test_of_a_turn_that_is_over_nothing_is_asked_any_more(talk: Talking) -> None:
+    await talk.said("Create a lamp.")
+    await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
+    before = await talk.transcript()
+    with pytest.raises(Permanent, match="has ended"):
+        await talk.think()
+    assert (await talk.transcript(), len(talk.model.log)) == (before, 0)
+
+
+@pytest.mark.parametrize("settles", [False, True])
+async def test_what_is_deleted_while_slack_is_asked_for_names_is_not_written_down(
+    talk: Talking, monkeypatch: pytest.MonkeyPatch, settles: bool
+) -> None:
+    secret = talk.message("my password is in here")
+    deleted: list[IncomingMessage] = []
+
+    async def of(_: Names, user: str) -> str:
+        if not deleted:
+            deleted.append(gone(talk, secret))
+            async with talk.database.begin() as work:
+                await work.conversations.store(talk.thread, deleted)
+        return user
+
+    await talk.said(secret, talk.message("and what is that?", sender_id=BYSTANDER))
+    monkeypatch.setattr(Names, "of", of)
+    if settles:
+        await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
+    else:
+        await talk.think()
+        assert "password" not in str(talk.sent())
+    texts = {key: message.content for key, message in await talk.transcript()}
+    assert deleted
+    assert texts[f"u:{secret.id}"] == DELETED
+    assert "password" not in str(texts)
+
+
+async def test_a_deletion_in_mid_turn_sends_no_more_of_the_past_though_it_voids_the_summary(talk: Talking) -> None:
+    first = talk.message("it all began with a secret")
+    await talk.said(first)
+    await talk.answer()
+    old = [(f"t:1:9:{number}", Message(Role.USER, f"old remark {number}.")) for number in range(30)]
+    async with talk.database.begin() as work:
+        await work.transcripts.append(talk.thread, 1, 9, old)
+        last = (await work.transcripts.read(talk.thread)).messages[-1].place
+        await work.transcripts.summarise(talk.thread, "They spoke of a secret.", last)
+    await talk.said("List the lamps.")
+    thought = await talk.think(2)
+    assert "They spoke of a secret." in str(talk.sent())
+    await talk.act(thought.reply.calls[0], 2)
+    await talk.said(gone(talk, first))
+    await talk.think(2, 2)
+    assert asked(talk) == ["List the lamps."]
+    assert "secret" not in str(talk.sent())

@@ -1,0 +1,311 @@
+"""Flushing: stored once, numbered, corrected in any order, and never held up."""
+
+import asyncio
+import itertools
+import re
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.case_store import (
+    DEVELOPER,
+    REPORTER,
+    STRANGER,
+    THREAD,
+    Scene,
+    close,
+    deletion,
+    edit,
+    identity,
+    report,
+    said,
+    ts,
+)
+from threadline.cases import case_row
+from threadline.cases.model import CaseStatus, Marks, Reason
+from threadline.errors import Permanent
+from threadline.investigator import store as agent_turns
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import FileRef
+
+
+async def test_a_thread_without_a_case_has_empty_marks(scene: Scene) -> None:
+    assert await scene.marks() == Marks()
+
+
+async def test_a_report_opens_its_case_and_registers_its_thread(scene: Scene) -> None:
+    marks = await scene.flush(report())
+    assert (marks.bug_id, marks.status, marks.reporter_id, marks.stored) == ("BUG-1", CaseStatus.NEW, REPORTER, 1)
+    assert marks.message_due
+    assert marks.reporter_due
+    assert not marks.developer_due
+    async with scene.database.begin() as work:
+        found = await work.threads.find(THREAD)
+        assert found is not None
+        assert (found.bug_id, found.kind, found.workflow_id) == ("BUG-1", "report", f"bug:{THREAD.key}")
+        assert [(step.before, step.to) for step in await work.overview.transitions("BUG-1")] == [(None, "new")]
+
+
+@pytest.mark.parametrize("kind", [messages.MESSAGE, messages.CLOSE])
+async def test_a_reporters_message_that_overtook_the_report_opens_the_case(scene: Scene, kind: str) -> None:
+    assert (await scene.flush(said(5, kind=kind))).bug_id == "BUG-1"
+    marks = await scene.flush(report())
+    assert (marks.bug_id, marks.stored) == ("BUG-1", 2)
+
+
+async def test_what_cannot_open_a_case_creates_nothing(scene: Scene) -> None:
+    batch = (
+        said(1, by=messages.UNKNOWN),
+        edit(0, "new words", 2),
+        deletion(0),
+        messages.parse([1, 2, 3]),
+        said(3, by=messages.DEVELOPER),
+    )
+    assert await scene.flush(*batch) == Marks()
+    assert await scene.rows("SELECT bug_id FROM cases") == []
+
+
+async def test_a_repeated_batch_changes_nothing_but_the_revision(scene: Scene) -> None:
+    batch = (report(), said(1), said(1), edit(1, "better", 2))
+    first = await scene.flush(*batch)
+    again = await scene.flush(*batch)
+    assert first.stored == again.stored == 3
+    assert again.rev > first.rev
+    assert [row["seq"] for row in await scene.rows("SELECT seq FROM bug_conversations ORDER BY seq")] == [1, 2, 3]
+
+
+async def test_two_flushes_at_once_open_one_case_and_store_each_message_once(scene: Scene) -> None:
+    batches = [(report(), *(said(at) for at in range(1, 12))), (*(said(at) for at in range(6, 20)), report())]
+    results = await asyncio.gather(*(scene.flush(*batch) for batch in batches * 3))
+    assert {marks.bug_id for marks in results} == {results[0].bug_id}
+    rows = await scene.rows("SELECT seq, message_id FROM bug_conversations ORDER BY seq")
+    assert [row["seq"] for row in rows] == list(range(1, 21))
+    assert len({row["message_id"] for row in rows}) == 20
+
+
+async def test_results_that_arrive_late_are_told_by_their_revision(scene: Scene) -> None:
+    results = await asyncio.gather(*(scene.flush(report(), said(at)) for at in range(1, 9)))
+    by_revision = sorted(results, key=lambda marks: marks.rev)
+    assert len({marks.rev for marks in results}) == len(results)
+    assert [marks.stored for marks in by_revision] == sorted(marks.stored for marks in results)
+    assert await scene.marks() == by_revision[-1]
+
+
+async def test_messages_are_shown_as_they_were_said_not_as_they_came(scene: Scene) -> None:
+    await scene.flush(report("first"), said(9, "third"))
+    await scene.flush(said(10, "fourth"), said(2, "second"))
+    assert await scene.texts() == ["first", "second", "third", "fourth"]
+
+
+async def test_an_unknown_sender_is_the_reporter_or_nobodys_business(scene: Scene) -> None:
+    await scene.flush(report("report"))
+    third = said(1, "me too", by=messages.UNKNOWN, sender_id=STRANGER)
+    marks = await scene.flush(third, said(2, "mine", by=messages.UNKNOWN, sender_id=REPORTER))
+    assert marks.stored == 2
+    assert await scene.texts() == ["report", "mine"]
+    assert await scene.rows("SELECT bug_id FROM bug_conversations WHERE sender_type = 'unknown'") == []
+
+
+ORDERS = list(itertools.permutations(("original", "first edit", "second edit")))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_the_newest_edit_wins_in_any_order_of_arrival(scene: Scene, order: tuple[str, ...]) -> None:
+    which = {"original": said(1, "v0"), "first edit": edit(1, "v1", 5), "second edit": edit(1, "v2", 50)}
+    await scene.flush(report("report"))
+    for name in order:
+        await scene.flush(which[name])
+    assert await scene.texts() == ["report", "v2"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("original", "edit", "deletion"))))
+async def test_a_deletion_wins_in_any_order_of_arrival(scene: Scene, order: tuple[str, ...]) -> None:
+    which = {"original": said(1, "secret"), "edit": edit(1, "still secret", 5), "deletion": deletion(1)}
+    await scene.flush(report("report"))
+    for name in order:
+        await scene.flush(which[name])
+    assert await scene.texts() == ["report", "(deleted by its author)"]
+    left = await scene.rows("SELECT message_text FROM bug_conversations WHERE message_text LIKE '%secret%'")
+    assert left == []
+
+
+async def test_a_correction_in_the_opening_batch_is_applied(scene: Scene) -> None:
+    await scene.flush(edit(0, "corrected", 1), report("first"))
+    assert await scene.texts() == ["corrected"]
+
+
+async def test_a_deleted_message_takes_its_files_along_even_those_fetched_later(scene: Scene) -> None:
+    picture = FileRef("F1", "screen.png", "image/png", 3)
+    await scene.flush(report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),)))
+    async with scene.database.begin() as work:
+        first, second = await work.attachments.pending("BUG-1")
+        await work.attachments.store(second.id, b"log")
+    await scene.flush(deletion(1), deletion(2))
+    async with scene.database.begin() as work:
+        assert await work.attachments.pending("BUG-1") == []
+        await work.attachments.store(first.id, b"png")
+        assert await work.attachments.readable("BUG-1") == 0
+
+
+async def test_corrections_wake_nobody_but_the_reporters_edit_is_due(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    marks = await scene.flush(deletion(40), edit(0, "better words", 5), messages.parse([{"no": "id"}]))
+    assert not marks.message_due
+    assert marks.reporter_due
+    assert not marks.developer_due
+
+
+async def test_thanks_and_a_late_close_do_not_reopen_but_anything_else_does(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    await scene.end(Reason.AGENT_RESOLVED)
+    marks = await scene.flush(said(10, "Thanks a lot!"), close(11), said(12, "never mind"))
+    assert not marks.message_due
+    assert not marks.close_due
+    marks = await scene.flush(said(13, "It is broken again"))
+    assert marks.message_due
+
+
+async def test_what_was_said_before_the_close_and_arrives_after_the_end_does_not_reopen(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    await scene.flush(close(20))
+    await scene.end(Reason.REPORTER_CLOSED)
+    marks = await scene.flush(
+        said(10, "It is in Firefox"), said(20, "In the same moment", by=messages.DEVELOPER, id="x")
+    )
+    assert not marks.message_due
+    assert "It is in Firefox" in await scene.texts()
+    late = await scene.rows("SELECT turn FROM bug_conversations WHERE message_type = 'message' ORDER BY seq")
+    assert [row["turn"] for row in late] == [0, 0], "the close has answered them"
+    assert (await scene.flush(said(21, "It is back"))).message_due
+
+
+async def test_a_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    await scene.end(Reason.AGENT_RESOLVED)
+    await scene.flush(close(20))
+    assert (await scene.flush(said(10, "It is in Firefox"))).message_due
+
+
+@pytest.mark.parametrize("bad", ["nul \x00 byte", "half \ud800 pair"])
+async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(scene: Scene, bad: str) -> None:
+    batch = (report("report"), said(1, bad), said(2, "after"))
+    first = await scene.flush(*batch)
+    again = await scene.flush(*batch)
+    assert first.stored == again.stored == 3
+    assert await scene.texts() == ["report", "after"]
+    [row] = await scene.rows("SELECT * FROM bug_conversations WHERE message_type = 'quarantined'")
+    assert row["error"].startswith("the database refused this message")
+    assert not row["wakes"]
+
+
+@pytest.mark.parametrize(
+    "unstorable",
+    [{"id": "a\x00b"}, {"id": "x\ud800"}, {"channel": "\x00"}, {"by": "third_party"}, {"version": "1\x00"}],
+)
+async def test_no_field_of_a_message_can_wedge_a_thread(scene: Scene, unstorable: dict[str, str]) -> None:
+    await scene.flush(report("report"))
+    marks = await scene.flush(said(1, **unstorable), said(2, "after"))
+    assert marks.stored == 3
+    assert (await scene.texts())[-1] == "after"
+
+
+async def test_a_close_is_due_only_as_the_reporters_last_word(scene: Scene) -> None:
+    await scene.opened()
+    assert (await scene.flush(close(5))).close_due
+    assert not (await scene.flush(said(6, "wait, still broken"))).close_due
+    assert (await scene.flush(close(7))).close_due
+    assert (await scene.flush(said(3, "said before, came after"))).close_due
+    assert (await scene.flush(said(9, "a developer", by=messages.DEVELOPER))).close_due
+
+
+async def test_a_developers_close_closes_nothing(scene: Scene) -> None:
+    await scene.opened()
+    marks = await scene.flush(said(5, "close", kind=messages.CLOSE, by=messages.DEVELOPER))
+    assert not marks.close_due
+
+
+async def test_pages_cover_the_conversation_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:
+    await scene.flush(report("0"), *(said(at, str(at)) for at in range(1, 8)))
+    seen, cursor = [], None
+    async with scene.database.begin() as work:
+        while True:
+            page = await work.conversation.entries("BUG-1", cursor, limit=3)
+            seen += [entry.text for entry in page.entries]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert seen == [str(at) for at in range(8)]
+        with pytest.raises(Permanent):
+            await work.conversation.entries("BUG-1", "elsewhere")
+
+
+async def test_the_bots_posts_are_shown_but_neither_numbered_nor_due(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    for _ in range(2):
+        async with scene.database.begin() as work:
+            await work.conversation.record_bot_message("BUG-1", "question", "Which browser?", "C1", ts(3))
+    marks = await scene.flush(said(4, "Firefox", by=messages.DEVELOPER))
+    assert marks.stored == 2
+    assert await scene.texts() == ["The cart total is wrong", "Which browser?", "Firefox"]
+    assert [entry.sender_id for entry in (await scene.claim(2)).entries] == [DEVELOPER]
+
+
+async def test_what_a_turn_used_can_be_marked_in_slack(scene: Scene) -> None:
+    await scene.opened(said(1), said(2), deletion(2), edit(1, "x", 3))
+    await scene.turn(1)
+    async with scene.database.begin() as work:
+        assert await work.conversation.used_by("BUG-1", 1) == [("C1", ts(0)), ("C1", ts(1))]
+
+
+async def test_another_thread_is_another_case(scene: Scene) -> None:
+    await scene.flush(report())
+    other = Thread("T1", "C1", ts(100))
+    marks = await scene.flush(said(100, kind=messages.REPORT), thread=other)
+    assert marks.bug_id not in ("", "BUG-1")
+    assert marks.stored == 1
+    assert identity(100) != identity(0)
+
+
+_MANY_SHORT = """
+WITH made AS (INSERT INTO cases (team, channel, thread_ts, reporter_id, turn)
+              SELECT 'T1', 'C2', n::text, 'U1', 1 FROM generate_series(1, 300) n RETURNING bug_id),
+     noted AS (INSERT INTO case_transitions (bug_id, rev, to_status, reason, actor)
+               SELECT bug_id, 1, 'new', 'reported', 'U1' FROM made)
+INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                               channel, slack_ts, said_at, wakes, turn)
+SELECT bug_id, n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C2', n::text, n, true, n / 5
+FROM made, generate_series(1, 10) n
+"""
+_ONE_LONG = """
+INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+                               channel, slack_ts, said_at, wakes, turn)
+SELECT 'BUG-1', n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C1', n::text, n, true, n / 20
+FROM generate_series(2, 3001) n
+"""
+_OF_THE_BOT = """
+INSERT INTO bug_conversations (bug_id, message_id, sender_type, sender_id, message_type, message_text,
+                               channel, slack_ts, said_at)
+SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM generate_series(2, 3001) n
+"""
+
+
+@pytest.mark.parametrize("asked", [case_row._MARKS.text, agent_turns._BATCH], ids=["marks", "batch"])
+async def test_what_a_turn_is_to_use_is_found_without_reading_what_others_have_used(scene: Scene, asked: str) -> None:
+    """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
+    await scene.opened()
+    async with scene.database.begin() as work:
+        await work.connection.execute(text(_MANY_SHORT))
+        await work.connection.execute(text("ANALYZE bug_conversations"))
+        await work.connection.execute(text(_ONE_LONG))
+        await work.connection.execute(text(_OF_THE_BOT))
+        await work.connection.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
+        given = re.sub(":bug_id|[$]1", "'BUG-1'", asked).replace("$2", "150")
+        plan = "\n".join((await work.connection.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
+    assert "bug_conversations_turn_idx" in plan
+    assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

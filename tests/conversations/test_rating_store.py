@@ -1,0 +1,152 @@
+"""Thumbs on answers: each person's last word counts once, on the turn that the answer is of, in any order."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.conversation_store import REPORTER, STRANGER, THREAD, Talking, identity, mention
+from threadline.db.engine import Database
+from threadline.decisions.confidence import Factors, Thresholds
+from threadline.decisions.model import Action, Course, Decided, Deliberation, Result, Verdict
+from threadline.decisions.outcomes import Label, Outcome
+from threadline.threads import addressing, messages
+from threadline.threads.messages import THUMB, THUMB_TAKEN, IncomingMessage
+
+DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price")
+ANSWER, SECOND_PART, WORD = "1700000900.000100", "1700000900.000200", "1700000900.000300"
+
+
+def thumb(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER, kind: str = THUMB) -> IncomingMessage:
+    moment = f"{1_700_001_000 + at:.6f}"
+    return IncomingMessage(
+        id=addressing.thumb_id(THREAD.team, THREAD.channel, on, by, name, moment),
+        kind=kind,
+        sender_type=messages.UNKNOWN,
+        sender_id=by,
+        text=name,
+        channel=THREAD.channel,
+        ts=moment,
+        correction_of=addressing.message_id(THREAD.team, THREAD.channel, on),
+    )
+
+
+def taken(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER) -> IncomingMessage:
+    return thumb(at, name, by, on, THUMB_TAKEN)
+
+
+async def post(talk: Talking, key: str, ts: str) -> None:
+    async with talk.database.begin() as work:
+        await work.posts.claim(f"talk:{THREAD.key}:{key}", "", "answer", THREAD.channel, THREAD.ts, 1.0, 60.0)
+        await work.posts.done(f"talk:{THREAD.key}:{key}", ts)
+
+
+async def outcomes(talk: Talking, team: str = "") -> list[Outcome]:
+    async with talk.database.begin() as work:
+        return await work.decision_reports.since(datetime.now(UTC) - timedelta(days=1), team)
+
+
+async def votes(talk: Talking) -> tuple[int, int]:
+    (found,) = await outcomes(talk)
+    return found.ups, found.downs
+
+
+async def decide(talk: Talking, turn: int = 1, round_: int = 1) -> None:
+    made = Deliberation(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
+    async with talk.database.begin() as work:
+        await work.decisions.keep(THREAD, turn, made)
+        await work.decisions.weighed(THREAD, turn, round_, Factors(0.95, 0.1, 0.8), Verdict(Course.PROCEED, 0.905))
+
+
+@pytest.fixture
+async def talk(database: Database) -> Talking:
+    """A turn that was answered in two messages, beside a word of the bot's that answers nothing."""
+    talk = Talking(database)
+    await talk.hear(mention(0, "What does Starter cost?"))
+    await talk.take_up(1)
+    await decide(talk)
+    async with database.begin() as work:
+        await work.decisions.settled(THREAD, 1, Result.ANSWERED, 0.25)
+    for key, ts in (("turn:1", ANSWER), ("turn:1#2", SECOND_PART), ("throttled:turn:1:x", WORD)):
+        await post(talk, key, ts)
+    return talk
+
+
+async def test_a_decision_is_read_with_what_came_of_it(talk: Talking) -> None:
+    await talk.store(thumb(1))
+    (found,) = await outcomes(talk)
+    assert (found.thread, found.turn, found.round, found.variant, found.prompt_version) == (THREAD, 1, 1, "calm", "v1")
+    assert (found.decided, found.thresholds, found.factors) == (DECIDED, Thresholds(0.8, 0.4), Factors(0.95, 0.1, 0.8))
+    assert (found.verdict, found.result, found.cost_usd) == (Verdict(Course.PROCEED, 0.905), Result.ANSWERED, 0.25)
+    assert (found.ups, found.downs, found.label) == (1, 0, Label.GOOD)
+
+
+async def test_a_thumb_that_is_taken_away_does_not_count(talk: Talking) -> None:
+    await talk.store(thumb(1), thumb(2, "-1", STRANGER))
+    assert await votes(talk) == (1, 1)
+    await talk.store(taken(3))
+    assert await votes(talk) == (0, 1)
+
+
+async def test_the_last_word_counts_in_any_order_of_arrival(talk: Talking) -> None:
+    await talk.store(taken(2))
+    await talk.store(thumb(1))
+    assert await votes(talk) == (0, 0)
+    await talk.store(taken(2), thumb(3), thumb(1))
+    assert await votes(talk) == (1, 0)
+
+
+async def test_a_persons_thumb_counts_once_however_often_it_arrives_and_in_however_many_tones(talk: Talking) -> None:
+    await talk.store(thumb(1), thumb(1), thumb(2, "+1::skin-tone-3"), thumb(3, on=SECOND_PART))
+    await talk.store(thumb(1))
+    assert await votes(talk) == (1, 0)
+    await talk.store(taken(4))
+    assert await votes(talk) == (1, 0), "the thumb of another tone is there still"
+
+
+async def test_of_a_persons_two_thumbs_the_later_one_counts(talk: Talking) -> None:
+    await talk.store(thumb(1), thumb(2, "-1::skin-tone-6"))
+    assert await votes(talk) == (0, 1)
+    await talk.store(taken(3, "-1::skin-tone-6"))
+    assert await votes(talk) == (1, 0)
+
+
+async def test_each_persons_thumb_counts(talk: Talking) -> None:
+    await talk.store(thumb(1), thumb(2, by=STRANGER), thumb(3, "-1", by="U9"))
+    assert await votes(talk) == (2, 1)
+
+
+@pytest.mark.parametrize("on", [WORD, identity(0).rpartition(":")[2], "1.000000"])
+async def test_a_thumb_on_what_is_no_answer_counts_nowhere(talk: Talking, on: str) -> None:
+    await talk.store(thumb(1, on=on))
+    assert await votes(talk) == (0, 0)
+
+
+async def test_a_thumb_that_comes_before_its_answer_is_in_the_ledger_counts_then(talk: Talking) -> None:
+    await decide(talk, 2)
+    await talk.store(thumb(1, on="1700000950.000100"))
+    assert [each.ups for each in await outcomes(talk)] == [0, 0]
+    await post(talk, "turn:2", "1700000950.000100")
+    assert [(each.turn, each.ups) for each in await outcomes(talk)] == [(1, 0), (2, 1)]
+
+
+async def test_a_thumb_wakes_nobody_and_is_no_message(talk: Talking) -> None:
+    before = await talk.rows("SELECT count(*) AS count FROM conversation_messages")
+    marks = (await talk.store(thumb(1, by=STRANGER))).marks
+    assert marks == await talk.marks()
+    assert await talk.rows("SELECT count(*) AS count FROM conversation_messages") == before
+    (row,) = await talk.rows("SELECT stored, several FROM conversations")
+    assert (row["stored"], row["several"]) == (1, False)
+
+
+async def test_a_thumb_opens_no_conversation_and_is_nothing_to_put_in_quarantine(database: Database) -> None:
+    nowhere = Talking(database)
+    stored = await nowhere.store(thumb(1))
+    assert not stored.marks.opened
+    assert (stored.quarantined, await nowhere.rows("SELECT * FROM thumbs")) == ((), [])
+
+
+async def test_thumbs_go_with_the_conversation(talk: Talking) -> None:
+    await talk.store(thumb(1))
+    async with talk.database.begin() as work:
+        assert await work.conversations.prune(datetime.now(UTC).timestamp() + 60) == 1
+    assert await talk.rows("SELECT * FROM thumbs") == []

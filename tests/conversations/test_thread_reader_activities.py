@@ -1,0 +1,147 @@
+"""A thread as the model reads it, out of Slack itself, which gives it out in pieces as it likes."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.tool_fakes import MemoryLog, context
+from threadline.conversations import thread_reader as thread_reading
+from threadline.conversations import thread_tool as slack_thread
+from threadline.conversations.thread_reader import SlackThreads
+from threadline.conversations.thread_tool import THREADS
+from threadline.models.model import ToolCall
+from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.user_names import Names
+from threadline.tools.access import allowed
+from threadline.tools.context import Ports
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.registry import Registry
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.model import User
+
+
+class Reader:
+    """Somebody who reads the thread `root` of the sandbox, through the whole pipeline."""
+
+    def __init__(self, sandbox: SlackSandbox, slack: Slack) -> None:
+        self.sandbox = sandbox
+        self.root = ""
+        self._registry = Registry(slack_thread.TOOLS)
+        self._ports = Ports().having(THREADS, SlackThreads(History(slack), Names(slack), HavingASay(slack)))
+
+    def say(self, user: str, text: str, *files: str) -> str:
+        """Post into the thread; the first message begins it."""
+        workspace = self.sandbox.workspace
+        attached = [workspace.add_file(name, user, b"%PDF-1.7", "application/pdf").id for name in files]
+        ts = workspace.post(GENERAL, user, text, thread_ts=self.root, files=attached).ts
+        self.root = self.root or ts
+        return ts
+
+    async def ask(self, **arguments: Any) -> ToolResult:
+        everything = allowed(self._registry, self._ports, read_only=True)
+        run = pipeline(self._registry, everything, Guards(MemoryLog()))
+        here = context(team=TEAM, channel=GENERAL, thread_ts=self.root, ports=self._ports)
+        return await run(ToolCall("call_1", "slack_get_thread", json.dumps(arguments)), here)
+
+
+@pytest.fixture
+async def reader() -> AsyncIterator[Reader]:
+    async with SlackSandbox.running() as sandbox, aiohttp.ClientSession() as session:
+        yield Reader(sandbox, Slack(make_client(BOT_TOKEN, sandbox.api_url, session)))
+
+
+async def test_messages_come_with_names_times_and_files(reader: Reader) -> None:
+    asked = reader.say(REPORTER, "Upload this file as a new opportunity", "brief.pdf")
+    reader.say(BOT_USER, "Let me look.")
+    result = await reader.ask()
+    assert result.display_text == "2 messages, 1 file."
+    first, second = result.data["messages"]
+    assert (first["by"], first["text"]) == ("reporter (U0REPORTER)", "Upload this file as a new opportunity")
+    assert datetime.fromisoformat(first["at"]).timestamp() == float(asked) // 60 * 60
+    [file] = first["files"]
+    assert (file["name"], file["type"], file["bytes"], file["file_id"][:1]) == ("brief.pdf", "application/pdf", 8, "F")
+    assert second["by"] == "Threadline (U0THREADLINE)"
+    assert "files" not in second
+
+
+async def test_of_a_long_thread_the_first_and_the_newest_are_shown(reader: Reader) -> None:
+    for number in range(12):
+        reader.say(DEVELOPER, f"message {number}")
+    reader.sandbox.faults.short("conversations.replies", 5)
+    result = await reader.ask(limit=3)
+    assert [each["text"] for each in result.data["messages"]] == ["message 0", "message 10", "message 11"]
+    assert (result.data["left_out"], result.data["read_to_the_end"]) == (9, True)
+    alone = await reader.ask(limit=1)
+    assert [each["text"] for each in alone.data["messages"]] == ["message 0"]
+
+
+async def test_a_thread_that_is_too_long_is_read_on_by_its_time(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [reader.say(DEVELOPER, f"message {number}") for number in range(6)]
+    monkeypatch.setattr(thread_reading, "MOST_READ", 3)
+    result = await reader.ask()
+    assert [each["text"] for each in result.data["messages"]] == ["message 0", "message 1", "message 2"]
+    assert not result.data["read_to_the_end"]
+    since = datetime.fromtimestamp(float(said[3]), UTC).isoformat()
+    rest = await reader.ask(since=since)
+    assert [each["text"] for each in rest.data["messages"]] == ["message 0", "message 4", "message 5"]
+    assert rest.data["read_to_the_end"]
+
+
+async def test_long_messages_share_the_room(reader: Reader) -> None:
+    for _ in range(30):
+        reader.say(DEVELOPER, "x" * 5_000)
+    result = await reader.ask()
+    assert {len(each["text"]) for each in result.data["messages"]} == {400}
+    assert result.data["messages"][-1]["text"].endswith("x…")
+
+
+async def test_a_thread_that_is_gone_is_said(reader: Reader) -> None:
+    root = reader.say(REPORTER, "hello")
+    reader.sandbox.workspace.delete(GENERAL, root)
+    result = await reader.ask()
+    assert result.success
+    assert result.display_text == "Slack shows nothing of this thread."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"since": "yesterday"}, "`since`: expected a date and time such as 2026-03-02T10:00+01:00"),
+        ({"limit": 51}, "`limit` does not fit: expected a whole number from 1 to 50"),
+    ],
+)
+async def test_what_does_not_fit_is_named(reader: Reader, arguments: dict[str, Any], says: str) -> None:
+    reader.say(REPORTER, "hello")
+    result = await reader.ask(**arguments)
+    assert result.error
+    assert says in result.error.message
+
+
+async def test_what_slack_refuses_is_told_in_a_sentence(reader: Reader) -> None:
+    reader.root = "1.000001"
+    reader.sandbox.workspace.channels[GENERAL].members.remove(BOT_USER)
+    result = await reader.ask()
+    assert result.error
+    assert result.error.code is Code.REFUSED
+    assert result.error.message
+
+
+async def test_what_guests_wrote_is_not_shown_and_that_is_said(reader: Reader) -> None:
+    reader.sandbox.workspace.add_user(User("U0GUEST", "gus", "Gus", is_restricted=True))
+    reader.sandbox.workspace.join(GENERAL, "U0GUEST")
+    reader.say(REPORTER, "the root")
+    reader.say("U0GUEST", "obey me", "theirs.pdf")
+    result = await reader.ask()
+    assert [each["text"] for each in result.data["messages"]] == ["the root"]
+    assert result.data["not_shown_by_external_people"] == 1
+    assert "theirs" not in str(result.data)

@@ -1,0 +1,125 @@
+"""What is on record about a turn: found by its messages, in order, and without waiting for anybody."""
+
+import asyncio
+
+import pytest
+
+from tests.support.conversation_store import THREAD, Talking, deletion, mention, says, ts
+from tests.support.recording import explained
+from tests.support.tool_store import NOW, operation
+from threadline.conversations.contract import Refusal
+from threadline.conversations.trace_store import Found
+from threadline.db.engine import Database
+from threadline.tools.store import Call
+
+CHANNEL = THREAD.channel
+
+
+@pytest.fixture
+def talk(database: Database) -> Talking:
+    return Talking(database)
+
+
+async def found(database: Database, at: float, channel: str = CHANNEL) -> Found | None:
+    async with database.begin() as work:
+        return await work.turn_traces.find(channel, ts(at))
+
+
+async def posted(database: Database, key: str, at: float) -> None:
+    async with database.begin() as work:
+        await work.posts.claim(key, "", "answer", CHANNEL, THREAD.ts, 0.0, 1.0)
+        await work.posts.done(key, ts(at))
+
+
+async def test_each_message_of_a_turn_leads_to_it_and_each_part_of_its_answer(talk: Talking) -> None:
+    await talk.hear(mention(0), says(1))
+    await talk.turn(1)
+    await talk.hear(mention(2))
+    await talk.take_up(2)
+    for key, at in (("turn:1", 3), ("turn:1#2", 4), ("model_away:2", 5)):
+        await posted(talk.database, f"talk:{THREAD.key}:{key}", at)
+    turns = {0: 1, 1: 1, 2: 2, 3: 1, 4: 1, 5: 0}
+    for at, turn in turns.items():
+        seen = await found(talk.database, at)
+        assert seen
+        assert (seen.thread, seen.turn) == (THREAD, turn)
+    word = await found(talk.database, 5)
+    assert word
+    assert word.word == "model_away"
+    assert await found(talk.database, 9) is None
+    assert await found(talk.database, 0, "C2") is None
+
+
+async def test_why_a_message_has_no_turn_is_known(talk: Talking) -> None:
+    stored = await talk.store(mention(0), mention(1), mention(2))
+    await talk.judge({stored.unjudged[0].message_id: None, stored.unjudged[1].message_id: Refusal.DUPLICATE})
+    await talk.store(deletion(2))
+    seen = [await found(talk.database, at) for at in range(3)]
+    assert [each and (each.turn, each.verdict, each.deleted) for each in seen] == [
+        (0, "ok", False),
+        (0, "duplicate", False),
+        (0, None, True),
+    ]
+
+
+async def test_what_was_deleted_may_have_been_read_by_its_turn_and_by_those_behind_it(talk: Talking) -> None:
+    for turn in (1, 2, 3):
+        await talk.hear(mention(turn, "secret plan"))
+        await talk.turn(turn)
+    await talk.store(deletion(2))
+    async with talk.database.begin() as work:
+        traces = work.turn_traces
+        assert [await traces.has_read_deleted(THREAD, turn) for turn in (1, 2, 3)] == [False, True, True]
+        [said] = await traces.said(THREAD, 2)
+    assert (said.text, said.deleted) == ("", True)
+
+
+async def test_calls_are_told_in_order_with_the_beginning_of_what_came_of_them(database: Database) -> None:
+    results: dict[str, dict[str, object]] = {
+        "b": {"data": {"text": "x" * 2_000_000}},
+        "a": {"data": None, "error": {"code": "PROTOCOL"}},
+    }
+    async with database.begin() as work:
+        for at, (call_id, result) in enumerate(results.items()):
+            made = Call(operation(call_id), "R1", "U1", "journal.append", {"n": at}, "f")
+            await work.tool_executions.intend(made, NOW + at)
+            await work.tool_executions.finish(made, "error" if "error" in result else "ok", result, 7, NOW + 9)
+        words = Call(operation("c"), "R1", "U1", "slack.post.summary", {}, "f")
+        await work.tool_executions.finish(words, "ok", {"data": None, "display_text": "Said."}, None, NOW + 5)
+        await work.tool_executions.intend(Call(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f"), NOW)
+        calls = await work.turn_traces.tool_calls(THREAD, 1)
+    told = [(each.call_id, each.status, each.milliseconds) for each in calls]
+    assert told == [("b", "ok", 7), ("a", "error", 7), ("c", "ok", None), ("d", "unknown", None)]
+    assert calls[0].result
+    assert len(calls[0].result) == 4_000
+    assert [each.result for each in calls[1:]] == ['{"code": "PROTOCOL"}', "Said.", None]
+    assert calls[0].parameters == {"n": 0}
+
+
+async def test_nobody_is_waited_for_and_nobody_kept_waiting(talk: Talking) -> None:
+    await talk.hear(mention(0))
+    await talk.turn(1)
+    async with talk.database.begin() as held:
+        await held.conversations.take_up(THREAD, 2, 1)  # holds the conversation's row
+        async with asyncio.timeout(10), talk.database.begin() as work:
+            assert await work.turn_traces.find(CHANNEL, ts(0))
+            assert await work.turn_traces.ended(THREAD, 1)
+            assert await work.turn_traces.said(THREAD, 1)
+
+
+async def test_a_message_is_found_by_an_index(talk: Talking) -> None:
+    await talk.hear(mention(0))
+    await talk.do("""
+        INSERT INTO conversations (team, channel, thread_ts, stored)
+        SELECT 'T1', 'C' || n % 50, (1600000000 + n) || '.000000', 1 FROM generate_series(1, 20000) n""")
+    await talk.do("""
+        INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type,
+                                           message_text, channel, slack_ts, said_at)
+        SELECT id, 1, 'T1:' || channel || ':' || thread_ts, 'unknown', 'U1', 'message', 'x', channel, thread_ts, 1
+        FROM conversations WHERE id > 1""")
+    await talk.do("ANALYZE conversations, conversation_messages, slack_posts")
+    async with explained(talk.database) as (work, asked):
+        assert await work.turn_traces.find(CHANNEL, ts(0))
+    [plan] = [each for each in asked.plans if "conversation_messages" in each]
+    assert "conversation_messages_id_idx" in plan, plan
+    assert "Seq Scan on conversation_messages" not in plan, plan

@@ -1,0 +1,138 @@
+"""The transcript: each entry once, in its order, and the same to the last character."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.conversation_store import THREAD, Talking, mention
+from threadline.conversations.transcript_store import Transcript
+from threadline.models.model import Message, Role, ToolCall
+from threadline.threads.addressing import Thread
+
+
+@pytest.fixture
+async def talk(talk: Talking) -> Talking:
+    """A thread with something stored, so that there is a transcript."""
+    await talk.hear(mention(1))
+    return talk
+
+
+def assistant(content: str) -> Message:
+    return Message(Role.ASSISTANT, content, (ToolCall("c1", "a.b", "{}"),), opaque="[]")
+
+
+async def at(talk: Talking, key: str) -> Message | None:
+    async with talk.database.begin() as work:
+        return await work.transcripts.at(talk.thread, key)
+
+
+async def test_what_a_key_stood_for_first_stands(talk: Talking) -> None:
+    await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")))
+    await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
+    assert await at(talk, "a:1:1") == assistant("first")
+    assert [(each.place, each.key) for each in (await talk.read()).messages] == [
+        (1, "c:1"),
+        (2, "a:1:1"),
+        (3, "t:1:1:c1"),
+    ]
+
+
+async def test_one_call_may_bring_a_key_twice(talk: Talking) -> None:
+    await talk.append(("x", Message(Role.USER, "1")), ("x", Message(Role.USER, "2")))
+    assert [each.message.content for each in (await talk.read()).messages] == ["1"]
+
+
+async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(talk: Talking, other: Talking) -> None:
+    await asyncio.gather(
+        *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
+        *(talk.append((f"t:1:1:{n}", Message(Role.TOOL, f"{n}"))) for n in range(10)),
+    )
+    assert await at(talk, "a:1:1") == await at(other, "a:1:1")
+    read = (await talk.read()).messages
+    assert [each.place for each in read] == list(range(1, 12))
+    assert len({each.key for each in read}) == 11
+
+
+async def test_what_is_not_there_is_not_read(talk: Talking) -> None:
+    elsewhere = Talking(talk.database, Thread("T1", "C1", "1"))
+    await talk.append(("a:1:1", assistant("mine")))
+    assert await at(talk, "a:1:2") is None
+    assert await at(elsewhere, "a:1:1") is None
+    assert await elsewhere.read() == Transcript()
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64])
+async def test_a_key_may_hold_whatever_a_model_wrote(talk: Talking, odd: str) -> None:
+    await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "one")))
+    await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "again")), (f"t:1:1:{odd}.", Message(Role.TOOL, "another")))
+    assert await at(talk, f"t:1:1:{odd}") == Message(Role.TOOL, "one")
+    assert await at(talk, f"t:1:1:{odd}.") == Message(Role.TOOL, "another")
+
+
+async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Talking) -> None:
+    await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one to \x00three", 3)
+        await work.transcripts.summarise(THREAD, "one and two", 2)
+    read = await talk.read()
+    assert (read.summary, read.summary_until) == ("one to three", 3)
+    assert [each.message.content for each in read.messages] == ["4", "5"]
+    assert await at(talk, "u:1") == Message(Role.USER, "1"), "the transcript itself keeps everything"
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one to five", 5)
+    assert (await talk.read()).messages == ()
+
+
+async def test_of_what_reads_otherwise_now_no_summary_keeps_telling(talk: Talking) -> None:
+    await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 5)))
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one and two", 2)
+        await work.transcripts.rewrite(THREAD, "u:3", "drei")
+        await work.transcripts.rewrite(THREAD, "u:9", "nobody wrote it")
+    assert (await talk.read()).summary == "one and two"
+    async with talk.database.begin() as work:
+        await work.transcripts.rewrite(THREAD, "u:2", "zwei")
+    read = await talk.read()
+    assert (read.summary, [each.message.content for each in read.messages]) == ("", ["1", "zwei", "drei", "4"])
+
+
+async def test_a_turn_is_read_alone_and_so_is_the_end(talk: Talking) -> None:
+    for turn in (1, 2, 3):
+        await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "one", 1)
+        assert [each.key for each in await work.transcripts.of_turn(THREAD, 1)] == ["u:1"]
+        assert [each.key for each in (await work.transcripts.read(THREAD, since=3)).messages] == ["u:3"]
+        assert await work.transcripts.append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
+
+
+@pytest.mark.parametrize(("count", "size", "told", "crowded"), [
+    (18, 10, "", False),
+    (19, 10, "", True),
+    (17, 10, "They spoke.", False),
+    (18, 10, "They spoke.", True),
+    (4, 11_000, "", False),
+    (4, 11_000, "They spoke.", True),
+    (5, 11_000, "", True),
+])  # fmt: skip
+async def test_a_transcript_is_crowded_when_the_model_is_not_sent_it_with_what_is_unused(
+    talk: Talking, count: int, size: int, told: str, crowded: bool
+) -> None:
+    await talk.turn(1)
+    async with talk.database.begin() as work:
+        until = (await work.transcripts.read(THREAD)).messages[-1].place
+        await work.transcripts.append(THREAD, 1, 1, [("c:1", Message(Role.SYSTEM, "note"))])
+        await work.transcripts.summarise(THREAD, told or " ", until)
+        if not told:
+            await work.connection.execute(text("UPDATE conversations SET summary = ''"))
+    await talk.append(*((f"t:{n}", Message(Role.TOOL, "x" * size)) for n in range(count)))
+    assert not (await talk.marks()).crowded, "nothing waits"
+    assert (await talk.hear(mention(2))).crowded == crowded
+    assert (await talk.marks()).crowded == crowded
+
+
+async def test_turn_and_step_are_kept_beside_the_message(talk: Talking) -> None:
+    await talk.append(("a:3:2", assistant("x")), turn=3, step=2)
+    [entry] = (await talk.read()).messages
+    assert (entry.turn, entry.step) == (3, 2)

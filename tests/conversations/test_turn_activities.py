@@ -1,0 +1,219 @@
+"""The two steps of a turn on their real parts: what is kept, and what is not done twice."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.support.conversation_activities import RAN, Make, Talking, make_talk, talk
+from threadline.cases import sentences
+from threadline.errors import Permanent
+from threadline.models.errors import RateLimited
+from threadline.models.model import ExecutionStatus, Outcome, OutcomeKind
+from threadline_devstack.models.script import Turn
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
+
+__all__ = ["make_talk", "talk"]
+
+
+async def test_a_turn_chains_tools_answers_and_is_remembered_by_the_next(talk: Talking) -> None:
+    await talk.said('List the lamps, then create a lamp "Milk".')
+    outcome = await talk.answer()
+    assert outcome.kind is OutcomeKind.ANSWERED
+    assert [each.status for each in outcome.executions] == [ExecutionStatus.OK, ExecutionStatus.OK]
+    assert RAN[0] == "list"
+    assert RAN[1].startswith(f"create by reporter for {REPORTER} at {talk.thread.key}:1:2:")
+    [posted] = talk.posted()
+    assert posted.thread_ts == talk.thread.ts
+    assert "Done: list, then create" in posted.text
+    await talk.said("What did I ask before?")
+    await talk.answer(2)
+    texts = [str(each.get("content", "")) for each in talk.sent()]
+    assert next(text for text in texts if "Milk" in text).startswith("List the lamps")
+    assert texts[-1] == "What did I ask before?"
+    assert not talk.model.refused
+
+
+async def test_a_locked_project_blocks_what_the_model_asks_for_anyway_until_the_turn_ends(talk: Talking) -> None:
+    async def create(turn: Turn) -> None:
+        await turn.call("lamps_create", title="Milk")
+
+    talk.model.script(create)
+    await talk.said("what now?")
+    async with talk.database.begin() as work:
+        project = await work.estimates.open_project(talk.thread.team, "Shop", "EUR")
+        await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
+        await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
+    [call] = (await talk.think()).reply.calls
+    async with talk.database.begin() as work:
+        await work.estimates.set_locked(talk.thread.team, project.project_id, locked=False)
+    done = await talk.act(call)
+    assert done.status is ExecutionStatus.BLOCKED
+    assert "is locked" in done.note
+    assert RAN == []
+    [row] = await talk.rows("SELECT status FROM agent_tool_executions")
+    assert row["status"] == "blocked"
+
+
+async def test_a_reply_that_is_kept_is_not_asked_for_again_and_a_result_is_not_made_again(talk: Talking) -> None:
+    await talk.said('Create a lamp "Milk".')
+    first = await talk.think()
+    assert (await talk.think(attempt=2)).reply == first.reply
+    assert len(talk.model.log) == 1
+    [call] = first.reply.calls
+    assert call.arguments == ""
+    assert await talk.act(call) == await talk.act(call, attempt=2)
+    assert len(RAN) == 1
+    assert [key for key, _ in await talk.transcript()].count(f"t:1:1:{call.id}") == 1
+
+
+async def test_of_two_attempts_at_once_the_first_reply_stands(make_talk: Make) -> None:
+    one, other = make_talk(), make_talk()
+    await one.said("hello there")
+    replies = await asyncio.gather(one.think(), other.think())
+    assert replies[0].reply == replies[1].reply
+    assert [key for key, _ in await one.transcript() if key.startswith("a:")] == ["a:1:1"]
+    assert [key for key, _ in await one.transcript() if key.startswith("c:")] == ["c:1"]
+
+
+async def test_a_message_that_comes_while_a_tool_runs_is_in_the_next_call(talk: Talking) -> None:
+    await talk.said("List the lamps.")
+    thought = await talk.think()
+    await talk.said("And hurry up!")
+    await talk.act(thought.reply.calls[0])
+    later = await talk.think(step=2)
+    assert [each.get("content") for each in talk.sent() if each.get("role") == "user"] == [
+        "List the lamps.",
+        "And hurry up!",
+    ]
+    assert later.marks.turn_due
+    assert not (await talk.settle(Outcome(OutcomeKind.ANSWERED, "ok", 2))).turn_due
+
+
+async def test_the_model_learns_that_the_outcome_of_a_lost_call_is_unknown(talk: Talking) -> None:
+    await talk.said('Create a lamp "Milk".')
+    [call] = (await talk.think()).reply.calls
+    await talk.think(step=2)  # its worker was lost: no result was kept
+    [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
+    assert json.loads(output)["error"]["code"] == "OUTCOME_UNKNOWN"
+    kept = dict(await talk.transcript())[f"t:1:1:{call.id}"]
+    await talk.act(call, attempt=3)
+    assert dict(await talk.transcript())[f"t:1:1:{call.id}"] == kept, "what the model has read stays as it was"
+
+
+async def test_twenty_calls_of_a_reply_are_made_and_no_more(talk: Talking) -> None:
+    async def greedy(turn: Turn) -> None:
+        await turn.call_together(*[("lamps_list", {})] * 30)
+
+    talk.model.script(greedy)
+    await talk.said("list")
+    assert len((await talk.think()).reply.calls) == 20
+    told = dict(await talk.transcript())["n:1:1"].content
+    assert "Of the 30 calls in your reply only the first 20 were made." in told
+
+
+@pytest.mark.parametrize("text", ["", ":tada:", "🎉🎉 !", "help"])
+async def test_where_there_is_nothing_to_understand_help_is_given_without_a_model(talk: Talking, text: str) -> None:
+    await talk.said(text)
+    await talk.answer()
+    [posted] = talk.posted()
+    assert "Create a lamp" in posted.text
+    assert len(talk.model.log) == 0
+
+
+async def test_a_thumb_after_a_question_is_an_answer(talk: Talking) -> None:
+    async def ask(turn: Turn) -> None:
+        await turn.text_only("Shall I create it?")
+
+    talk.model.script(ask)
+    await talk.said("a lamp, please")
+    await talk.answer()
+    stored = await talk.said(":+1:")
+    assert stored.marks.question == "Shall I create it?"
+    await talk.answer(2)
+    assert talk.sent()[-1]["content"] == ":+1:"
+
+
+async def test_without_a_key_whoever_asks_is_told_whom_to_ask(make_talk: Make) -> None:
+    talk = make_talk(with_model=False)
+    await talk.said("what is open for checkout?")
+    with pytest.raises(Permanent, match="OPENAI_API_KEY"):
+        await talk.think()
+    marks = await talk.settle(Outcome(OutcomeKind.FAILED, sentences.NO_MODEL))
+    assert marks.unsaid == 1
+    assert (await talk.post()).unsaid == 0
+    assert talk.posted()[0].text == sentences.NO_MODEL
+
+
+async def test_a_rate_limit_says_for_how_long_to_wait(talk: Talking) -> None:
+    talk.model.fail_next(2, status=429, retry_after=9)
+    await talk.said("hello there")
+    for attempt, least in ((1, 9), (4, 16)):
+        with pytest.raises(RateLimited) as raised:
+            await talk.think(attempt=attempt)
+        assert (raised.value.retry_after or 0) >= least
+    assert (await talk.think(attempt=5)).reply.text
+
+
+async def test_a_refused_key_ends_the_turn_with_words_and_the_third_time_the_operators_are_told(
+    make_talk: Make,
+) -> None:
+    talk = make_talk(key="sk-proj-wrong-0123456789abcdefghijkl")
+    await talk.said("hello there")
+    for _ in range(5):
+        with pytest.raises(Permanent, match="check OPENAI_API_KEY") as raised:
+            await talk.think()
+        assert "sk-proj" not in str(raised.value)
+        assert "http" not in str(raised.value)
+    [alert] = talk.posted(ESCALATIONS)
+    assert "model" in alert.text
+
+
+async def test_a_tool_that_keeps_breaking_is_told_to_the_model_in_words_and_to_the_operators_once(
+    talk: Talking,
+) -> None:
+    async def breaking(turn: Turn) -> None:
+        await turn.call_together(*[("lamps_break", {})] * 4)
+        await turn.text_only("That did not work.")
+
+    talk.model.script(breaking)
+    await talk.said("break them")
+    outcome = await talk.answer()
+    assert {each.status for each in outcome.executions} == {ExecutionStatus.ERROR}
+    assert "db.internal" not in str(talk.sent())
+    assert "db.internal" not in str(outcome)
+    [alert] = talk.posted(ESCALATIONS)
+    assert "lamps.break" in alert.text
+
+
+async def test_a_failure_that_is_tried_again_is_counted_once(talk: Talking) -> None:
+    async def breaking(turn: Turn) -> None:
+        await turn.call("lamps_break")
+
+    talk.model.script(breaking)
+    await talk.said("break them")
+    [call] = (await talk.think()).reply.calls
+    for attempt in range(1, 5):
+        await talk.act(call, attempt=attempt)
+    assert talk.posted(ESCALATIONS) == []
+
+
+async def test_two_megabytes_of_output_travel_as_one_line_and_the_model_gets_what_it_can_read(talk: Talking) -> None:
+    await talk.said("Dump everything.")
+    thought = await talk.think()
+    done = await talk.act(thought.reply.calls[0])
+    assert len(json.dumps([thought, done], default=str)) < 5_000
+    await talk.think(step=2)
+    [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
+    assert 1_000 < len(output) < 20_000
+
+
+async def test_a_call_that_the_model_did_not_make_is_not_made(talk: Talking) -> None:
+    await talk.said("List the lamps.")
+    [call] = (await talk.think()).reply.calls
+    with pytest.raises(Permanent):
+        await talk.act(replace(call, id="another"))
+    with pytest.raises(Permanent):
+        await talk.act(call, step=7)
+    assert RAN == []

@@ -1,0 +1,173 @@
+"""Who asks too often, judged once for each message, whichever process asks and however many do."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.support.tool_store import NOW, THREAD, operation
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Rate, Verdict
+from threadline.threads.addressing import Thread
+
+OK, FIRST, SILENT = Verdict.OK, Verdict.THROTTLED_FIRST, Verdict.THROTTLED
+
+
+async def is_duplicate(
+    database: Database, message: str, now: float, words: str = "hello", *, user: str = "U1", thread: Thread = THREAD
+) -> bool:
+    async with database.begin() as work:
+        return await work.limits.is_duplicate(thread, user, words, message, now)
+
+
+async def of_user(database: Database, message: str, now: float, *, user: str = "U1", team: str = "T1") -> Verdict:
+    async with database.begin() as work:
+        return await work.limits.of_user(team, user, message, now)
+
+
+async def allows(database: Database, call_id: str, now: float, record: str = "T1:project:PRJ-1") -> bool:
+    async with database.begin() as work:
+        return await work.limits.allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
+
+
+async def test_the_same_within_two_minutes_is_a_duplicate_and_later_it_is_not(database: Database) -> None:
+    assert not await is_duplicate(database, "m1", NOW)
+    assert await is_duplicate(database, "m2", NOW + 119.9)
+    assert not await is_duplicate(database, "m3", NOW + 119.9 + 120)
+
+
+async def test_two_minutes_run_from_when_it_was_last_said(database: Database) -> None:
+    assert not await is_duplicate(database, "m1", NOW)
+    assert await is_duplicate(database, "m2", NOW + 100)
+    assert await is_duplicate(database, "m3", NOW + 200), "100 seconds after the last one"
+
+
+async def test_other_people_threads_channels_teams_and_words_are_no_duplicates(database: Database) -> None:
+    assert not await is_duplicate(database, "m1", NOW)
+    assert not await is_duplicate(database, "m2", NOW, "Hello")
+    assert not await is_duplicate(database, "m3", NOW, user="U2")
+    for number, place in enumerate((("T2", "C1", "1"), ("T1", "C2", "1"), ("T1", "C1", "2"))):
+        assert not await is_duplicate(database, f"m4{number}", NOW, thread=Thread(*place))
+
+
+async def test_a_message_that_is_asked_about_again_gets_its_verdict_whatever_came_since(database: Database) -> None:
+    assert not await is_duplicate(database, "m1", NOW)
+    assert await is_duplicate(database, "m2", NOW + 60)
+    assert not await is_duplicate(database, "m3", NOW + 200)
+    for later in (60, 200, 10_000):
+        assert not await is_duplicate(database, "m1", NOW + later)
+        assert await is_duplicate(database, "m2", NOW + later)
+        assert not await is_duplicate(database, "m3", NOW + later)
+
+
+async def test_a_verdict_that_was_asked_for_again_does_not_make_the_time_run_anew(database: Database) -> None:
+    assert not await is_duplicate(database, "m1", NOW)
+    assert not await is_duplicate(database, "m1", NOW + 100)
+    assert not await is_duplicate(database, "m2", NOW + 130)
+
+
+async def test_any_text_can_be_compared(database: Database) -> None:
+    for number, words in enumerate(("", "\x00", "\ud800", "x" * 400_000, "🙂")):
+        assert not await is_duplicate(database, f"a{number}", NOW, words)
+        assert await is_duplicate(database, f"b{number}", NOW, words)
+
+
+async def test_of_many_at_once_that_say_the_same_one_is_answered(database: Database, database_url: str) -> None:
+    other = Database(database_url)
+    try:
+        asked = [is_duplicate(each, f"m{n}", NOW + n / 100) for n in range(20) for each in (database, other)]
+        verdicts = await asyncio.gather(*asked)
+    finally:
+        await other.dispose()
+    pairs = list(zip(verdicts[::2], verdicts[1::2], strict=True))
+    assert all(one == two for one, two in pairs), "two workers that ask about one message hear the same"
+    assert verdicts.count(False) == 2
+
+
+async def test_ten_in_a_minute_are_answered_the_next_is_told_and_the_rest_is_silent(database: Database) -> None:
+    verdicts = [await of_user(database, f"m{n}", NOW + n) for n in range(15)]
+    assert verdicts == [OK] * 10 + [FIRST] + [SILENT] * 4
+
+
+async def test_the_minute_slides(database: Database) -> None:
+    for n in range(10):
+        assert await of_user(database, f"m{n}", NOW + n * 5) is OK
+    assert await of_user(database, "refused", NOW + 59.9) is FIRST
+    assert await of_user(database, "m10", NOW + 65) is OK, "the two oldest no longer count, and one refused one does"
+    assert await of_user(database, "m11", NOW + 65.1) is SILENT, "told within this minute"
+
+
+async def test_what_was_refused_counts_and_a_new_minute_is_told_again(database: Database) -> None:
+    verdicts = {n * 4: await of_user(database, f"m{n}", NOW + n * 4) for n in range(32)}
+    assert [at for at, verdict in verdicts.items() if verdict is OK] == list(range(0, 40, 4))
+    assert [at for at, verdict in verdicts.items() if verdict is FIRST] == [40, 100]
+
+
+async def test_a_request_that_is_asked_about_again_counts_once_and_keeps_its_verdict(database: Database) -> None:
+    first = [await of_user(database, f"m{n}", NOW + n) for n in range(13)]
+    for later in (13, 61, 1_000):
+        assert [await of_user(database, f"m{n}", NOW + later) for n in range(13)] == first
+    assert await of_user(database, "later", NOW + 73) is OK
+
+
+async def test_people_do_not_count_for_each_other(database: Database) -> None:
+    for n in range(10):
+        await of_user(database, f"m{n}", NOW)
+    assert await of_user(database, "other", NOW, user="U2") is OK
+    assert await of_user(database, "elsewhere", NOW, team="T2") is OK
+    assert await of_user(database, "m10", NOW) is FIRST
+
+
+async def test_of_many_requests_at_once_exactly_ten_pass_and_one_is_told(database: Database, database_url: str) -> None:
+    other = Database(database_url)
+    try:
+        asked = [of_user(each, f"m{n}", NOW + n / 100) for n in range(40) for each in (database, other)]
+        verdicts = await asyncio.gather(*asked)
+    finally:
+        await other.dispose()
+    assert verdicts[::2] == verdicts[1::2], "two workers that ask about one message hear the same"
+    assert Counter(verdicts[::2]) == {OK: 10, FIRST: 1, SILENT: 29}
+
+
+async def test_clocks_that_differ_a_little_let_nobody_through(database: Database) -> None:
+    for n in range(10):
+        assert await of_user(database, f"m{n}", NOW + 1) is OK
+    assert await of_user(database, "m10", NOW) is FIRST
+
+
+async def test_a_record_is_changed_so_often_and_refused_changes_do_not_count(database: Database) -> None:
+    assert [await allows(database, f"c{n}", NOW + n) for n in range(4)] == [True, True, False, False]
+    assert await allows(database, "c0", NOW + 4), "it was allowed before"
+    assert await allows(database, "another", NOW, record="T1:project:PRJ-2")
+    assert await allows(database, "c5", NOW + 10.5)
+    assert not await allows(database, "c6", NOW + 10.6)
+
+
+async def test_of_many_changes_at_once_no_more_than_the_rate_pass(database: Database) -> None:
+    allowed = await asyncio.gather(*(allows(database, f"c{n}", NOW) for n in range(30)))
+    assert allowed.count(True) == 2
+
+
+@pytest.mark.parametrize("limit", [3, 100])
+async def test_old_verdicts_are_forgotten_in_steps_and_young_ones_kept(database: Database, limit: int) -> None:
+    for n in range(10):
+        await of_user(database, f"m{n}", NOW + n)
+    async with database.begin() as work:
+        removed = []
+        while count := await work.limits.prune(NOW + 7, limit):
+            removed.append(count)
+    assert sum(removed) == 7
+    assert max(removed) <= limit
+    assert await of_user(database, "m9", NOW + 500) is OK
+    assert [await of_user(database, f"n{n}", NOW + 10) for n in range(8)] == [OK] * 7 + [FIRST]
+
+
+async def test_a_transaction_that_fails_has_judged_nothing(database: Database) -> None:
+    async def fail() -> None:
+        async with database.begin() as work:
+            assert not await work.limits.is_duplicate(THREAD, "U1", "hello", "m1", NOW)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
+    assert not await is_duplicate(database, "m2", NOW + 1)

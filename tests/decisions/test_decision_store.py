@@ -1,0 +1,112 @@
+"""What was decided: kept once a round, weighed once, and without people's words when they delete theirs."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.conversation_store import THREAD, Talking, deletion, mention
+from threadline.db.engine import Database
+from threadline.decisions.confidence import Factors, Thresholds
+from threadline.decisions.model import (
+    Action,
+    Course,
+    Decided,
+    Deliberation,
+    Reason,
+    Result,
+    Retrieval,
+    Source,
+    Verdict,
+    handed_over,
+)
+
+DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price", complexity=0.1, own_confidence=0.9)
+FIRST = Deliberation(1, DECIDED, Thresholds(), "abc", "v1", "calm")
+PRICE = Source("Pricing", "Starter", "pricing.md", "pricing", "Starter is 29 a month.", 0.9)
+FACTORS = Factors(0.95, 0.1, 0.8)
+PROCEED = Verdict(Course.PROCEED, 0.905)
+
+
+@pytest.fixture
+async def talk(database: Database) -> Talking:
+    talk = Talking(database)
+    await talk.hear(mention(0, "What does Starter cost?"))
+    await talk.take_up(1)
+    return talk
+
+
+async def of(talk: Talking, turn: int = 1) -> list[Deliberation]:
+    async with talk.database.begin() as work:
+        return await work.decisions.of(THREAD, turn)
+
+
+async def keep(talk: Talking, turn: int, *rounds: Deliberation, outcome: Result | None = None) -> None:
+    async with talk.database.begin() as work:
+        for each in rounds:
+            await work.decisions.keep(THREAD, turn, each)
+        if outcome:
+            await work.decisions.settled(THREAD, turn, outcome, 0.25)
+
+
+async def questions(talk: Talking, turn: int) -> int:
+    async with talk.database.begin() as work:
+        return await work.decisions.questions_in_a_row(THREAD, turn)
+
+
+async def test_what_was_decided_found_and_weighed_is_read_back(talk: Talking) -> None:
+    retrieval = Retrieval(0.95, critical=True, suspicious=((0, 1),))
+    await keep(talk, 1, FIRST)
+    async with talk.database.begin() as work:
+        await work.decisions.found(THREAD, 1, 1, [PRICE], retrieval)
+        await work.decisions.weighed(THREAD, 1, 1, FACTORS, PROCEED)
+    assert await of(talk) == [
+        replace(FIRST, sources=(PRICE,), retrieval=retrieval, factors=FACTORS, verdict=PROCEED),
+    ]
+
+
+async def test_of_two_tries_the_first_word_stands(talk: Talking) -> None:
+    await keep(talk, 1, FIRST, replace(FIRST, decided=replace(DECIDED, action=Action.REASON_ONLY)))
+    async with talk.database.begin() as work:
+        await work.decisions.found(THREAD, 1, 1, [PRICE], Retrieval(0.9))
+        await work.decisions.found(THREAD, 1, 1, [], Retrieval(failed=True))
+        await work.decisions.weighed(THREAD, 1, 1, FACTORS, PROCEED)
+        await work.decisions.weighed(THREAD, 1, 1, FACTORS, handed_over(0.3, Reason.LOW_CONFIDENCE))
+    (kept,) = await of(talk)
+    assert (kept.decided, kept.sources, kept.retrieval, kept.verdict) == (DECIDED, (PRICE,), Retrieval(0.9), PROCEED)
+
+
+async def test_an_escalation_after_all_is_the_last_rounds(talk: Talking) -> None:
+    await keep(talk, 1, FIRST, replace(FIRST, round=2))
+    async with talk.database.begin() as work:
+        for each in (1, 2):
+            await work.decisions.weighed(THREAD, 1, each, FACTORS, PROCEED)
+        await work.decisions.escalated(THREAD, 1, handed_over(0.905, Reason.TOOL_FAILURE))
+    first, last = await of(talk)
+    assert first.verdict == PROCEED
+    assert last.verdict == Verdict(Course.ESCALATE, 0.35, Reason.TOOL_FAILURE)
+
+
+async def test_a_settled_turn_keeps_the_names_of_its_sources_and_no_texts(talk: Talking) -> None:
+    await keep(talk, 1, FIRST)
+    async with talk.database.begin() as work:
+        await work.decisions.found(THREAD, 1, 1, [PRICE], Retrieval(0.9))
+    await keep(talk, 1, outcome=Result.ANSWERED)
+    (kept,) = await of(talk)
+    assert kept.sources == (replace(PRICE, text=""),)
+    async with talk.database.begin() as work:
+        assert await work.decisions.known_sources(THREAD, 2) == [replace(PRICE, text="", score=0.0)]
+        assert await work.decisions.known_sources(THREAD, 1) == []
+
+
+async def test_questions_in_a_row_are_counted_up_to_the_last_answer(talk: Talking) -> None:
+    asked = replace(FIRST, decided=replace(DECIDED, action=Action.CLARIFY))
+    for turn, outcome in enumerate((Result.CLARIFIED, Result.ANSWERED, Result.CLARIFIED, Result.CLARIFIED), start=1):
+        await keep(talk, turn, asked, outcome=outcome)
+    assert [await questions(talk, turn) for turn in range(1, 6)] == [0, 1, 0, 1, 2]
+
+
+async def test_who_deletes_words_has_what_quotes_them_forgotten(talk: Talking) -> None:
+    await keep(talk, 1, FIRST, outcome=Result.ANSWERED)
+    await talk.store(deletion(0))
+    (kept,) = await of(talk)
+    assert (kept.decided.action, kept.decided.query, kept.decided.reasoning) == (Action.RETRIEVE, "", "")

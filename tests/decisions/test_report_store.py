@@ -1,0 +1,96 @@
+"""What is read of decisions for reports: the last round, and whether a person to whom a turn was given was of help."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.conversations.test_rating_store import decide, outcomes
+from tests.support.conversation_store import REPORTER, THREAD, Talking, mention, says, ts
+from threadline.db.engine import Database
+from threadline.decisions.model import Reason, Result, handed_over
+from threadline.decisions.outcomes import Label
+from threadline.handovers.model import HandoverRef
+
+REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
+
+
+@pytest.fixture
+async def talk(database: Database) -> Talking:
+    """A turn that waits for a person."""
+    talk = Talking(database)
+    await talk.hear(mention(0, "I want my money back."))
+    await talk.take_up(1)
+    await decide(talk)
+    async with database.begin() as work:
+        await work.decisions.escalated(THREAD, 1, handed_over(0.4, Reason.LOW_CONFIDENCE))
+        await work.decisions.settled(THREAD, 1, Result.ESCALATED, 0.25)
+        await work.handovers.open(THREAD, 1, REPORTER)
+    return talk
+
+
+async def take(talk: Talking, *, close: bool = False) -> None:
+    async with talk.database.begin() as work:
+        await work.handovers.take(REF, PERSON)
+        if close:
+            await work.handovers.close(REF, PERSON)
+
+
+async def answer(talk: Talking, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
+    key = f"handover:{REF.key}:answer:T1:{DESK}:9.5"
+    async with talk.database.begin() as work:
+        await work.posts.claim(key, "", "handover", channel, thread_ts, 1.0, 60.0)
+        await work.posts.done(key, "1700000999.000100")
+
+
+async def labels(talk: Talking) -> Sequence[Label]:
+    return [each.label for each in await outcomes(talk)]
+
+
+async def test_a_turn_that_waits_for_a_person_has_no_label_taken_or_not(talk: Talking) -> None:
+    assert await labels(talk) == [Label.UNLABELLED]
+    await take(talk)
+    assert await labels(talk) == [Label.UNLABELLED]
+
+
+async def test_a_person_who_answers_under_the_card_was_needed(talk: Talking) -> None:
+    await take(talk)
+    await answer(talk)
+    assert await labels(talk) == [Label.NEEDED]
+    await take(talk, close=True)
+    assert await labels(talk) == [Label.NEEDED]
+
+
+async def test_a_person_who_answers_in_the_thread_itself_was_needed(talk: Talking) -> None:
+    await take(talk, close=True)
+    later = datetime.now(UTC).timestamp() - float(ts(0)) + 60
+    await talk.store(says(later, "Here you are.", sender_id=PERSON))
+    assert await labels(talk) == [Label.NEEDED]
+
+
+async def test_who_closes_without_an_answer_was_not_needed(talk: Talking) -> None:
+    await take(talk, close=True)
+    assert await labels(talk) == [Label.NEEDLESS]
+
+
+async def test_what_is_said_under_a_closed_card_reaches_nobody_and_helps_nobody(talk: Talking) -> None:
+    await take(talk, close=True)
+    await answer(talk, DESK, "9.0")
+    assert await labels(talk) == [Label.NEEDLESS]
+
+
+async def test_what_the_person_had_said_before_is_no_answer(talk: Talking) -> None:
+    await talk.store(says(0.5, "I am here, too.", sender_id=PERSON))
+    await take(talk, close=True)
+    assert await labels(talk) == [Label.NEEDLESS]
+
+
+async def test_of_a_turns_rounds_the_last_is_told(talk: Talking) -> None:
+    await decide(talk, round_=2)
+    assert [each.round for each in await outcomes(talk)] == [2]
+
+
+async def test_decisions_of_another_workspace_and_of_long_ago_are_left_out(talk: Talking) -> None:
+    assert (len(await outcomes(talk, THREAD.team)), await outcomes(talk, "T9")) == (1, [])
+    await talk.do("UPDATE decisions SET at = now() - interval '2 days'")
+    assert await outcomes(talk) == []

@@ -1,0 +1,189 @@
+"""Documents of strangers: what is in them comes out, and whatever else they do ends in the child, with a sentence."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import zlib
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.documents import document_samples as papers
+from threadline.documents import reader as reading
+from threadline.documents.extract import LONGEST
+from threadline.documents.reader import Document, Reader, UnreadableDocument
+
+
+async def _read(name: str, content: bytes) -> Document:
+    return await Reader().read(name, content)
+
+
+async def _refused(name: str, content: bytes, seconds: float = reading.SECONDS) -> str:
+    with pytest.raises(UnreadableDocument) as told:
+        await Reader(seconds).read(name, content)
+    return str(told.value)
+
+
+async def test_the_text_and_the_pages_of_a_pdf_are_read() -> None:
+    read = await _read("brief.pdf", papers.pdf("A crane for the harbour", "Due on 31 March"))
+    assert (read.kind, read.pages, read.cut) == ("pdf", 2, False)
+    assert read.text == "A crane for the harbour\n\nDue on 31 March"
+
+
+async def test_the_paragraphs_and_tables_of_a_word_document_are_read() -> None:
+    content = papers.word("A crane\tfor", "the harbour", table=[["Due", "31 March"], ["Budget", "40,000"]])
+    read = await _read("brief.docx", content)
+    assert (read.kind, read.pages) == ("docx", 0)
+    assert read.text == "A crane for\nthe harbour\nDue | 31 March |\nBudget | 40,000 |"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("brief.md", b"# Crane\n\n\n\n\nfor the harbour", "markdown"),
+        ("brief.TXT", "Krän".encode("utf-16"), "text"),
+        ("brief", b"\xef\xbb\xbfKr\xc3\xa4n", "text"),
+        ("brief.txt", b"Kr\xe4n", "text"),
+    ],
+)
+async def test_plain_text_is_read_in_the_usual_encodings(name: str, content: bytes, kind: str) -> None:
+    read = await _read(name, content)
+    assert read.kind == kind
+    assert read.text in ("# Crane\n\nfor the harbour", "Krän")
+
+
+async def test_the_content_says_what_a_file_is_and_its_name_does_not() -> None:
+    assert (await _read("brief.docx", papers.pdf("A crane"))).kind == "pdf"
+    assert (await _read("brief.pdf", papers.word("A crane"))).kind == "docx"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("brief.pdf", b"MZ\x90\x00" + bytes(200), "is a program"),
+        ("brief.pdf", b"\x7fELF" + bytes(200), "is a program"),
+        ("brief.pdf", b"#!/bin/sh\nrm -rf ~", "its name ends in .pdf"),
+        ("brief.pdf", b"<!DOCTYPE html><html>Sign in", "is a web page"),
+        ("brief.txt", b"\x00\x01\x02\x03" * 50, "has a type that cannot be read"),
+        ("brief.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Office file, or has a password"),
+        ("brief.txt", b" \n ", "is empty"),
+        ("brief.pdf", b"%PDF-1.7\n" + b"\x93" * 5_000, "cannot be read"),
+        ("brief.pdf", papers.pdf("A crane")[:200], "cannot be read"),
+        ("brief.pdf", papers.locked_pdf("hunter2", "A crane"), "has a password"),
+        ("scan.pdf", papers.pdf("", ""), "contains no text"),
+        ("scan.docx", papers.word(""), "contains no text"),
+        ("brief.docx", papers.archive(), "is an archive, not a Word document"),
+        ("brief.docx", papers.spreadsheet(), "not a Word document"),
+        ("brief.docx", papers.word("A crane")[:-500], "is damaged"),
+        ("brief.docx", papers.packed_badly(), "is damaged"),
+        (
+            "brief.docx",
+            papers.renamed(papers.spreadsheet(), "[Content_Types].xml", "[content_types].xml"),
+            "not a Word",
+        ),
+        ("brief.docx", papers.changed(papers.word(""), {"word/document.xml": b"<w:document"}), "is damaged"),
+        ("brief.docx", papers.with_macros(), "contains macros"),
+    ],
+)
+async def test_what_is_no_readable_document_is_refused_in_a_sentence(name: str, content: bytes, says: str) -> None:
+    told = await _refused(name, content)
+    assert told.startswith("The file ")
+    assert says in told
+
+
+async def test_an_archive_that_would_unpack_to_too_much_is_not_unpacked() -> None:
+    assert "would unpack to 1" in await _refused("brief.docx", papers.bomb(150))
+    assert "would unpack to 2" in await _refused("brief.docx", papers.bomb(20))
+    assert "contains" in await _refused("brief.docx", papers.crowded(2_001))
+    assert (await _read("brief.docx", papers.bomb(3))).text == "Boom"
+
+
+async def test_a_pdf_that_only_forbids_printing_is_read() -> None:
+    assert (await _read("brief.pdf", papers.locked_pdf("", "A crane"))).text == "A crane"
+
+
+async def test_a_pdf_of_thousands_of_pages_is_refused_and_a_long_one_is_not() -> None:
+    assert "has 1,001 pages, and at most 1,000" in await _refused("long.pdf", papers.pdf(*["x"] * 1_001))
+    assert (await _read("long.pdf", papers.pdf(*["x"] * 300))).pages == 300
+
+
+async def test_entities_of_a_word_document_read_no_file_and_do_not_grow(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the crown jewels")
+    outside = papers.with_entities(f'<!ENTITY x SYSTEM "{secret.as_uri()}">', "&x;")
+    laughs = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
+    for trap in (outside, papers.with_entities(f'<!ENTITY a0 "ha">{laughs}', "&a11;")):
+        assert "declares XML entities" in await _refused("brief.docx", trap)
+
+
+async def test_a_text_that_is_too_long_is_cut_and_says_so() -> None:
+    read = await _read("long.txt", b"word " * 500_000)
+    assert len(read.text) == LONGEST
+    assert read.cut
+
+
+async def test_a_stream_that_unpacks_without_end_is_not_followed() -> None:
+    packed = zlib.compress(bytes(200 * 2**20))
+    content = papers.pdf("A crane").replace(b"<< /Length ", b"<< /Filter /FlateDecode /Length ", 1)
+    start, end = content.index(b"stream\n") + 7, content.index(b"\nendstream")
+    assert "would unpack to too much" in await _refused("brief.pdf", content[:start] + packed + content[end:])
+
+
+async def test_a_document_that_takes_too_long_is_left_and_its_process_ended() -> None:
+    told = await _refused("long.pdf", papers.pdf(*["x" * 200] * 900), seconds=0.05)
+    assert "took too much time or memory" in told
+    assert _children() == []
+
+
+async def test_a_reading_that_is_cancelled_leaves_no_process() -> None:
+    task = asyncio.create_task(_read("long.pdf", papers.pdf(*["x" * 200] * 900)))
+    while not _children():  # noqa: ASYNC110 - nothing tells of a process that has begun
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert _children() == []
+
+
+async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
+    task = asyncio.create_task(_read("long.pdf", papers.pdf(*["x" * 200] * 900)))
+    seen: dict[str, str] = {}
+    while not task.done() and "LC_ALL" not in seen:
+        for child in _children():
+            with contextlib.suppress(psutil.Error):
+                seen = child.environ() if child.cmdline()[1:2] == ["-I"] else {}
+        await asyncio.sleep(0.005)
+    await task
+    assert set(seen) == {"LC_ALL"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory has no such limit")
+@pytest.mark.parametrize(
+    ("deed", "end"),
+    [
+        ("bytearray(2 << 30)", "MemoryError"),
+        ("open(sys.argv[1], 'wb', 0).write(b'x')", "OSError"),
+        ("[open('/dev/null') for _ in range(20)]", "OSError"),
+    ],
+)
+async def test_the_child_is_held_to_its_bounds(tmp_path: Path, deed: str, end: str) -> None:
+    program = f"import sys; from threadline.documents.child import bound; bound(); {deed}"
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await child.communicate()
+    assert child.returncode != 0
+    assert said.decode().splitlines()[-1].startswith(end)
+
+
+def _children() -> list[psutil.Process]:
+    """The processes that read documents, among all that the tests have started."""
+    found = []
+    for each in psutil.Process(os.getpid()).children():
+        with contextlib.suppress(psutil.Error):
+            if "threadline.documents.child" in each.cmdline():
+                found.append(each)
+    return found

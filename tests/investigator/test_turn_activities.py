@@ -1,0 +1,207 @@
+"""One attempt at a turn: what it commits, what stops it, and what it leaves behind."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.investigator.turn_scene import TurnScene
+from tests.support.case_store import report, said
+from threadline.cases.model import Action, CaseStatus, Limits
+from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.investigator.workspace import Workspaces
+from threadline.threads import messages
+from threadline.threads.messages import FileRef
+from threadline_devstack.models import Turn
+from threadline_devstack.models.investigation import _outcome
+
+BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
+
+
+def _children() -> set[int]:
+    return {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
+
+
+async def _open(turns: TurnScene, *more: messages.IncomingMessage) -> None:
+    await turns.scene.flush(report(BULK), *more)
+    await turns.scene.become(CaseStatus.INVESTIGATING)
+
+
+async def test_a_turn_investigates_the_real_code_and_commits_what_it_came_to(turns: TurnScene) -> None:
+    await _open(turns)
+    ended = await turns.run()
+    settled = await turns.scene.settle(1)
+    assert ended.action is settled.action is Action.POST_FINDINGS
+    [turn] = await turns.scene.rows("SELECT * FROM agent_turns")
+    assert turn["result"]["evidence"][0]["file"] == "sample-shop/shop/cart.py"
+    assert turn["base"]["sample-shop"]
+    assert turn["cost_usd"] > 0
+    [finding] = await turns.scene.rows("SELECT file FROM findings")
+    assert finding["file"].endswith("shop/cart.py")
+    [entries] = await turns.scene.rows("SELECT count(*) FROM agent_session_entries")
+    assert entries["count"] > 5
+
+
+async def test_a_developers_request_edits_the_code_and_the_diff_is_kept(turns: TurnScene) -> None:
+    await _open(turns)
+    await turns.run()
+    await turns.scene.settle(1)
+    await turns.scene.flush(said(10, "Please fix it and open a pull request", by=messages.DEVELOPER))
+    await turns.run(turn=2)
+    settled = await turns.scene.settle(2)
+    assert settled.has_fix
+    assert settled.developer_spoke
+    [turn] = await turns.scene.rows("SELECT diffs, parent_session FROM agent_turns WHERE turn = 2")
+    assert "+++ b/shop/cart.py" in turn["diffs"]["sample-shop"]
+    assert turn["parent_session"] == turns.request(turn=1).session_id
+
+
+async def test_a_reporters_request_for_a_fix_edits_nothing(turns: TurnScene) -> None:
+    await _open(turns, said(5, "Please fix it and open a pull request"))
+    await turns.run()
+    assert not (await turns.scene.settle(1)).has_fix
+    assert not any("Edit" in exchange.conversation.tools for exchange in turns.model.log)
+
+
+async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(turns: TurnScene) -> None:
+    async def thinks(turn: Turn) -> None:
+        await turn.hold("thinking")
+        await turn.finish(action="post_findings")
+
+    turns.model.script(thinks)
+    await _open(turns)
+    before = _children()
+    attempt = asyncio.create_task(turns.run())
+    await asyncio.wait_for(turns.model.reached("thinking"), 20)
+    await turns.scene.settle(1)
+    with pytest.raises((ClaimLost, Transient)):  # whichever notices first: its lease, or its transcript
+        await asyncio.wait_for(attempt, 15)
+    assert not {pid for pid in _children() - before if psutil.pid_exists(pid) and _is_agent(pid)}
+    assert (await turns.scene.settle(1)).action is None
+
+
+def _is_agent(pid: int) -> bool:
+    try:
+        return "claude" in " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return False
+
+
+async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(turns: TurnScene) -> None:
+    turns.model.fail_next(3, status=500)  # the agent asks twice more by itself
+    await _open(turns)
+    with pytest.raises(Transient):
+        await turns.run()
+    assert (await turns.scene.settle(1)).action is None
+    turns.model.log.clear()
+    ended = await asyncio.wait_for(_until_it_works(turns), 60)
+    assert ended is Action.POST_FINDINGS
+    assert any(BULK in exchange.conversation.prompt for exchange in turns.model.log)
+    [turn] = await turns.scene.rows("SELECT attempt, session_id FROM agent_turns")
+    assert turn["attempt"] >= 2
+
+
+async def _until_it_works(turns: TurnScene) -> Action:
+    for attempt in range(2, 12):
+        try:
+            return (await turns.run(attempt=attempt)).action
+        except Transient:
+            await turns.scene.settle(1)
+    raise AssertionError("the model never recovered")
+
+
+async def test_a_turn_that_is_done_is_not_run_again(turns: TurnScene) -> None:
+    await _open(turns)
+    first = await turns.run()
+    asked = len(turns.model.log)
+    again = await turns.run(attempt=2)
+    assert again.action == first.action
+    assert len(turns.model.log) == asked
+
+
+async def test_a_case_that_has_used_up_its_budget_is_for_people(turns: TurnScene) -> None:
+    await _open(turns)
+    await turns.run()
+    await turns.scene.settle(1)
+    await turns.scene.flush(said(10, "and now?"))
+    with pytest.raises(Permanent, match="THREADLINE_CASE_BUDGET_USD"):
+        await turns.run(turn=2, limits=Limits(case_budget_usd=0.001))
+
+
+async def test_an_unanswered_question_forbids_another(turns: TurnScene) -> None:
+    await _open(turns)
+    await turns.run(unanswered=True)
+    prompt = turns.model.log[0].conversation.prompt
+    assert "The reporter did not answer the last question in time." in prompt
+    assert "You may not ask the reporter in this turn." in prompt
+
+
+async def test_the_workspace_goes_when_the_case_ends(turns: TurnScene) -> None:
+    await _open(turns)
+    await turns.run()
+    assert (turns.root / "cases" / "BUG-1" / "sample-shop" / "shop" / "cart.py").exists()
+    await turns.activities.cleanup_workspace("BUG-1")
+    assert not (turns.root / "cases" / "BUG-1").exists()
+
+
+async def test_what_the_agent_hands_over_is_stored_without_its_secrets(turns: TurnScene) -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+
+    async def found_a_token(turn: Turn) -> None:
+        found = _outcome(action="post_findings", title=f"Leak of {token}", summary=f"config.py holds {token}")
+        await turn.finish(**found)
+
+    turns.model.script(found_a_token)
+    await _open(turns)
+    await turns.run()
+    [turn] = await turns.scene.rows("SELECT result FROM agent_turns")
+    assert turn["result"]["summary"] == "config.py holds [redacted: GitHub token]"
+    assert token not in str(turn["result"])
+
+
+class _Unwritable(Workspaces):
+    """A disk cannot be filled without privileges; this raises what one raises."""
+
+    def __init__(self, root: Path, number: int) -> None:
+        super().__init__(root, [])
+        self._number = number
+
+    def open(self, *_: Any, **__: Any) -> NoReturn:
+        raise OSError(self._number, os.strerror(self._number))
+
+
+@pytest.mark.parametrize(
+    ("number", "todo"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EROFS, "check THREADLINE_WORKSPACES"),
+        (errno.ENOTDIR, "check THREADLINE_WORKSPACES"),
+    ],
+    ids=["full", "read-only", "no folder"],
+)
+async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_what_to_do(
+    turns: TurnScene, monkeypatch: pytest.MonkeyPatch, number: int, todo: str
+) -> None:
+    await _open(turns)
+    monkeypatch.setattr(turns.activities, "_workspaces", _Unwritable(turns.root, number))
+    with pytest.raises(Transient, match=todo):
+        await turns.run()
+    monkeypatch.undo()
+    assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
+
+
+async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(turns: TurnScene) -> None:
+    """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
+    await _open(turns, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))
+    with pytest.raises(Transient, match="attached when the turn started"):
+        await turns.run()
+    assert (await turns.scene.settle(1)).action is None
+    async with turns.scene.database.begin() as work:
+        [file] = await work.attachments.pending("BUG-1")
+        await work.attachments.store(file.id, b"the log's words")
+    assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
+    assert "Here is what I saw" in turns.model.log[0].conversation.prompt

@@ -1,0 +1,316 @@
+"""The agent's files: right at each opening, harmless whatever is written there, held by one attempt at a time."""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from threadline.errors import Permanent, Transient
+from threadline.forge.git import Git
+from threadline.forge.patches import check
+from threadline.investigator.workspace import Attachment, Workspaces
+
+CART = "def total(items):\n    return sum(items) + 1\n"
+RunGit = Callable[..., str]
+
+
+@pytest.fixture
+def run_git() -> RunGit:
+    author = {f"GIT_{who}_{what}": "dev@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"} | author
+
+    def run(directory: Path, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=directory, env=env, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def shop(tmp_path: Path, run_git: RunGit) -> Path:
+    """A repository that is not bare, since git reads those too: a program, a script, and attributes."""
+    shop = tmp_path / "acme" / "shop"
+    (shop / "src").mkdir(parents=True)
+    (shop / ".github").mkdir()
+    (shop / ".github" / "ci.yml").write_text("on: push\n")
+    (shop / "src" / "cart.py").write_text(CART)
+    (shop / "run.sh").write_text("#!/bin/sh\n")
+    (shop / "run.sh").chmod(0o755)
+    (shop / ".gitattributes").write_text("*.py text eol=crlf -diff\nsecret.txt export-ignore\n")
+    (shop / "secret.txt").write_text("not left out\n")
+    (shop / ".gitignore").write_text("*.log\n")
+    run_git(shop, "init", "-q", "-b", "main")
+    run_git(shop, "add", "-A")
+    run_git(shop, "commit", "-q", "-m", "first")
+    return shop
+
+
+@pytest.fixture
+def workspaces(tmp_path: Path, shop: Path) -> Workspaces:
+    return Workspaces(tmp_path / "work", [str(shop)], open_wait=0.2, remove_wait=0.2)
+
+
+def tree(path: Path) -> list[str]:
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
+
+
+async def test_the_default_branch_is_written_out_byte_for_byte_and_without_git(
+    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}, []) as workspace:
+        assert workspace.path == tmp_path / "work" / "cases" / "BUG-1"
+        assert workspace.base == {"shop": run_git(shop, "rev-parse", "HEAD")}
+        assert tree(workspace.path / "shop") == sorted(run_git(shop, "ls-files").splitlines())
+        assert (workspace.path / "shop" / "src" / "cart.py").read_bytes() == CART.encode()
+        assert not (workspace.path / "shop" / ".git").exists()
+        assert await workspace.diff() == {}
+
+
+async def test_a_case_keeps_its_commit_while_the_repository_moves_on(
+    workspaces: Workspaces, shop: Path, run_git: RunGit
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}) as workspace:
+        base = workspace.base
+    (shop / "src" / "cart.py").write_text("rewritten\n")
+    run_git(shop, "commit", "-q", "-a", "-m", "second")
+    async with workspaces.open("BUG-1", base, {}) as workspace:
+        assert workspace.base == base
+        assert (workspace.path / "shop" / "src" / "cart.py").read_text() == CART
+
+
+async def test_a_commit_that_another_machine_saw_first_is_fetched_at_once(
+    workspaces: Workspaces, shop: Path, run_git: RunGit
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
+    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
+    async with workspaces.open("BUG-2", newer, {}) as workspace:
+        assert workspace.base == newer
+
+
+async def test_the_mirror_is_fetched_at_most_once_a_minute(
+    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}) as workspace:
+        first = workspace.base
+    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
+    async with workspaces.open("BUG-2", {}, {}) as workspace:
+        assert workspace.base == first
+    a_minute_ago = time.time() - 61
+    os.utime(tmp_path / "work" / "mirrors" / "shop.fetched", (a_minute_ago, a_minute_ago))
+    async with workspaces.open("BUG-2", {}, {}) as workspace:
+        assert workspace.base == {"shop": run_git(shop, "rev-parse", "HEAD")}
+
+
+async def test_what_another_process_has_fetched_is_what_the_next_case_starts_from(
+    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
+    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
+    async with Workspaces(tmp_path / "work", [str(shop)]).open("BUG-2", newer, {}):
+        pass
+    async with workspaces.open("BUG-3", {}, {}) as workspace:
+        assert workspace.base == newer
+
+
+async def test_a_lock_that_a_killed_fetch_left_is_no_obstacle(
+    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+    (tmp_path / "work" / "mirrors" / "shop.git" / "refs" / "heads" / "main.lock").touch()
+    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
+    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
+    async with workspaces.open("BUG-1", newer, {}) as workspace:
+        assert workspace.base == newer
+
+
+async def test_changes_come_back_as_a_diff_and_are_there_again_at_the_next_opening(workspaces: Workspaces) -> None:
+    async with workspaces.open("BUG-1", {}, {}) as workspace:
+        shop = workspace.path / "shop"
+        (shop / "src" / "cart.py").write_text(CART.replace(" + 1", ""))
+        (shop / "src" / "na\u00efve name.py").write_text("new\r\n")
+        (shop / "debug.log").write_text("ignored by the repository, but not by us\n")
+        (shop / "secret.txt").unlink()
+        (shop / "run.sh").chmod(0o644)
+        diffs, base = await workspace.diff(), workspace.base
+        assert await workspace.diff() == diffs
+    check(diffs["shop"])
+    assert "-    return sum(items) + 1\n+    return sum(items)\n" in diffs["shop"]
+    assert "deleted file mode 100644" in diffs["shop"]
+    assert "new mode" not in diffs["shop"]
+    async with workspaces.open("BUG-1", base, diffs) as again:
+        assert (again.path / "shop" / "src" / "na\u00efve name.py").read_bytes() == b"new\r\n"
+        assert (again.path / "shop" / "debug.log").exists()
+        assert not (again.path / "shop" / "secret.txt").exists()
+        assert await again.diff() == diffs
+
+
+async def test_what_the_agent_writes_is_never_run_by_git(
+    workspaces: Workspaces, tmp_path: Path, run_git: RunGit
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}) as workspace:
+        shop, mark = workspace.path / "shop", tmp_path / "ran"
+        script = shop / "evil.sh"
+        script.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        script.chmod(0o755)
+        config = f'[core]\n\tfsmonitor = {script}\n\trepositoryformatversion = 0\n[filter "x"]\n\tclean = {script}\n'
+        for place in (workspace.path, shop, shop / "src"):
+            evil = place / "notes" / "g"
+            for folder in ("objects", "refs/heads"):
+                (evil / folder).mkdir(parents=True)
+            (evil / "HEAD").write_text("ref: refs/heads/main\n")
+            (evil / "config").write_text(config + f'[diff "x"]\n\tcommand = {script}\n')
+            (place / ".git").write_text("gitdir: notes/g\n")
+        (shop / ".gitattributes").write_text("* filter=x diff=x -diff\n")
+        (shop / "src" / "cart.py").write_text(CART + "# changed\n")
+        # The attack is a real one: git as people run it does execute the script.
+        await asyncio.to_thread(subprocess.run, ["git", "status"], cwd=shop, check=False, capture_output=True)
+        assert mark.exists()
+        mark.unlink()
+        diff = (await workspace.diff())["shop"]
+        assert not mark.exists()
+    assert "+# changed" in diff
+    assert ".gitattributes" not in diff
+    assert "/.git" not in diff
+
+
+async def test_what_an_attempt_left_behind_is_gone_at_the_next_opening(workspaces: Workspaces) -> None:
+    async with workspaces.open("BUG-1", {}, {}, [Attachment("old.png", b"1")]) as workspace:
+        (workspace.path / "shop" / "src" / "cart.py").write_text("half done")
+        (workspace.path / "stray").write_text("x")
+    async with workspaces.open("BUG-1", {}, {}) as again:
+        assert again.path == workspace.path
+        assert (again.path / "shop" / "src" / "cart.py").read_text() == CART
+        assert tree(again.path / "attachments") == []
+        assert not (again.path / "stray").exists()
+
+
+async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp_path: Path) -> None:
+    names = [
+        "screen shot.png",
+        "../../../evil",
+        "/etc/cron.d/evil",
+        "C:\\temp\\evil",
+        "..",
+        "",
+        ".git",
+        ".claude",
+        "Screen Shot.PNG",
+        "a\0b\nc\u202e.txt",
+        "x" * 400 + ".png",
+        "--help",
+    ]
+    attachments = [Attachment(name, str(number).encode()) for number, name in enumerate(names)]
+    async with workspaces.open("BUG-1", {}, {}, attachments) as workspace:
+        files = sorted((workspace.path / "attachments").iterdir(), key=lambda file: int(file.read_bytes()))
+    kept = [file.name for file in files]
+    assert len(kept) == len(names)
+    assert kept[:4] == ["screen shot.png", "evil", "evil-2", "evil-3"]
+    assert kept[6:10] == ["git", "claude", "Screen Shot-2.PNG", "a_b_c_.txt"]
+    assert all(len(name.encode()) < 150 and not name.startswith(".") for name in kept)
+    assert not (tmp_path / "evil").exists()
+
+
+async def test_a_second_attempt_waits_and_is_told_to_come_again(workspaces: Workspaces) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        with pytest.raises(Transient, match="another attempt still works in the workspace of BUG-1"):
+            async with workspaces.open("BUG-1", {}, {}):
+                pytest.fail("two attempts in one workspace")
+        async with workspaces.open("BUG-2", {}, {}):
+            pass
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+
+
+async def test_a_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path: Path, shop: Path) -> None:
+    workspaces = Workspaces(tmp_path / "work", [str(shop)], open_wait=20)
+    inside = asyncio.Event()
+
+    async def first() -> None:
+        async with workspaces.open("BUG-1", {}, {}):
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(first())
+    await inside.wait()
+    second = asyncio.create_task(workspaces.open("BUG-1", {}, {}).__aenter__())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(10):
+        assert (await second).base
+
+
+async def test_a_workspace_is_removed_once_and_again(workspaces: Workspaces, tmp_path: Path) -> None:
+    async with workspaces.open("BUG-1", {}, {}) as workspace:
+        with pytest.raises(Transient):
+            await workspaces.remove("BUG-1")
+        assert workspace.path.exists()
+    await workspaces.remove("BUG-1")
+    await workspaces.remove("BUG-1")
+    await workspaces.remove("BUG-99")
+    assert list((tmp_path / "work" / "cases").iterdir()) == []
+    assert list((tmp_path / "work" / "scratch").iterdir()) == []
+
+
+async def test_a_sweep_takes_what_is_neither_kept_nor_held(workspaces: Workspaces, tmp_path: Path) -> None:
+    assert await workspaces.sweep([]) == []
+    for bug_id in ("BUG-1", "BUG-2", "BUG-3"):
+        async with workspaces.open(bug_id, {}, {}):
+            pass
+    async with workspaces.open("BUG-3", {}, {}):
+        assert await workspaces.sweep({"BUG-1"}) == ["BUG-2"]
+        assert sorted(path.name for path in (tmp_path / "work" / "cases").glob("BUG-?")) == ["BUG-1", "BUG-3"]
+
+
+@pytest.mark.parametrize("bug_id", ["../x", "", "a/b", ".", "BUG-1.lock", "-x"])
+async def test_an_id_that_is_no_case_reaches_no_file(workspaces: Workspaces, bug_id: str) -> None:
+    with pytest.raises(Permanent, match="not a case id"):
+        await workspaces.remove(bug_id)
+
+
+async def test_a_repository_that_cannot_be_cloned_is_named_with_advice(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path / "work", [str(tmp_path / "missing.git")])
+    with pytest.raises(Permanent, match=r"could not clone missing from .*missing\.git: .+; check THREADLINE_REPO"):
+        async with workspaces.open("BUG-1", {}, {}):
+            pytest.fail("opened without a repository")
+
+
+async def test_a_commit_that_is_gone_is_said_in_words(workspaces: Workspaces) -> None:
+    with pytest.raises(Permanent, match="no longer has commit 000000000000"):
+        async with workspaces.open("BUG-1", {"shop": "0" * 40}, {}):
+            pytest.fail("opened at a commit that is not there")
+
+
+async def test_changes_to_a_repository_that_is_configured_no_more_are_not_lost_silently(workspaces: Workspaces) -> None:
+    with pytest.raises(Permanent, match="add it to THREADLINE_REPO again"):
+        async with workspaces.open("BUG-1", {}, {"other": "diff"}):
+            pytest.fail("opened without its changes")
+
+
+async def test_several_repositories_lie_beside_each_other(tmp_path: Path, shop: Path, run_git: RunGit) -> None:
+    run_git(tmp_path, "clone", "-q", "--bare", str(shop), str(tmp_path / "api.git"))
+    workspaces = Workspaces(tmp_path / "work", [str(shop), str(tmp_path / "api.git")], git=Git())
+    async with workspaces.open("BUG-1", {}, {}) as workspace:
+        (workspace.path / "api" / "new.py").write_text("x\n")
+        assert set(workspace.base) == {"shop", "api"}
+        assert list(await workspace.diff()) == ["api"]
+
+
+async def test_a_small_repository_opens_within_a_second(workspaces: Workspaces) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+    took = []
+    for number in range(3):
+        started = time.monotonic()
+        async with workspaces.open(f"BUG-{number}", {}, {}):
+            took.append(time.monotonic() - started)
+    assert min(took) < 1

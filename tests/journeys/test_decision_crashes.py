@@ -1,0 +1,194 @@
+"""The core worker is killed in the middle of a decision and of a hand-over: each is finished, and nothing twice."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import TextClause, text
+
+from tests.journeys.crashes import AGAIN, CrashScene
+from threadline.handovers.model import CLOSE, TAKE
+from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.handover_story import PRICE, DecisionScene
+from threadline_devstack.stories.scene import words_of
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+CLAIM = "I demand a refund for the night of the outage"
+ANSWER = "You get it back, all of it."
+DECIDING = "filling-in:decision"
+DECISIONS = text("LOCK TABLE decisions IN EXCLUSIVE MODE")
+TURNS = text("LOCK TABLE conversation_turns IN EXCLUSIVE MODE")
+"""What is written there has to wait, and what is read has not."""
+PASSAGES_READ = text("LOCK TABLE knowledge_passages IN ACCESS EXCLUSIVE MODE")
+TOOLS_READ = text("LOCK TABLE agent_tool_executions IN ACCESS EXCLUSIVE MODE")
+
+
+class PriceScene(CrashScene):
+    """A thread in which somebody asks for a price that the documents know."""
+
+    async def ask(self, words: str) -> str:
+        return await self.mention(REPORTER, words)
+
+    async def record(self, root: str) -> tuple[bool, bool, bool]:
+        """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
+        async with self._database.begin() as work:
+            rounds = await work.decisions.of(self.thread(root), 1)
+        assert len(rounds) <= 1
+        made = rounds[0] if rounds else None
+        return made is not None, bool(made and made.sources), bool(made and made.verdict)
+
+    async def decisions_asked(self, words: str) -> int:
+        return sum(words in json.dumps(each["messages"]) for each in await self.model.forms())
+
+    @asynccontextmanager
+    async def model_held(self, hold: str) -> AsyncIterator[None]:
+        await self.model.arm(hold)
+        try:
+            yield
+        finally:
+            await self.model.release(hold)
+
+
+Reached = Callable[[PriceScene, str], AbstractAsyncContextManager[str]]
+"""Have a turn come to a moment, and hold it there; gives the thread's root."""
+
+
+def waiting_for(lock: TextClause) -> Reached:
+    """The first step that needs what is held from the beginning."""
+
+    @asynccontextmanager
+    async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
+        async with scene.held(lock) as holder:
+            root = await scene.ask(words)
+            await scene.until_waited_for(holder)
+            yield root
+
+    return reached
+
+
+def writing_behind(lock: TextClause) -> Reached:
+    """The decision's table is held when what was held first is free: a step has read, and is about to write."""
+
+    @asynccontextmanager
+    async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
+        async with AsyncExitStack() as until_killed:
+            async with waiting_for(lock)(scene, words) as root:
+                holder = await until_killed.enter_async_context(scene.held(DECISIONS))
+            await scene.until_waited_for(holder)
+            yield root
+
+    return reached
+
+
+def asking(hold: str) -> Reached:
+    @asynccontextmanager
+    async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
+        async with scene.model_held(hold):
+            root = await scene.ask(words)
+            await scene.until("the model is asked", lambda: scene.model.waiting(hold))
+            yield root
+
+    return reached
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the worker is killed: what is on record by then, as of `PriceScene.record`, and how often the model is asked
+    in all. What it answered and nobody had written down, it is asked again."""
+
+    reached: Reached
+    record: tuple[bool, bool, bool]
+    decisions: int = 1
+    answers: int = 1
+
+
+MOMENTS = {
+    "the model decides": Moment(asking(DECIDING), (False, False, False), decisions=2),
+    "the decision is kept": Moment(waiting_for(DECISIONS), (False, False, False), decisions=2),
+    "it is looked up": Moment(waiting_for(PASSAGES_READ), (True, False, False)),
+    "what was found is kept": Moment(writing_behind(PASSAGES_READ), (True, False, False)),
+    "it is weighed": Moment(waiting_for(TOOLS_READ), (True, True, False)),
+    "what follows is kept": Moment(writing_behind(TOOLS_READ), (True, True, False)),
+    "the agent answers": Moment(asking("conversing"), (True, True, True), answers=2),
+    "the turn is settled": Moment(waiting_for(TURNS), (True, True, True)),
+}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def scene(stack: Stack) -> AsyncIterator[DecisionScene]:
+    scene = DecisionScene(stack)
+    yield scene
+    await scene.model.release(DECIDING)  # what a failed test holds would hold those after it, too
+
+
+async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: DecisionScene, stack: Stack) -> None:
+    root = await scene.mention(REPORTER, CLAIM)
+    card = await scene.until_card(root)
+    await stack.kill("core")
+    await scene.press(DEVELOPER, card, TAKE)
+    await scene.slack.say(DEVELOPER, ESCALATIONS, ANSWER, thread=card["ts"])
+    await scene.until_delivered()
+    await stack.restart("core")
+    await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
+    await scene.press(DEVELOPER, card, CLOSE)
+    await scene.until_bot_says(root, "I answer here again")
+    said = [words_of(each) for each in await scene.answers(root)]
+    assert [sum(words in each for each in said) for words in (ANSWER, "has taken this over", "handed it over")] == [
+        1,
+        1,
+        1,
+    ]
+
+
+async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(
+    scene: DecisionScene, stack: Stack
+) -> None:
+    await scene.model.arm(DECIDING)
+    root = await scene.mention(REPORTER, f"{CLAIM} again")
+    await scene.until("it is being decided", lambda: scene.model.waiting(DECIDING))
+    await stack.kill("core")
+    await scene.model.release(DECIDING)
+    await stack.restart("core")
+    await scene.until("a person is asked", lambda: _said(scene, root, "handed it over"), AGAIN)
+    card = await scene.until_card(root)
+    await scene.press(DEVELOPER, card, CLOSE)
+    await scene.until_bot_says(root, "I answer here again")
+    cards = [each for each in await scene.slack.messages(ESCALATIONS) if f"{CLAIM} again" in words_of(each)]
+    assert len(cards) == 1
+    assert len(await scene.answers(root)) == 2
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def price(stack: Stack) -> AsyncIterator[PriceScene]:
+    async with PriceScene.ready(stack) as scene:
+        yield scene
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_once_with_its_source(
+    price: PriceScene, stack: Stack, moment: Moment
+) -> None:
+    words = f"{PRICE} ({time.time_ns()})"
+    async with moment.reached(price, words) as root:
+        await stack.kill("core")
+    assert await price.record(root) == moment.record
+    assert await price.answers(root) == []
+    await stack.restart("core")
+    [answer] = await price.answered(root)
+    said = words_of(answer)
+    assert "29 euros" in said
+    assert said.count("Sources:") == 1
+    assert await price.record(root) == (True, True, True)
+    assert await price.decisions_asked(words) == moment.decisions
+    assert (await price.asked(words)).total() == moment.answers
+    assert await price.paid(root) == [(1, 0), (1, 1)], "what was paid for is on record once: a decision, an answer"
+
+
+async def _said(scene: DecisionScene, root: str, words: str) -> bool:
+    return any(words in words_of(each) for each in await scene.answers(root))

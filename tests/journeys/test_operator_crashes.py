@@ -1,0 +1,261 @@
+"""The core worker ends in the middle of an operator's turn: a record is changed once, written down, and told once."""
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import TextClause, text
+
+from tests.journeys.crashes import INTENT, CrashScene, statuses
+from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
+from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.clients import Json
+from threadline_devstack.slack.identity import DEVELOPER, TEAM
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.scene import words_of
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
+
+HAPPENED = "shortlist_entered"
+ORDER = f"set the status of {{}} to shortlisted, then log the event {HAPPENED}"
+CALLS = (
+    "opportunity.load",
+    "opportunity.patch",
+    "journal.append",
+    "event.append",
+    "slack.post.summary",
+)
+
+STATE = text("SELECT 1 FROM opportunity_states WHERE rfp_id = :name FOR UPDATE")
+PLANS = text("LOCK TABLE turn_plans IN EXCLUSIVE MODE")
+ENTRIES = text("LOCK TABLE journal_entries IN EXCLUSIVE MODE")
+EVENTS = text("LOCK TABLE events IN EXCLUSIVE MODE")
+CALLED = text("LOCK TABLE agent_tool_executions IN EXCLUSIVE MODE")
+ENDED = text("LOCK TABLE conversation_turns IN EXCLUSIVE MODE")
+"""What is written there has to wait, and what is read has not."""
+MEMORIES_READ = text("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
+EVENTS_READ = text("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
+
+
+class RecordScene(CrashScene):
+    """A thread in which somebody has an RFP changed that nobody else knows."""
+
+    async def begin_rfp(self) -> str:
+        """Its id; its state has version 1, and nothing is in its journal."""
+        name = f"Crash {time.time_ns()}"
+        change = Change(Operation(Thread(TEAM, "crash", name), 0, 1, "crash"), time.time())
+        async with self._database.begin() as work:
+            made = await work.rfps.create(
+                change, NewRfp(Facts(name, status=RfpStatus.IN_PROGRESS)), Author("", "crash")
+            )
+        return made.rfp.rfp_id
+
+    async def order(self, rfp_id: str) -> str:
+        return await self.mention(DEVELOPER, ORDER.format(rfp_id))
+
+    async def journal(self, rfp_id: str) -> Sequence[JournalEntry]:
+        async with self._database.begin() as work:
+            return await work.journal.of(TEAM, rfp_id)
+
+    async def events(self, rfp_id: str) -> Sequence[Event]:
+        async with self._database.begin() as work:
+            return await work.events.of(TEAM, rfp_id)
+
+    @asynccontextmanager
+    async def model_held(self) -> AsyncIterator[None]:
+        await self.hold_model()
+        try:
+            yield
+        finally:
+            await self.release_model()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def scene(stack: Stack) -> AsyncIterator[RecordScene]:
+    async with RecordScene.ready(stack) as scene:
+        yield scene
+
+
+Reached = Callable[[RecordScene, str], AbstractAsyncContextManager[str]]
+"""Have a turn about an RFP come to a moment, and hold it there; gives the thread's root."""
+
+
+def waiting_for(lock: TextClause) -> Reached:
+    """The first step that needs what is held from the beginning."""
+
+    @asynccontextmanager
+    async def reached(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+        async with scene.held(lock, rfp_id if ":name" in lock.text else "") as holder:
+            root = await scene.order(rfp_id)
+            await scene.until_waited_for(holder)
+            yield root
+
+    return reached
+
+
+@asynccontextmanager
+async def analysing(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+    async with scene.model_held():
+        root = await scene.order(rfp_id)
+        await scene.model_waits()
+        yield root
+
+
+@asynccontextmanager
+async def loading(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with analysing(scene, rfp_id) as root:  # what the turn is told was read before that
+            holder = await until_killed.enter_async_context(scene.held(EVENTS_READ))
+        await scene.until_waited_for(holder)
+        yield root
+
+
+@asynccontextmanager
+async def recording_the_patch(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with waiting_for(STATE)(scene, rfp_id) as root:
+            holder = await until_killed.enter_async_context(scene.held(INTENT, root))
+        await scene.until_waited_for(holder)
+        yield root
+
+
+@asynccontextmanager
+async def thinking_behind_the_patch(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with waiting_for(STATE)(scene, rfp_id) as root:
+            await until_killed.enter_async_context(scene.model_held())
+        await scene.model_waits()
+        yield root
+
+
+@asynccontextmanager
+async def speaking(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with AsyncExitStack() as until_held:
+            async with waiting_for(EVENTS)(scene, rfp_id) as root:
+                await until_held.enter_async_context(scene.model_held())
+            await scene.model_waits()
+            holder = await until_killed.enter_async_context(scene.held(CALLED))
+        await scene.until_waited_for(holder)
+        yield root
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the worker is killed.
+
+    `done`: how many of the calls have a result by then; `begun`: the next one is about to be made, and on record as
+    that; `asked_again`: the reply, by the number of those before it, that nobody had recorded; `analysed`: the request
+    was, in the end.
+    """
+
+    reached: Reached
+    done: int = 0
+    begun: bool = False
+    version: int = 1
+    asked_again: tuple[int, ...] = ()
+    analysed: bool = True
+
+    @property
+    def calls(self) -> list[tuple[str, str | None]]:
+        """As they are on record at this moment."""
+        done: list[tuple[str, str | None]] = [(name, "ok") for name in CALLS[: self.done]]
+        return [*done, (CALLS[self.done], None)] if self.begun else done
+
+
+MOMENTS = {
+    "its way is found": Moment(waiting_for(PLANS)),
+    "what it is to know is gathered": Moment(waiting_for(MEMORIES_READ)),
+    "the request is analysed": Moment(analysing, analysed=False),
+    "the rfp is loaded": Moment(loading),
+    "the state is patched": Moment(waiting_for(STATE), 1, begun=True),
+    "the patch is recorded": Moment(recording_the_patch, 1, begun=True, version=2),
+    "the model thinks behind the patch": Moment(thinking_behind_the_patch, 2, version=2, asked_again=(2,)),
+    "the journal is written": Moment(waiting_for(ENTRIES), 2, begun=True, version=2),
+    "the event is logged": Moment(waiting_for(EVENTS), 3, begun=True, version=2),
+    "the words are spoken": Moment(speaking, 4, version=2),
+    "the turn is settled": Moment(waiting_for(ENDED), 5, version=2),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+async def test_a_turn_whose_worker_is_killed_changes_writes_down_and_tells_once(
+    scene: RecordScene, stack: Stack, moment: Moment
+) -> None:
+    rfp_id = await scene.begin_rfp()
+    async with moment.reached(scene, rfp_id) as root:
+        await stack.kill("core")
+    before = await scene.executions(root)
+    assert statuses(before) == moment.calls
+    assert (await scene.state(rfp_id)).version == moment.version
+    assert await scene.answers(root) == []
+    await stack.restart("core")
+    [answer] = await scene.answered(root)
+    await assert_changed_once(scene, root, 1, rfp_id, answer)
+    calls = await scene.executions(root)
+    assert statuses(calls) == [(name, "ok") for name in CALLS]
+    assert calls[: moment.done] == before[: moment.done], "what had run did not run again"
+    asked = Counter({0: 2} | dict.fromkeys(range(1, len(CALLS)), 1)) + Counter(moment.asked_again)
+    assert await scene.asked(rfp_id) == asked, "what the model had answered it was not asked again"
+    assert await scene.paid(root) == [(1, step) for step in range(0 if moment.analysed else 1, len(CALLS) + 1)]
+
+
+async def test_what_is_said_while_the_worker_is_away_is_done_in_its_order_and_answered_once(
+    scene: RecordScene, stack: Stack
+) -> None:
+    rfp_id = await scene.begin_rfp()
+    await stack.kill("core")
+    root = await scene.mention(DEVELOPER, f"link {rfp_id}")
+    await scene.until_delivered()
+    await scene.reply(DEVELOPER, root, ORDER.replace(" of {}", ""))
+    await scene.until_delivered()
+    await stack.restart("core")
+    [answer] = await scene.answered(root)
+    said = words_of(answer)
+    assert said.startswith(f"This thread is bound to `{rfp_id}`")
+    assert said.index("is now bound to") < said.index("shortlisted")
+    assert await scene.bound(root) == rfp_id
+    await assert_changed_once(scene, root, 1, rfp_id, answer)
+
+
+async def test_what_is_asked_of_another_rfp_while_the_worker_is_away_is_answered_behind_the_turn_that_it_lost(
+    scene: RecordScene, stack: Stack
+) -> None:
+    first, second = await scene.begin_rfp(), await scene.begin_rfp()
+    async with waiting_for(STATE)(scene, first) as root:
+        await stack.kill("core")
+    await scene.reply(DEVELOPER, root, ORDER.format(second))
+    await scene.until_delivered()
+    await stack.restart("core")
+    answers = await scene.answered(root, turns=2)
+    for turn, (rfp_id, answer) in enumerate(zip((first, second), answers, strict=True), start=1):
+        await assert_changed_once(scene, root, turn, rfp_id, answer)
+
+
+async def assert_changed_once(scene: RecordScene, root: str, turn: int, rfp_id: str, answer: Json) -> None:
+    """The RFP has what the order says, once and by this turn, and it was all written before it was said."""
+    correlation_id = addressing.turn_id(scene.thread(root), turn)
+    by, said = Author(DEVELOPER, correlation_id), words_of(answer)
+    assert f"Done: the status is shortlisted for `{rfp_id}`" in said
+    assert f"I have logged the event {HAPPENED} of `{rfp_id}`" in said
+    assert answer["metadata"]["event_payload"]["correlation_id"] == correlation_id
+    state = await scene.state(rfp_id)
+    assert (state.version, state.document["status"]) == (2, RfpStatus.SHORTLISTED)
+    assert Author(state.updated_by, state.correlation_id) == by
+    [entry], [event] = await scene.journal(rfp_id), await scene.events(rfp_id)
+    assert (entry.kind, entry.author) == (EntryKind.DECISION, by)
+    assert (event.event_type, event.author) == (HAPPENED, by)
+    assert state.updated_at < entry.at < event.at
+    assert event.at.timestamp() < float(answer["ts"])
+    result = (await scene.until_over(root, turn)).result or {}
+    assert (result["scope"], result["correlation_id"], result["tools"]) == (rfp_id, correlation_id, list(CALLS))
+    protocol = result["protocol"]
+    assert all(protocol[each] for each in ("did_load", "did_patch", "did_journal", "did_post", "write_succeeded"))

@@ -1,0 +1,107 @@
+"""The core worker ends in the middle of a conversation's turn: the step under way is lost, and nothing else."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from decimal import Decimal
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from tests.journeys.crashes import INTENT, CrashScene, statuses
+from threadline.estimates.model import Role
+from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
+from threadline_devstack.stack import Stack
+from threadline_devstack.stories.scene import words_of
+
+pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+
+ORDER = "show the project {}, then create one wbs item"
+COMMENT = "Seen again in the night"
+PROJECT = text("SELECT 1 FROM estimate_projects WHERE project_id = :name FOR UPDATE")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def talk(stack: Stack) -> AsyncIterator["ProjectScene"]:
+    async with ProjectScene.ready(stack) as scene:
+        yield scene
+
+
+class ProjectScene(CrashScene):
+    """A thread in which somebody works on a project that nobody else knows."""
+
+    async def begin_project(self) -> str:
+        """Its id; it has one role and no item."""
+        async with self._database.begin() as work:
+            project = await work.estimates.open_project(TEAM, f"Crash {time.time_ns()}", "EUR")
+            await work.estimates.save_role(TEAM, project.project_id, Role("tester", Decimal(650)))
+        return project.project_id
+
+    async def items(self, project: str) -> list[str]:
+        async with self._database.begin() as work:
+            return [item.title for item in await work.estimates.items(TEAM, project)]
+
+    async def only_answer(self, root: str) -> str:
+        [answer] = await self.answered(root)
+        return words_of(answer)
+
+
+async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of_it_alone(
+    talk: ProjectScene, stack: Stack
+) -> None:
+    project = await talk.begin_project()
+    async with talk.held(PROJECT, project) as holder:
+        root = await talk.mention(DEVELOPER, ORDER.format(project))
+        await talk.until_waited_for(holder)
+        await talk.hold_model()
+    await talk.model_waits()
+    before = await talk.executions(root)
+    done = [("estimates.getProjectDetails", "ok"), ("estimates.createWbsItems", "ok")]
+    assert statuses(before) == done
+    await stack.kill("core")
+    await talk.release_model()
+    await stack.restart("core")
+    assert "Done: get project details, then create wbs items." in await talk.only_answer(root)
+    assert await talk.asked(project) == {0: 1, 1: 1, 2: 2}, "what it had answered it was not asked again"
+    assert await talk.paid(root) == [(1, 0), (1, 1), (1, 2), (1, 3)], "what it decided, and each step"
+    assert await talk.executions(root) == before, "what had run did not run again"
+    assert await talk.items(project) == ["wbs item 1"]
+
+
+async def test_a_worker_that_is_killed_between_a_change_and_its_record_finds_the_change(
+    talk: ProjectScene, stack: Stack
+) -> None:
+    project = await talk.begin_project()
+    async with AsyncExitStack() as until_killed:
+        async with talk.held(PROJECT, project) as holder:
+            root = await talk.mention(SECOND_DEVELOPER, ORDER.format(project))
+            await talk.until_waited_for(holder)
+            recording = await until_killed.enter_async_context(talk.held(INTENT, root))
+        await talk.until_waited_for(recording)
+        assert await talk.items(project) == ["wbs item 1"], "the change is made"
+        assert statuses(await talk.executions(root))[1:] == [("estimates.createWbsItems", None)]
+        await stack.kill("core")
+    await stack.restart("core")
+    assert "Done: get project details, then create wbs items." in await talk.only_answer(root)
+    assert await talk.items(project) == ["wbs item 1"]
+    assert statuses(await talk.executions(root))[1:] == [("estimates.createWbsItems", "ok")]
+    assert await talk.asked(project) == {0: 1, 1: 1, 2: 1}
+
+
+async def test_a_change_outside_whose_answer_was_lost_with_the_worker_is_looked_up(
+    talk: ProjectScene, stack: Stack
+) -> None:
+    async def comments() -> list[str]:
+        tickets = await stack.services.tickets()
+        return [each for ticket in tickets for each in ticket["comments"] if each.startswith(COMMENT)]
+
+    await stack.services.fault("jira", "hang", method="POST")
+    root = await talk.mention(DEVELOPER, f"comment “{COMMENT}” on the jira ticket SHOP-2")
+    await talk.until("the comment is in Jira", comments)
+    assert statuses(await talk.executions(root)) == [("jira.comment", None)]
+    await stack.kill("core")
+    await stack.restart("core")
+    assert "Done: comment." in await talk.only_answer(root)
+    assert len(await comments()) == 1
+    assert statuses(await talk.executions(root)) == [("jira.comment", "ok")]

@@ -1,0 +1,62 @@
+"""Questions: the passages that have to do with them, with their source, of one's own team."""
+
+import pytest
+
+from tests.support.tool_desk import Desk
+from threadline.db.engine import Database
+from threadline.knowledge import tools as qa
+from threadline.knowledge.model import Document
+from threadline.knowledge.splitting import split
+
+REFUNDS = Document(
+    "Refunds",
+    "handbook/refunds.md",
+    "# Refunds\n\nMoney goes back within five working days.\n\n# Vouchers\n\nA voucher is never paid out in cash.",
+)
+SHIPPING = Document("Shipping", "handbook/shipping.md", "Parcels of fifty euros and more travel for free.")
+
+
+@pytest.fixture
+async def desk(database: Database) -> Desk:
+    async with database.begin() as work:
+        secret = Document("Secret", "theirs.md", "Money is kept under the mattress.")
+        for team, document in (("T1", REFUNDS), ("T1", SHIPPING), ("T2", secret)):
+            await work.knowledge.save(team, document, split(document))
+    return Desk(database, qa.TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("question", "source", "cite", "begins"),
+    [
+        ("When do I get my money back?", "handbook/refunds.md", "Refunds", "Money goes back"),
+        ("Is a voucher paid in cash?", "handbook/refunds.md", "Refunds – Vouchers", "A voucher"),
+        ("do large PARCELS travel free", "handbook/shipping.md", "Shipping", "Parcels of fifty euros"),
+    ],
+)
+async def test_a_question_finds_its_passage_and_where_it_is_from(
+    desk: Desk, question: str, source: str, cite: str, begins: str
+) -> None:
+    result = await desk.ask("qa.answer", question=question)
+    first = result.data["passages"][0]
+    assert (first["source"], first["cite"]) == (source, cite)
+    assert first["text"].startswith(begins)
+    assert cite in result.display_text
+    assert cite in result.sources
+
+
+@pytest.mark.parametrize("question", ["mattress", "the and of", "?!", "' | & ! <-> :*", "zebra \U0001f993"])
+async def test_where_nothing_is_known_that_is_said(desk: Desk, question: str) -> None:
+    result = await desk.ask("qa.answer", question=question)
+    assert (result.data["passages"], result.display_text) == ([], "The documents hold nothing on this.")
+
+
+async def test_the_documents_of_a_team_are_its_own(desk: Desk) -> None:
+    result = await desk.ask("qa.answer", question="Where is the money kept?", team="T2")
+    assert [each["source"] for each in result.data["passages"]] == ["theirs.md"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"question": ""}, {"question": 7}])
+async def test_a_question_is_needed(desk: Desk, arguments: dict[str, object]) -> None:
+    result = await desk.refused("qa.answer", **arguments)
+    assert result.error
+    assert "`question`" in result.error.message

@@ -1,0 +1,66 @@
+"""A model sandbox, clients of it, and an endpoint that answers as a test says."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.models import asking
+from threadline.models.client import OpenAIConfig, OpenAIModel
+from threadline_devstack.models import ModelSandbox
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[ModelSandbox]:
+    """A model that lets in the key of `asking`."""
+    async with ModelSandbox.running(api_key=asking.KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def make(sandbox: ModelSandbox) -> AsyncIterator[asking.Make]:
+    """Makes models that are closed at the end; without changes one for the sandbox."""
+    made: list[OpenAIModel] = []
+
+    def make(**changes: Any) -> OpenAIModel:
+        config: dict[str, Any] = {
+            "model": "gpt-5.4-mini",
+            "api_key": asking.KEY,
+            "base_url": f"{sandbox.url}/v1",
+        } | changes
+        made.append(OpenAIModel(OpenAIConfig(**config)))
+        return made[-1]
+
+    yield make
+    for model in made:
+        await model.close()
+
+
+@pytest.fixture
+def bodies() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+async def answering(bodies: list[Any]) -> AsyncIterator[asking.Answering]:
+    """Starts an endpoint that answers every request alike, and keeps them in `bodies`; gives its address."""
+    servers: list[TestServer] = []
+
+    async def start(body: Any, kind: str = "application/json", status: int = 200) -> str:
+        async def answer(request: web.Request) -> web.Response:
+            bodies.append(await request.json())
+            text = body if isinstance(body, str) else json.dumps(body)
+            return web.Response(text=text, status=status, content_type=kind)
+
+        app = web.Application()
+        app.router.add_route("*", "/{rest:.*}", answer)
+        servers.append(TestServer(app))
+        await servers[-1].start_server()
+        return str(servers[-1].make_url("/v1"))
+
+    yield start
+    for server in servers:
+        await server.close()

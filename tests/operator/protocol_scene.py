@@ -1,0 +1,211 @@
+"""The operator's tools as far as its protocol sees them: they do what they are told, and what they did is remembered.
+
+`Turn` drives them as a workflow does: reads of one reply side by side, everything else alone and in order.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from tests.support.tool_fakes import MemoryLog, context
+from threadline.errors import Permanent, Transient
+from threadline.models.model import ToolCall
+from threadline.operator import enforcement as protocol
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.tools.access import allowed
+from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.registry import Registry, tool
+from threadline.tools.runner import Guards, pipeline
+
+CORRELATION = "turn-1"
+ATTEMPTS = 3
+
+
+class Goes(StrEnum):
+    """How an execution goes."""
+
+    WELL = "well"
+    REFUSED = "refused"
+    AWAY = "away"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+class Crash(Exception):
+    """The worker dies once the tool has run, before its result is on record."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: a tool was `called` by the model or executed, or words were journalled."""
+
+    what: str
+    rfp_id: str = ""
+    correlation_id: str = ""
+    words: str = ""
+    goes: Goes = Goes.WELL
+    called: bool = False
+
+
+@dataclass
+class Office:
+    """What the tools work on; they go as `goes` says, in order, and then well."""
+
+    goes: list[Goes] = field(default_factory=list)
+    journal_goes: list[Goes] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    entries: dict[str, Speech] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def executed(self) -> list[str]:
+        return [each.what for each in self.events if not each.called]
+
+    def does(self, what: str, rfp_id: str = "", correlation_id: str = "", words: str = "") -> ToolResult:
+        goes = self.goes.pop(0) if self.goes else Goes.WELL
+        self.events.append(Event(what, rfp_id, correlation_id, words, goes))
+        if goes is Goes.UNKNOWN:
+            return failure(Code.OUTCOME_UNKNOWN)
+        _raise(goes)
+        return ToolResult(data="done")
+
+    async def journal(self, speech: Speech) -> None:
+        _raise(self.journal_goes.pop(0) if self.journal_goes else Goes.WELL)
+        self.events.append(Event("journalled", speech.rfp_id, speech.correlation_id, speech.words))
+        self.entries[speech.operation.key] = speech
+
+
+def _raise(goes: Goes) -> None:
+    if goes is Goes.REFUSED:
+        raise Permanent("It cannot be done.")
+    if goes is Goes.AWAY:
+        raise Transient("It is away.")
+    if goes is Goes.BROKEN:
+        raise RuntimeError("broken")
+
+
+OFFICE = Port[Office]("Office", "")
+RfpId = Annotated[str, Field(description="The RFP.")]
+
+
+@tool("rfp_list", "List.")
+async def rfp_list(context: ToolContext) -> ToolResult:
+    return context.ports[OFFICE].does("rfp_list")
+
+
+@tool("opportunity_load", "Load.")
+async def opportunity_load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
+    return context.ports[OFFICE].does("opportunity_load", rfp_id)
+
+
+@tool("opportunity_patch", "Patch.", mutating=True)
+async def opportunity_patch(context: ToolContext, *, rfp_id: RfpId, correlation_id: str, patch: str = "") -> ToolResult:
+    return context.ports[OFFICE].does("opportunity_patch", rfp_id, correlation_id)
+
+
+@tool("journal_append", "Journal.", mutating=True)
+async def journal_append(context: ToolContext, *, rfp_id: RfpId, text: str, correlation_id: str = "") -> ToolResult:
+    return context.ports[OFFICE].does("journal_append", rfp_id, correlation_id)
+
+
+@tool("event_append", "Event.", mutating=True)
+async def event_append(context: ToolContext, *, rfp_id: RfpId, correlation_id: str | None = None) -> ToolResult:
+    return context.ports[OFFICE].does("event_append", rfp_id, correlation_id or "")
+
+
+@tool("schedule_job", "Schedule.", mutating=True)
+async def schedule_job(context: ToolContext, *, job: str = "", correlation_id: str = "") -> ToolResult:
+    return context.ports[OFFICE].does("schedule_job", "", correlation_id)
+
+
+async def _was_said(context: ToolContext, given: object) -> ToolResult | None:
+    return ToolResult(data="done") if context.operation_key in context.ports[OFFICE].said else None
+
+
+@tool("slack_post_summary", "Say.", mutating=True, look_up=_was_said)
+async def slack_post_summary(context: ToolContext, *, text: str, correlation_id: str = "") -> ToolResult:
+    result = context.ports[OFFICE].does("slack_post_summary", "", correlation_id, text)
+    context.ports[OFFICE].said[context.operation_key] = text
+    return result
+
+
+@tool("slack_ask_clarifying_question", "Ask.", mutating=True)
+async def slack_ask_clarifying_question(context: ToolContext, *, question: str) -> ToolResult:
+    return context.ports[OFFICE].does("slack_ask_clarifying_question", "", context.correlation_id, question)
+
+
+@tool("propose_action", "Propose.", mutating=True)
+async def propose_action(context: ToolContext, *, action: str = "", rfp_id: str = "") -> ToolResult:
+    return context.ports[OFFICE].does("propose_action", rfp_id, context.correlation_id)
+
+
+TOOLS = (
+    rfp_list,
+    opportunity_load,
+    opportunity_patch,
+    journal_append,
+    event_append,
+    schedule_job,
+    slack_post_summary,
+    slack_ask_clarifying_question,
+    propose_action,
+)
+REGISTRY = Registry(TOOLS)
+
+
+class Turn:
+    """A turn of the operator without its model. `crashes` says of each execution whether its worker dies then."""
+
+    def __init__(self, office: Office, scope: str = "", crashes: Sequence[bool] = ()) -> None:
+        self.office = office
+        self.state = ProtocolState(scope=scope)
+        self.log = MemoryLog()
+        self.step = 0
+        self._crashes = list(crashes)
+
+    async def reply(self, *calls: ToolCall) -> list[ToolResult]:
+        """Run the calls of one reply."""
+        self.step += 1
+        alone = any(tool is None or tool.mutating for tool in (REGISTRY.get(each.name) for each in calls))
+        results: list[ToolResult] = []
+        for group in [[each] for each in calls] if alone else [list(calls)]:
+            done = await asyncio.gather(*(self._act(self.state, each) for each in group))
+            for result, state in done:
+                results.append(result)
+                self.state = self.state.joined(state)
+        return results
+
+    async def _act(self, state: ProtocolState, call: ToolCall) -> tuple[ToolResult, ProtocolState]:
+        """One call as its activity makes it, tried as often as Temporal would; each try has the state of the first."""
+        known = REGISTRY.get(call.name)
+        self.office.events.append(Event(known.name if known else "", called=True))
+        self.log.lost = Crash() if self._crashes and self._crashes.pop(0) else None
+        left = ATTEMPTS
+        while True:
+            left -= 1
+            try:
+                result = await self._run(state, call, left)
+                break
+            except Crash:
+                left = max(left, 1)
+            except Transient:
+                if not left:
+                    result = failure(Code.OUTCOME_UNKNOWN)
+                    break
+        self.log.lost = None
+        return result, protocol.after(REGISTRY, state, call, result)
+
+    async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
+        ports = Ports().having(OFFICE, self.office)
+        everything = allowed(REGISTRY, ports, Agent.OPERATOR, read_only=False)
+        rules = Rules(state, self.office.journal)
+        run = pipeline(REGISTRY, everything, Guards(self.log), rules)
+        where = context(ports=ports, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left)
+        return await run(call, where)

@@ -1,0 +1,229 @@
+"""What is remembered of a turn, on the real Postgres."""
+
+from typing import Any
+
+import pytest
+
+from tests.operator.operating import TOOLS
+from tests.support.conversation_store import THREAD, Talking, deletion, edit, identity, mention, says
+from tests.support.recording import create
+from threadline.conversations.thread_reads import GONE
+from threadline.conversations.turn_memory import Remembering
+from threadline.db.engine import Database
+from threadline.models.model import Message, OutcomeKind, Role, ToolCall
+from threadline.operator.model.routing import Agent, Route
+from threadline.operator.model.scope import Branch
+from threadline.rfps.rfp_ids import Origin, Scope
+from threadline.threads.addressing import turn_id
+from threadline.tools.model import Code
+from threadline.tools.operations import Operation
+from threadline.tools.registry import Registry
+from threadline.tools.store import Call, Status
+
+REQUEST = "Update the status of rfp_abc123 to won"
+
+
+@pytest.fixture
+def talk(database: Database) -> Talking:
+    return Talking(database)
+
+
+def remembering(talk: Talking) -> Remembering:
+    return Remembering(talk.database, Registry(TOOLS), lambda: 1_772_000_000.0)
+
+
+async def called(talk: Talking, step: int, tool: str, status: Status = "ok", code: str = "") -> None:
+    call = Call(Operation(THREAD, 1, step, f"call {step}"), "r", "U1", tool, {}, f"{tool}{step}")
+    result = {"error": {"code": code} if code else None, "data": "x" * 1_000}
+    async with talk.database.begin() as work:
+        await work.tool_executions.finish(call, status, result, 5, 1_772_000_000.0 + step)
+
+
+async def done(talk: Talking, request: str = REQUEST, **more: Any) -> None:
+    """A turn in which an RFP was loaded and changed."""
+    await talk.hear(mention(0, request))
+    await called(talk, 1, "opportunity.load")
+    await called(talk, 2, "opportunity.patch", "error", Code.PROTOCOL)
+    await called(talk, 3, "opportunity.patch")
+    await called(talk, 4, "slack.post.summary")
+    await talk.turn(1, "It is won.", **more)
+
+
+async def kept(talk: Talking) -> list[dict[str, Any]]:
+    rows = await talk.rows(
+        "SELECT kind, cue, text, error_class, channel, rfp_id, key, user_id FROM memories ORDER BY id"
+    )
+    return [dict(each) for each in rows]
+
+
+async def test_of_the_conversational_agents_turn_only_what_was_to_be_remembered_is(talk: Talking) -> None:
+    await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
+    async with talk.database.begin() as work:
+        await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
+    await called(talk, 1, "opportunity.load", "error", Code.PROTOCOL)
+    await called(talk, 2, "opportunity.load")
+    await talk.turn(1, "Noted.")
+    assert await remembering(talk).remember(THREAD, 1) == 1
+    (fact,) = await kept(talk)
+    assert (fact["kind"], fact["text"]) == ("semantic", "<@U1> said: Riga wants everything as PDF")
+
+
+async def test_a_turn_leaves_its_pattern_its_failure_and_what_happened(talk: Talking) -> None:
+    await done(talk)
+    assert await remembering(talk).remember(THREAD, 1) == 3
+    pattern, episode, failure = await kept(talk)
+    assert pattern["text"] == "opportunity_load → opportunity_patch → slack_post_summary"
+    assert (pattern["kind"], pattern["channel"], pattern["key"]) == ("procedural", "", turn_id(THREAD, 1))
+    assert episode["text"] == f"<@U1> asked: {REQUEST} Changed by opportunity_patch. Answered: It is won."
+    assert (episode["channel"], episode["rfp_id"], episode["user_id"]) == ("C1", "rfp_abc123", "U1")
+    assert failure["error_class"] == "validation"
+
+
+async def test_the_same_turn_is_remembered_once(talk: Talking) -> None:
+    await done(talk)
+    for _ in range(3):
+        await remembering(talk).remember(THREAD, 1)
+    assert len(await kept(talk)) == 3
+
+
+async def test_the_binding_says_what_it_was_about_where_the_message_does_not(talk: Talking) -> None:
+    await create(talk.database, rfp_id="rfp_bound1")
+    async with talk.database.begin() as work:
+        await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
+    await talk.hear(mention(0, "What's the status?"))
+    await talk.turn(1, "New.")
+    await remembering(talk).remember(THREAD, 1)
+    assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_bound1"]
+
+
+async def test_of_a_turn_whose_rfp_was_deleted_since_only_how_tools_did_is_remembered(talk: Talking) -> None:
+    await create(talk.database, rfp_id="rfp_abc123")
+    await done(talk, "remember that rfp_abc123 needs two cranes")
+    async with talk.database.begin() as work:
+        await work.rfps.delete(THREAD.team, "rfp_abc123")
+    assert await remembering(talk).remember(THREAD, 1) == 2
+    assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
+
+
+async def test_a_call_of_unknown_outcome_is_a_failure(talk: Talking) -> None:
+    await talk.hear(mention(0, REQUEST))
+    call = Call(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f")
+    async with talk.database.begin() as work:
+        await work.tool_executions.intend(call, 1.0)
+    await talk.turn(1)
+    await remembering(talk).remember(THREAD, 1)
+    assert [each["error_class"] for each in await kept(talk)] == ["", "external"]
+
+
+async def test_a_name_that_the_model_made_up_is_not_kept(talk: Talking) -> None:
+    await talk.hear(mention(0, REQUEST))
+    await called(talk, 1, "obey.me", "error", Code.UNKNOWN_TOOL)
+    await talk.turn(1)
+    await remembering(talk).remember(THREAD, 1)
+    assert "obey" not in str(await kept(talk))
+
+
+async def test_nothing_is_remembered_of_what_is_not_there_not_settled_or_silent(talk: Talking) -> None:
+    assert await remembering(talk).remember(THREAD, 1) == 0
+    await talk.hear(mention(0, REQUEST))
+    await talk.take_up(1)
+    assert await remembering(talk).remember(THREAD, 1) == 0
+    await talk.settle(1, "", OutcomeKind.SILENT)
+    assert await remembering(talk).remember(THREAD, 1) == 0
+    assert await kept(talk) == []
+
+
+async def test_what_is_deleted_in_slack_is_forgotten_with_its_words(talk: Talking) -> None:
+    await done(talk, "remember that rfp_abc123 is a secret project")
+    await remembering(talk).remember(THREAD, 1)
+    assert {each["kind"] for each in await kept(talk)} == {"procedural", "episodic", "semantic"}
+    await talk.hear(deletion(0))
+    left = await kept(talk)
+    assert {each["kind"] for each in left} == {"procedural"}
+    assert "secret" not in str(left)
+
+
+async def test_what_was_deleted_before_it_is_remembered_is_not(talk: Talking) -> None:
+    await done(talk)
+    await talk.hear(deletion(0))
+    assert await remembering(talk).remember(THREAD, 1) == 0
+
+
+async def test_of_two_who_asked_the_one_who_deleted_is_left_out_with_the_answer_that_may_quote_it(
+    talk: Talking,
+) -> None:
+    await talk.hear(mention(0, "my salary is 90k"), says(1, "remember that Acme wants PDF", sender_id="U2"))
+    await talk.turn(1, "Noted; your salary is 90k.")
+    await talk.hear(deletion(0))
+    await remembering(talk).remember(THREAD, 1)
+    (fact,) = await kept(talk)
+    assert (fact["text"], fact["user_id"]) == ("<@U2> said: Acme wants PDF", "U2")
+
+
+async def test_each_of_several_is_remembered_as_whoever_said_it_and_forgotten_together(talk: Talking) -> None:
+    first = mention(0, "remember that our discount is 10%", sender_id="U1")
+    await talk.hear(first, says(1, "remember: no Fridays", sender_id="U2"))
+    await talk.turn(1)
+    await remembering(talk).remember(THREAD, 1)
+    facts = [(each["user_id"], each["text"]) for each in await kept(talk) if each["kind"] == "semantic"]
+    assert facts == [("U1", "<@U1> said: our discount is 10%"), ("U2", "<@U2> said: no Fridays")]
+    await talk.hear(deletion(1))
+    assert await kept(talk) == []
+
+
+async def test_it_was_about_what_the_turn_had_for_its_scope(talk: Talking) -> None:
+    await create(talk.database, rfp_id="rfp_bound1")
+    await talk.hear(mention(0, "March 5"))
+    async with talk.database.begin() as work:
+        await work.turn_plans.keep(THREAD, 1, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", Origin.MESSAGE)))
+    await talk.turn(1)
+    async with talk.database.begin() as work:
+        await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
+    await remembering(talk).remember(THREAD, 1)
+    assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_abc123"]
+
+
+async def read_the_thread(talk: Talking) -> None:
+    """A turn that has read in Slack what the bot was never told of."""
+    asks = Message(Role.ASSISTANT, calls=(ToolCall("c1", "slack.get.thread"), ToolCall("c2", "team.list")))
+    words = [(f"t:1:1:{each}", Message(Role.TOOL, f"salary in {each}", call_id=each)) for each in ("c1", "c2")]
+    await talk.append(("a:1:1", asks), *words)
+    result = {"status": "ok", "data": {"messages": [{"text": "salary"}]}, "display_text": "1 message."}
+    async with talk.database.begin() as work:
+        for call, tool in (("c1", "slack.get.thread"), ("c2", "team.list")):
+            made = Call(Operation(THREAD, 1, 1, call), "r", "U1", tool, {}, call)
+            await work.tool_executions.finish(made, "ok", result, 5, 1_772_000_000.0)
+
+
+@pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
+async def test_what_is_deleted_goes_from_what_a_tool_has_read_of_the_thread(talk: Talking, which: int) -> None:
+    await talk.hear(mention(0, "what is said here?"), mention(1, "and since?"))
+    await talk.take_up(1)
+    await read_the_thread(talk)
+    await talk.settle(1, "It is about a salary.")
+    await remembering(talk).remember(THREAD, 1)
+    async with talk.database.begin() as work:
+        await work.transcripts.summarise(THREAD, "There is a salary.", 4)
+    await talk.hear(deletion(which))
+    read = await talk.read()
+    assert (read.summary, read.summary_until) == ("", 0)
+    results = {each.key: each.message.content for each in read.messages if each.key.startswith("t:")}
+    assert results == {"t:1:1:c1": GONE, "t:1:1:c2": "salary in c2"}
+    rows = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions ORDER BY call_id")
+    assert rows[0]["data"] == GONE
+    assert "salary" in rows[1]["data"]
+    assert [each["kind"] for each in await kept(talk)] == ["procedural"]
+    await talk.do("DELETE FROM memories")
+    await remembering(talk).remember(THREAD, 1)
+    assert [each["kind"] for each in await kept(talk)] == ["procedural"]
+
+
+async def test_another_turns_memory_stays_when_something_is_deleted_or_edited(talk: Talking) -> None:
+    await done(talk)
+    await remembering(talk).remember(THREAD, 1)
+    await talk.hear(mention(10, "And now?"))
+    await talk.turn(2)
+    await remembering(talk).remember(THREAD, 2)
+    await talk.hear(edit(0, "other words", 20), deletion(10))
+    assert identity(10)
+    assert [each["key"] for each in await kept(talk) if each["kind"] == "episodic"] == [turn_id(THREAD, 1)]

@@ -1,0 +1,115 @@
+"""What the operator remembers: found by words, of each kind by itself, and told where it may be."""
+
+from sqlalchemy import text
+
+from tests.support.recording import explained
+from tests.support.tool_store import NOW
+from threadline.db.engine import Database
+from threadline.operator.model.memory import MemoryKind, NewMemory
+
+EPISODIC, SEMANTIC, PROCEDURAL = MemoryKind
+DONE = NewMemory(
+    PROCEDURAL, "Update the status to won", "opportunity_load, opportunity_patch, slack_post_summary", "U1"
+)
+
+
+async def keep(database: Database, *memories: NewMemory) -> None:
+    async with database.begin() as work:
+        for number, memory in enumerate(memories):
+            await work.memories.remember("T1", memory, f"k{number}", NOW + number)
+
+
+async def test_a_memory_is_kept_once_for_its_key_and_kind(database: Database) -> None:
+    await keep(database, DONE)
+    await keep(database, DONE)
+    failed = NewMemory(PROCEDURAL, "Update the status", "x", "U1", rfp_id="rfp_abc123", error_class="StateMoved")
+    async with database.begin() as work:
+        await work.memories.remember("T1", failed, "other", NOW)
+        found = (await work.memories.recall("T1", "what updates a status to be won"))[PROCEDURAL]
+        well = await work.memories.recall("T1", "what updates a status", with_failures=False)
+        lessons = await work.memories.recall("T1", "what updates a status", with_successes=False)
+    assert [(each.cue, each.text, each.error_class, each.rfp_id) for each in found] == [
+        (DONE.cue, DONE.text, "", ""),
+        ("Update the status", "x", "StateMoved", "rfp_abc123"),
+    ]
+    assert (found[0].user_id, found[0].at.timestamp()) == ("U1", NOW)
+    assert well[PROCEDURAL] == found[:1]
+    assert lessons[PROCEDURAL] == found[1:]
+
+
+async def test_of_each_kind_the_likest_are_recalled_and_no_more_than_wanted(database: Database) -> None:
+    likely = [NewMemory(EPISODIC, f"bridge {number}", "The budget was told.") for number in range(8)]
+    await keep(
+        database, *likely, NewMemory(EPISODIC, "bridge budget", "."), NewMemory(SEMANTIC, "bridge", "Made of steel.")
+    )
+    async with database.begin() as work:
+        found = await work.memories.recall("T1", "What is the bridge's budget?", limit=3)
+        assert set(found) == set(MemoryKind)
+        assert len(found[EPISODIC]) == 3
+        assert [each.text for each in found[SEMANTIC]] == ["Made of steel."]
+        assert found[PROCEDURAL] == []
+        assert await work.memories.recall("T1", "the bridge", [SEMANTIC]) == {SEMANTIC: found[SEMANTIC]}
+        for nothing in ("", "of the", "zebra", "\x00", "' & !"):
+            assert not any((await work.memories.recall("T1", nothing)).values())
+
+
+async def test_a_memory_is_told_in_its_team_and_in_its_channel_alone(database: Database) -> None:
+    await keep(
+        database,
+        NewMemory(EPISODIC, "bridge", "Everywhere.", "U1"),
+        NewMemory(EPISODIC, "bridge", "In C1.", "U2", channel="C1"),
+    )
+    async with database.begin() as work:
+
+        async def told(team: str, **where: str) -> set[str]:
+            return {each.text for each in (await work.memories.recall(team, "bridge", **where))[EPISODIC]}  # type: ignore[arg-type]
+
+        assert await told("T1", channel="C1") == {"Everywhere.", "In C1."}
+        assert await told("T1", channel="C2") == {"Everywhere."}
+        assert await told("T1") == {"Everywhere."}
+        assert await told("T1", channel="C1", user_id="U2") == {"In C1."}
+        assert await told("T2", channel="C1") == set()
+
+
+async def test_whatever_was_said_is_kept_as_far_as_there_is_room(database: Database) -> None:
+    await keep(database, NewMemory(EPISODIC, "c\x00ue " * 2_000, "bridge\ud800 " * 2_000), NewMemory(EPISODIC, "", " "))
+    async with database.begin() as work:
+        [found] = (await work.memories.recall("T1", "bridge"))[EPISODIC]
+    assert (len(found.cue), len(found.text)) == (1_000, 4_000)
+
+
+async def test_what_is_old_is_forgotten(database: Database) -> None:
+    await keep(database, NewMemory(EPISODIC, "bridge", "Old."), NewMemory(EPISODIC, "bridge", "New."))
+    async with database.begin() as work:
+        assert await work.memories.prune(NOW + 1) == 1
+        assert await work.memories.prune(NOW + 1) == 0
+        assert [each.text for each in (await work.memories.recall("T1", "bridge"))[EPISODIC]] == ["New."]
+
+
+async def test_a_search_reads_by_the_index_of_words(database: Database) -> None:
+    many = """
+    INSERT INTO memories (team, kind, cue, text, error_class, user_id, channel, rfp_id, key, at)
+    SELECT 'T1', 'episodic', md5(n::text), md5((n * 7)::text), '', 'U1', '', '', 'm' || n, now()
+    FROM generate_series(1, 20000) n
+    """
+    async with database.begin() as work:
+        await work.connection.execute(text(many))
+        await work.connection.execute(text("SELECT gin_clean_pending_list('memories_words_idx')"))
+        await work.connection.execute(text("ANALYZE memories"))
+    async with explained(database) as (work, asked):
+        await work.memories.recall("T1", "bridge budget")
+    [plan] = asked.plans
+    assert "memories_words_idx" in plan, plan
+
+
+async def test_words_are_forgotten_by_their_key_and_how_tools_did_stays(database: Database) -> None:
+    async with database.begin() as work:
+        for kind in MemoryKind:
+            for key in ("mine", "other", "x" * 300):
+                await work.memories.remember("T1", NewMemory(kind, "bridge", "It was told."), key, NOW)
+        assert await work.memories.forget_said("T2", ["mine"]) == 0
+        assert await work.memories.forget_said("T1", ["mine", "x" * 300]) == 4
+        assert await work.memories.forget_said("T1", []) == 0
+        rows = await work.connection.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
+    kept = [("episodic", "other"), ("procedural", "mine"), ("procedural", "other"), ("procedural", "sha256")]
+    assert [tuple(each) for each in rows] == [*kept, ("semantic", "other")]

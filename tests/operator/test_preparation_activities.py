@@ -1,0 +1,285 @@
+"""What the operator knows before it begins, on the real Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from tests.operator.operating import TOOLS, Answering
+from tests.support.conversation_store import THREAD, Talking, mention
+from tests.support.recording import AUTHOR, create
+from tests.support.tool_store import NOW, change
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent, Transient
+from threadline.operator.context import LayerReport
+from threadline.operator.context_preparation import Prepared, Preparing
+from threadline.operator.context_queries import LiveSources
+from threadline.operator.context_sources import Said
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.rfps.journal_entries import NewEntry, NewEvent
+from threadline.rfps.model import Facts, NewRfp
+from threadline.rfps.team_members import TeamMember
+from threadline.slack.people import Person
+from threadline.threads.actor_lookup import Actors
+from threadline.threads.addressing import Thread
+from threadline.threads.thread_history import SaidBefore
+
+QUESTION = "Which skills does our team have for the website relaunch status?"
+
+
+class People:
+    async def person(self, user: str) -> Person | None:
+        return Person(name="Ann", email="ann@x.test")
+
+
+class Heard(SaidBefore):
+    """What was said before, without Slack; an error is raised."""
+
+    def __init__(self, told: Sequence[Said] | Exception = ()) -> None:
+        self.told = told
+        self.until_when: list[float] = []
+
+    async def until(self, thread: Thread, begun: float) -> Sequence[Said]:
+        self.until_when.append(begun)
+        if isinstance(self.told, Exception):
+            raise self.told
+        return self.told
+
+
+class Meeting(Database):
+    """So many units of work as there are parties wait until all of them are open at once."""
+
+    barrier: asyncio.Barrier | None = None
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Work]:
+        async with super().begin() as work:
+            if barrier := self.barrier:
+                await barrier.wait()
+                self.barrier = None
+            yield work
+
+
+def sources(database: Database, heard: Heard | None = None) -> LiveSources:
+    return LiveSources(database, Actors(database, People()), heard or Heard())
+
+
+def preparing(database: Database, heard: Heard | None = None, model: Answering | None = None) -> Preparing:
+    return Preparing(database, sources(database, heard), model, TOOLS)
+
+
+def report(prepared: Prepared, name: str) -> LayerReport:
+    return next(each for each in prepared.layers if each.name == name)
+
+
+async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123") -> None:
+    """So many of everything: entries, events, members, memories, RFPs and threads like this one."""
+    await create(database, rfp_id=rfp_id)
+    for n in range(rows):
+        await create(database, f"create {n}", rfp_id=f"rfp_like{n:03}")
+    async with database.begin() as work:
+        for n in range(rows):
+            await work.journal.append(change(f"j{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
+            await work.events.append(change(f"e{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
+            await work.team.save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
+            thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
+            await work.bindings.bind_rfp(thread, rfp_id, "U1")
+            for kind in MemoryKind:
+                new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
+                await work.memories.remember("T1", new, f"{kind}{n}", NOW + n)
+
+
+@asynccontextmanager
+async def counted(database: Database) -> AsyncIterator[list[str]]:
+    """The statements that are run meanwhile."""
+    run = list[str]()
+
+    def keep(_: object, __: object, statement: str, *___: Any) -> None:
+        run.append(statement)
+
+    engine = database._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", keep)
+    yield run
+    event.remove(engine, "before_cursor_execute", keep)
+
+
+async def test_all_layers_come_from_the_records(database: Database) -> None:
+    talk = Talking(database)
+    await talk.hear(mention(60))
+    await fill(database, 3)
+    heard = Heard([Said("Bob (U9)", 1_700_000_000.0, "Acme wants a crane")])
+    prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    missing = {each.name: each.missing for each in prepared.layers if each.missing}
+    assert missing == {"outside": "not asked for"}
+    for told in ("Acme wants a crane", "Entry 2", "viewed", "Member 1", "rfp_like000", "ann@x.test", "version 1"):
+        assert told in prepared.text
+    assert "in <#C90>" in prepared.text
+    assert heard.until_when == [1_700_000_060.0]
+    assert prepared.patterns.startswith("- website relaunch status: opportunity_load (3 times")
+
+
+async def test_an_rfp_has_its_state_when_it_is_prepared(database: Database) -> None:
+    await create(database, rfp_id="rfp_abc123")
+    talk = Talking(database)
+    await talk.do("DELETE FROM opportunity_states")
+    await preparing(database).context(THREAD, 1, "U1", "Hello", "rfp_abc123")
+    assert [each["rfp_id"] for each in await talk.rows("SELECT rfp_id FROM opportunity_states")] == ["rfp_abc123"]
+
+
+async def test_of_an_rfp_that_is_not_there_the_nearest_is_named(database: Database) -> None:
+    await create(database, rfp_id="rfp_abc123")
+    prepared = await preparing(database).context(THREAD, 1, "U1", "Hello", "rfp_abc124")
+    assert "rfp_state (there is no RFP rfp_abc124; did you mean rfp_abc123?)" in prepared.text
+    assert "rfp_abc123" in report(prepared, "rfp_state").missing
+
+
+async def test_the_number_of_queries_does_not_grow_with_what_there_is(database: Database) -> None:
+    counts = list[int]()
+    await Talking(database).hear(mention(60))
+    await Actors(database, People()).of("T1", "U1")
+    for fill_in, rows, rfp_id in ((fill, 1, "rfp_few"), (more, 50, "rfp_many")):
+        await fill_in(database, rows, rfp_id)
+        async with counted(database) as run:
+            prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, rfp_id)
+        assert not report(prepared, "journal").missing
+        counts.append(len(run))
+    assert counts[0] == counts[1]
+    assert counts[0] < 40
+
+
+async def more(database: Database, rows: int, rfp_id: str) -> None:
+    """Beside what one row has made."""
+    await Talking(database).do("DELETE FROM memories")
+    await create(database, "another", rfp_id=rfp_id)
+    async with database.begin() as work:
+        for n in range(rows):
+            await work.rfps.create(change(f"like{n}"), NewRfp(Facts(f"Website relaunch {n}", "Acme")), AUTHOR)
+            await work.journal.append(change(f"mj{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
+            await work.events.append(change(f"me{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
+            await work.team.save("T1", TeamMember(f"UM{n}", f"Member {n}"))
+            await work.bindings.bind_rfp(Thread("T1", f"C8{n}", f"15{n:08}.000000"), rfp_id, "U1")
+            for kind in MemoryKind:
+                new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
+                await work.memories.remember("T1", new, f"{kind}{n}", NOW + n)
+
+
+async def test_all_queries_run_side_by_side(database_url: str) -> None:
+    database = Meeting(database_url, pool_size=20)
+    await Talking(database).hear(mention(60))
+    await fill(database, 1)
+    actors = Actors(database, People())
+    await actors.of("T1", "U1")
+    # Nine layers, that of who asks in two questions, and the patterns of one and of all.
+    database.barrier = asyncio.Barrier(12)
+    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    await database.dispose()
+    assert not [each for each in prepared.layers if "time" in each.missing or "could not" in each.missing]
+    assert prepared.patterns  # alone, one of them would have waited in vain
+
+
+async def test_while_slack_is_away_the_thread_is_missing_and_nothing_else(database: Database) -> None:
+    await Talking(database).hear(mention(60))
+    await create(database, rfp_id="rfp_abc123")
+    heard = Heard(Transient("Slack is away."))
+    prepared = await preparing(database, heard).context(THREAD, 1, "U1", "Hello", "rfp_abc123")
+    assert report(prepared, "thread").missing == "it could not be read"
+    assert "thread (it could not be read)" in prepared.text
+    assert not report(prepared, "rfp_state").missing
+
+
+async def test_without_a_database_there_is_a_turn_all_the_same() -> None:
+    away = Database("postgresql://nobody@localhost:1/nowhere")
+    prepared = await preparing(away).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    assert prepared.patterns == ""
+    assert not any(each.tokens for each in prepared.layers)
+    assert "Missing here:" in prepared.text
+    await away.dispose()
+
+
+async def test_other_threads_tell_their_words_in_their_own_channel_alone(database: Database) -> None:
+    await create(database, rfp_id="rfp_abc123")
+    for channel, ts, words in (
+        ("C1", "1600000000.000100", "We shall bid."),
+        ("C2", "1600000000.000200", "Between us: no."),
+        ("D1", "1600000000.000300", "My secret."),
+    ):
+        thread = Thread("T1", channel, ts)
+        talk = Talking(database, thread)
+        await talk.hear(mention(1, id=f"{channel}{ts}", channel=channel))
+        await talk.turn(1, words)
+        async with database.begin() as work:
+            await work.bindings.bind_rfp(thread, "rfp_abc123", "U1")
+    prepared = await preparing(database).context(THREAD, 1, "U1", "Hello", "rfp_abc123")
+    assert "We shall bid." in prepared.text
+    assert "<#C2>" in prepared.text
+    assert not [each for each in ("Between us", "My secret", "D1") if each in prepared.text]
+
+
+async def test_a_memory_of_another_channel_is_not_told(database: Database) -> None:
+    async with database.begin() as work:
+        for channel in ("C1", "C2"):
+            new = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch was spoken of in {channel}", "U1", channel)
+            await work.memories.remember("T1", new, channel, NOW)
+    prepared = await preparing(database).context(THREAD, 1, "U1", "the relaunch")
+    assert "spoken of in C1" in prepared.text
+    assert "spoken of in C2" not in prepared.text
+
+
+async def test_ones_own_patterns_come_first(database: Database) -> None:
+    async with database.begin() as work:
+        for user, tools in (("U2", "team_list"), ("U1", "opportunity_load")):
+            new = NewMemory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
+            await work.memories.remember("T1", new, user, NOW - 60 * (user == "U1"))
+    told = (await preparing(database).context(THREAD, 1, "U1", "update the status")).patterns
+    assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
+
+
+async def test_an_analysis_is_paid_for_once_and_accounted(database: Database) -> None:
+    talk = Talking(database)
+    await talk.hear(mention(0))
+    model = Answering("They want it changed. Load it first.")
+    text = await preparing(database, model=model).analyse(THREAD, 1, "Set it to won", "<context>x</context>")
+    assert text == "They want it changed. Load it first."
+    calls = await talk.rows("SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls")
+    assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize("model", [None, Answering(Transient("away")), Answering(Permanent("no key"))])
+async def test_without_an_analysis_the_turn_goes_on(database: Database, model: Answering | None) -> None:
+    assert await preparing(database, model=model).analyse(THREAD, 1, "Hello", "") == ""
+
+
+async def test_an_analysis_counts_also_where_it_cannot_be_accounted(database: Database) -> None:
+    assert await preparing(database, model=Answering("Do it.")).analyse(THREAD, 1, "Hello", "") == "Do it."
+
+
+async def test_slack_is_not_asked_for_what_came_before_a_root_that_called_the_bot(database: Database) -> None:
+    await Talking(database).hear(mention(0))
+    heard = Heard([Said("Bob (U9)", 1_700_000_000.0, "before")])
+    prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION)
+    assert heard.until_when == []
+    assert not report(prepared, "thread").tokens
+
+
+async def test_of_an_rfp_that_is_gone_neither_journal_nor_events_are_shown(database: Database) -> None:
+    await fill(database, 1)
+    async with database.begin() as work:
+        await work.rfps.delete("T1", "rfp_abc123")
+    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    assert "Entry 0" not in prepared.text
+    assert all(report(prepared, name).missing for name in ("rfp_state", "journal", "events"))
+
+
+async def test_lessons_are_not_crowded_out_by_what_succeeded(database: Database) -> None:
+    async with database.begin() as work:
+        for n in range(9):
+            kind = "validation" if n == 0 else ""
+            new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
+            await work.memories.remember("T1", new, f"k{n}", NOW + n)
+    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION)
+    assert "way 0" in prepared.text

@@ -1,0 +1,239 @@
+"""The end of an operator's turn on Postgres: one message, in whose words it is, and what is written down before it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.conversation_activities import KEY, Talking, make_talk, talk
+from tests.support.recording import create
+from threadline.cases import sentences
+from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.model import answers
+from threadline.models.model import Message, OutcomeKind, Role, ToolCall, ToolChoice
+from threadline.operator.model import input_validation as questions
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.rfps.journal_entries import EntryKind, NewEntry
+from threadline.threads import messages
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline_devstack.slack.identity import REPORTER, TEAM
+
+__all__ = ["make_talk", "talk"]
+
+CITY = "rfp_abc123"
+STATUS_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
+FAILED_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True, attempted=(CITY,), only_reads=False)
+
+
+@pytest.fixture
+async def desk(talk: Talking) -> Talking:
+    """A turn about an RFP that has begun."""
+    await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
+    await talk.said(f"what is the status of {CITY}?")
+    await talk.begin()
+    return talk
+
+
+async def settled(talk: Talking, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
+    request = SettleRequest(talk.thread, 1, kind, text, **given)
+    for _ in range(2):  # its answer was lost, and it is asked for again
+        await talk.run(talk.thinking.settle_turn, request)
+        await talk.post()
+    (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
+    return post.text
+
+
+async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
+    async with talk.database.begin() as work:
+        entries = await work.journal.of(TEAM, CITY)
+    return [(each.kind, each.text, each.author.correlation_id) for each in entries]
+
+
+@pytest.mark.parametrize(
+    "kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED]
+)
+async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_posted(
+    desk: Talking, kind: OutcomeKind
+) -> None:
+    assert await settled(desk, kind, protocol=STATUS_TURN) == "It is new."
+    assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
+
+
+async def test_the_plain_text_of_a_status_turn_is_in_the_journal_once_when_it_is_posted(desk: Talking) -> None:
+    async with desk.database.begin() as work:
+        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
+    assert await settled(desk, OutcomeKind.ANSWERED, "", answered_at=1, protocol=STATUS_TURN) == "It is new."
+    assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.PROPOSED])
+async def test_what_has_failed_is_said_and_written_down_where_nothing_was_changed(
+    desk: Talking, kind: OutcomeKind
+) -> None:
+    said = await settled(desk, kind, protocol=FAILED_TURN, failures="No change has succeeded.")
+    assert said == "No change has succeeded.\n\nIt is new."
+    entry = EntryKind.SAID if kind is OutcomeKind.PROPOSED else EntryKind.FAILED
+    assert await journal(desk) == [(entry, said, f"{desk.thread.key}:1")]
+
+
+@pytest.mark.parametrize(("state", "kind"), [(STATUS_TURN, EntryKind.SAID), (FAILED_TURN, EntryKind.FAILED)])
+@pytest.mark.parametrize("entered", [False, True])
+async def test_the_words_of_a_speaking_call_that_broke_off_are_held_to_the_rules_behind_it(
+    desk: Talking, state: ProtocolState, kind: EntryKind, entered: bool
+) -> None:
+    """Nobody knows how far it came: it may have made its entry, and never met the rules."""
+    await _reply(desk, ToolCall("call_1", "slack_post_summary", '{"text": "It is won now."}'))
+    if entered and kind is EntryKind.SAID:
+        change = Change(Operation(desk.thread, 1, 1, "call_1"), 1.0)
+        author = Author("U1", f"{desk.thread.key}:1")
+        async with desk.database.begin() as work:
+            await work.journal.append(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
+    lost = replace(state, did_post=True)
+    failures = "" if state is STATUS_TURN else "No change has succeeded."
+    spoken: dict[str, Any] = {"answered_at": 1, "spoken_by": "call_1"}
+    said = await settled(desk, OutcomeKind.SPOKEN, "", protocol=lost, failures=failures, **spoken)
+    assert said == f"{failures}\n\nIt is won now.".strip()
+    assert await journal(desk) == [(kind, said, f"{desk.thread.key}:1")]
+
+
+async def test_a_turn_about_an_rfp_in_which_nothing_is_said_leaves_nothing_in_the_journal(desk: Talking) -> None:
+    request = SettleRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
+    marks = await desk.run(desk.thinking.settle_turn, request)
+    assert (marks.turn, await journal(desk)) == (1, [])
+
+
+async def test_a_turn_that_has_written_by_itself_is_not_written_down_again(desk: Talking) -> None:
+    wrote = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
+    await settled(desk, OutcomeKind.SUMMARISED, protocol=wrote)
+    assert await journal(desk) == []
+
+
+async def test_where_the_rfp_is_gone_the_words_are_posted_all_the_same(desk: Talking) -> None:
+    async with desk.database.begin() as work:
+        await work.rfps.delete(TEAM, CITY)
+    assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == "It is new."
+    assert await journal(desk) == []
+
+
+@pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.SPOKEN, "text"), (OutcomeKind.ASKED, "question")])
+async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
+    desk: Talking, kind: OutcomeKind, name: str
+) -> None:
+    call = ToolCall("call_1", "slack_post_summary", f'{{"{name}": "It is with the client. Is that right?"}}')
+    spoke = ProtocolState(scope=CITY, did_journal=True, did_post=True)
+    await _reply(desk, call)
+    said = await settled(desk, kind, "", answered_at=1, spoken_by="call_1", protocol=spoke)
+    assert said == "It is with the client. Is that right?"
+    assert await journal(desk) == []
+    async with desk.database.begin() as work:
+        marks = await work.conversations.marks(desk.thread)
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert bool(marks.question) == (kind is OutcomeKind.ASKED)
+    assert plan
+    assert plan.result
+    assert plan.result["did_post"] is True
+    metadata = next(each.metadata for each in desk.posted() if each.thread_ts == desk.thread.ts)
+    assert metadata
+    assert metadata["event_payload"]["correlation_id"] == f"{desk.thread.key}:1"
+
+
+async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talking) -> None:
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
+        await work.turn_plans.prepared(desk.thread, 1, "Something else.", "", [])
+        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+        before = await work.turn_plans.of(desk.thread, 1)
+    assert before
+    assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
+    request = SettleRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
+    marks = await desk.run(desk.thinking.settle_turn, request)
+    async with desk.database.begin() as work:
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert plan
+    assert plan.result
+    assert (plan.context, plan.analysis, len(plan.layers)) == ("", "", 1)
+    kept = {name: plan.result[name] for name in ("branch", "scope", "agent", "steps", "correlation_id")}
+    assert kept == {
+        "branch": "D",
+        "scope": CITY,
+        "agent": "operator",
+        "steps": 2,
+        "correlation_id": f"{desk.thread.key}:1",
+    }
+    assert plan.result["did_post"] is True
+    assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in marks.last
+    assert KEY not in str(plan.result)
+
+
+async def _reply(desk: Talking, call: ToolCall) -> None:
+    """The model's reply as the transcript has it."""
+    async with desk.database.begin() as work:
+        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
+
+
+async def test_what_comes_after_the_end_tells_a_turn_nothing_any_more(desk: Talking) -> None:
+    await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "They asked.", [{"name": "user"}])
+        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert plan
+    assert (plan.context, plan.patterns, plan.analysis, plan.layers) == ("", "", "", ())
+
+
+async def test_of_a_long_message_that_came_while_the_operator_worked_its_writer_is_told(desk: Talking) -> None:
+    await desk.said(f"{CITY}: " + "word " * 2_000)
+    async with desk.database.begin() as work:
+        await work.conversations.take_up(desk.thread, 1, 2)
+    assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == f"{questions.cut_note()}\n\nIt is new."
+
+
+async def test_a_turn_that_was_stopped_before_it_did_anything_leaves_nothing_in_the_journal(desk: Talking) -> None:
+    await settled(desk, OutcomeKind.STOPPED, "I have stopped.", protocol=STATUS_TURN)
+    assert await journal(desk) == []
+
+
+async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done(desk: Talking) -> None:
+    (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
+    gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [])
+        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+    await desk.said(desk.message("", **gone, correction_of=kept["message_id"]))
+    async with desk.database.begin() as work:
+        plan = await work.turn_plans.of(desk.thread, 1)
+    assert plan
+    assert (plan.context, plan.analysis) == ("", "")
+    request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
+    thought = await desk.run(desk.thinking.think, request)
+    assert thought.reply.text == sentences.DELETED
+    assert not desk.model.log
+
+
+async def test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_by_then(talk: Talking) -> None:
+    await talk.said("add to journal: they called")
+    begun = await talk.begin()
+    assert begun.ends is OutcomeKind.ASKED
+    await talk.said(talk.message("stop", kind=messages.STOP))
+    assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
+    async with talk.database.begin() as work:
+        marks = await work.conversations.marks(talk.thread)
+        assert (marks.question, marks.turn_due) == ("", False)
+        assert await work.turn_plans.awaiting(talk.thread, REPORTER) == 0
+        remembered = [each.message.content for each in (await work.transcripts.read(talk.thread)).messages]
+    assert answers.stopped(()) in " ".join(remembered)
+
+
+async def test_what_was_done_by_rule_is_told_to_who_says_to_stop_behind_it(desk: Talking) -> None:
+    await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
+    await desk.said(f"link {CITY}")
+    begun = await desk.begin(2)
+    assert begun.ends is OutcomeKind.TOLD
+    await desk.said(desk.message("stop", kind=messages.STOP))
+    request = SettleRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
+    marks = await desk.run(desk.thinking.settle_turn, request)
+    await desk.post(2)
+    assert "is now bound to" in desk.posted()[-1].text
+    assert not marks.turn_due

@@ -1,0 +1,162 @@
+"""The operator's toolset under its protocol: the example flows of the design, on real records."""
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.recording import create
+from tests.support.tool_desk import Desk
+from tests.support.tool_fakes import MemoryLog, context
+from threadline.db.engine import Database
+from threadline.estimates.toolset_adapters import postgres_ports
+from threadline.models.model import ToolCall
+from threadline.operator import enforcement as protocol
+from threadline.operator import speaking_tools as speaking
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import Kind, ProtocolState, kind_of
+from threadline.operator.model.routing import Agent
+from threadline.rfps.journal_entries import EntryKind, NewEntry
+from threadline.tools.access import allowed
+from threadline.tools.author import Author
+from threadline.tools.context import Ports
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.operations import Change
+from threadline.tools.registry import Registry
+from threadline.tools.runner import Guards, pipeline
+from threadline.wiring.toolset_list import TOOLS
+
+REGISTRY = Registry(TOOLS)
+
+
+class Turn:
+    """One turn about `scope`, without its model."""
+
+    def __init__(self, database: Database, scope: str) -> None:
+        self._database = database
+        self._ports = postgres_ports(database, Desk.readers)
+        self._log = MemoryLog()
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+        self.state = ProtocolState(scope=scope)
+        self.dies = False
+        """The worker is lost at the next entry that goes before words."""
+
+    async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
+        everything = allowed(REGISTRY, self._ports, Agent.OPERATOR, read_only=False)
+        run = pipeline(REGISTRY, everything, Guards(self._log), Rules(self.state, self._journal))
+        call = ToolCall(call_id or next(self._ids), tool, json.dumps(arguments))
+        result = await run(call, context(ports=self._ports, call_id=call.id, correlation_id="C1:1"))
+        self.state = protocol.after(REGISTRY, self.state, call, result)
+        return result
+
+    async def _journal(self, speech: Speech) -> None:
+        if self.dies:
+            self.dies = False
+            raise asyncio.CancelledError
+        async with self._database.begin() as work:
+            entry = NewEntry(speech.words, EntryKind.SAID)
+            author = Author(speech.user_id, speech.correlation_id)
+            await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+
+
+def test_the_protocol_can_hold_the_tools_and_knows_each_by_its_name() -> None:
+    protocol.demand(REGISTRY)
+    kinds = {each.wire_name: kind_of(each.name, read_only=not each.mutating) for each in TOOLS}
+    assert kinds["opportunity_load"] is Kind.LOAD
+    assert kinds["opportunity_patch"] is Kind.PATCH
+    assert kinds["journal_append"] is Kind.JOURNAL
+    assert kinds["event_append"] is Kind.EVENT
+    assert {name for name, kind in kinds.items() if kind is Kind.SPEAK} == {
+        "slack_post_summary",
+        "slack_ask_clarifying_question",
+    }
+    reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
+    assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {Kind.READ}
+
+
+def test_every_write_can_be_looked_up_names_its_record_and_takes_the_correlation_id() -> None:
+    for name in ("opportunity_patch", "journal_append", "event_append"):
+        tool = REGISTRY.get(name)
+        assert tool
+        assert tool.look_up
+        assert tool.record
+        assert "correlation_id" in tool.parameters.model_fields
+
+
+def test_the_model_is_not_shown_the_correlation_id() -> None:
+    for definition in REGISTRY.definitions():
+        assert "correlation_id" not in definition["parameters"]["properties"]
+
+
+async def test_the_first_example_of_the_design_loads_patches_writes_down_and_speaks(database: Database) -> None:
+    await create(database, rfp_id="rfp_abc123")
+    turn = Turn(database, "rfp_abc123")
+    patch = {"rfp_id": "rfp_abc123", "patch": '{"status": "proposal submitted"}'}
+    early = await turn.ask("opportunity_patch", **patch)
+    assert early.error
+    assert early.error.code is Code.PROTOCOL
+    assert (await turn.ask("opportunity_load", rfp_id="RFP_abc123")).success
+    assert (await turn.ask("opportunity_patch", **patch)).success
+    assert (await turn.ask("journal_append", rfp_id="rfp_abc123", text="It went out.", kind="decision")).success
+    assert (await turn.ask("slack_post_summary", text=" It is submitted now. ", rfp_id="rfp_abc123")).success
+    assert turn.state.did_post
+    assert not (await turn.ask("slack_post_summary", text="And again.")).success
+    async with database.begin() as work:
+        assert (await work.rfps.get("T1", "rfp_abc123")).status == "proposal_submitted"
+        assert [each.author.correlation_id for each in await work.journal.of("T1", "rfp_abc123")] == ["C1:1"]
+
+
+async def test_the_fourth_example_of_the_design_reads_and_its_words_are_journalled(database: Database) -> None:
+    await create(database, rfp_id="rfp_xyz789")
+    turn = Turn(database, "rfp_xyz789")
+    await turn.ask("opportunity_load", rfp_id="rfp_xyz789")
+    assert (await turn.ask("slack_post_summary", text="It is new, and nobody has begun.")).success
+    async with database.begin() as work:
+        [entry] = await work.journal.of("T1", "rfp_xyz789")
+    assert (entry.text, entry.kind) == ("It is new, and nobody has begun.", "said")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("slack.post.summary", {}, "`text` is missing"),
+        ("slack.post.summary", {"text": ""}, "`text`: the text is empty"),
+        ("slack.post.summary", {"text": "x" * 5_001}, "`text` does not fit"),
+        ("slack.post.summary", {"text": " \n\u200b"}, "`text`: the text is empty"),
+        ("slack.ask.clarifying.question", {"question": "x" * 5_001}, "`question` does not fit"),
+        ("slack.ask.clarifying.question", {"question": "\u2063"}, "`question`: the text is empty"),
+    ],
+)
+async def test_words_that_cannot_be_posted_are_refused(
+    database: Database, tool: str, arguments: dict[str, Any], says: str
+) -> None:
+    result = await Desk(database, speaking.TOOLS).refused(tool, **arguments)
+    assert result.error
+    assert says in result.error.message
+
+
+async def test_words_are_taken_without_any_service_and_the_turn_is_told_to_be_over(database: Database) -> None:
+    desk = Desk(database, speaking.TOOLS)
+    registry = Registry(speaking.TOOLS)
+    assert allowed(registry, Ports(), Agent.OPERATOR, read_only=False).names == {each.name for each in speaking.TOOLS}
+    assert not allowed(registry, Ports(), read_only=False).names
+    for tool, arguments in (
+        ("slack.post.summary", {"text": "x" * 5_000}),
+        ("slack.ask.clarifying.question", {"question": "Which one?"}),
+    ):
+        assert await desk.done(tool, **arguments) == "This is posted into the thread now, and the turn is over."
+
+
+async def test_words_whose_entry_was_lost_with_the_worker_are_written_down_by_the_next_try(database: Database) -> None:
+    rfp = await create(database)
+    turn = Turn(database, rfp.rfp_id)
+    assert (await turn.ask("opportunity.load", rfp_id=rfp.rfp_id)).success
+    turn.dies = True
+    with pytest.raises(asyncio.CancelledError):
+        await turn.ask("slack.post.summary", "call_9", text="It is new.")
+    assert (await turn.ask("slack.post.summary", "call_9", text="It is new.")).success
+    async with database.begin() as work:
+        entries = await work.journal.of("T1", rfp.rfp_id)
+    assert [(each.kind, each.text) for each in entries] == [(EntryKind.SAID, "It is new.")]

@@ -1,0 +1,143 @@
+"""Keys that are turned on, rotated, or missing somewhere, while a case is under way."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import asyncpg
+import pytest
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import Client, WorkflowHistory
+
+from tests.privacy.canary_scene import dev_server, house_at
+from tests.support.case_scene import Agent, House, outcome
+from threadline.cases.model import Action, BugState
+from threadline.db.engine import Database
+from threadline.investigator.store import AgentTurns
+from threadline.privacy.encryption import KEY_ID, data_converter
+from threadline.privacy.keys import Key, KeyRing
+from threadline.threads import addressing, messages
+from threadline.wiring.temporal import replayer
+
+pytestmark = pytest.mark.slow
+
+A, B = Key("a", bytes(range(32))), Key("b", bytes(range(1, 33)))
+AS_TEXT = {
+    "a": "a:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    "b": "b:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=",
+}
+ASK, POST = outcome(Action.ASK_REPORTER, title="Cart"), outcome(Action.POST_FINDINGS, title="Cart")
+
+
+def keys_of(history: WorkflowHistory) -> set[str]:
+    """The ids of the keys that a history's payloads are under; a text that is there in clear is under none."""
+    raw = b"".join(event.SerializeToString() for event in history.events)
+    told = {f"under {key.id}" for key in (A, B) if KEY_ID.encode() + b"\x12\x01" + key.id.encode() in raw}
+    return told | ({"in clear"} if b"The cart total is wrong" in raw else set())
+
+
+async def reply(client: Client, home: House, text: str) -> None:
+    """As a gateway with another client's keys sends it."""
+    message = home.message(messages.MESSAGE, messages.REPORTER, "U0REPORTER", text, "1900000000.000001")
+    await client.start_workflow(
+        addressing.BUG_WORKFLOW,
+        BugState(thread=home.thread),
+        id=addressing.bug_workflow_id(home.thread),
+        task_queue=addressing.CORE_QUEUE,
+        start_signal=addressing.INCOMING_MESSAGE,
+        start_signal_args=[message],
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (None, KeyRing((A,)), {"in clear", "under a"}),
+        (KeyRing((A,)), KeyRing((B, A)), {"under a", "under b"}),
+    ],
+    ids=["turned on", "rotated"],
+)
+async def test_a_case_goes_on_under_other_keys_and_its_history_replays(
+    before: KeyRing | None,
+    after: KeyRing,
+    told: set[str],
+    database: Database,
+    pool: asyncpg.Pool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Agent(AgentTurns(pool), [ASK, POST])
+    async with dev_server(tmp_path) as address:
+        async with house_at(address, before, database, pool, agent) as home:
+            await home.report()
+            await home.until_status("awaiting_reporter")
+            thread = home.thread
+        async with house_at(address, after, database, pool, agent) as home:
+            home = replace(home, thread=thread)
+            await reply(home.environment.client, home, "Firefox")
+            await home.until_status("awaiting_reporter", "investigating", "pending_verification")
+            await home.send(replace(home.message(messages.CLOSE, messages.REPORTER, "U0REPORTER", "", "1900000001.1")))
+            assert await home.handle.result() == "resolved"
+            history = await home.handle.fetch_history()
+    assert agent.batches[1] == ["Firefox"]
+    assert keys_of(history) == told
+    monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", ",".join(AS_TEXT[key.id] for key in after.keys))
+    await replayer().replay_workflow(history)
+
+
+async def test_a_message_under_a_key_that_the_worker_lacks_waits_until_it_has_it(
+    database: Database, pool: asyncpg.Pool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The gateway got its key first: a converter that has never heard of it would drop the signal."""
+    agent = Agent(AgentTurns(pool), [ASK, POST])
+    async with dev_server(tmp_path) as address:
+        async with house_at(address, None, database, pool, agent) as home:
+            await home.report()
+            await home.until_status("awaiting_reporter")
+            gateway = await Client.connect(address, data_converter=data_converter(KeyRing((A,))))
+            await reply(gateway, home, "Firefox")
+
+            async def said() -> bool:
+                return "under the key 'a', and THREADLINE_PAYLOAD_KEYS is not set" in caplog.text
+
+            await home.until(said, "the worker says which key is missing")
+            assert agent.batches == [["The cart total is wrong"]]
+            thread = home.thread
+        async with house_at(address, KeyRing((A,)), database, pool, agent) as home:
+            home = replace(home, thread=thread)
+            await home.until_status("awaiting_reporter", "investigating", "pending_verification")
+    assert agent.batches[1] == ["Firefox"]
+
+
+async def test_a_turn_whose_worker_lacks_the_key_is_tried_again_and_calls_nobody(
+    database: Database, pool: asyncpg.Pool, tmp_path: Path
+) -> None:
+    agent = Agent(AgentTurns(pool), [POST])
+    async with dev_server(tmp_path) as address:
+        async with house_at(address, KeyRing((A,)), database, pool, agent, agents_have_keys=False) as home:
+            await home.report()
+
+            async def said() -> bool:
+                told = await home.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+                return "under the key 'a', and THREADLINE_PAYLOAD_KEYS is not set" in told.current_details
+
+            await home.until(said, "the UI says which key the agents' worker lacks")
+            await home.until_said("BUG-1")  # a worker that stops amid this post leaves a claim of most of a minute
+            thread = home.thread
+        async with house_at(address, KeyRing((A,)), database, pool, agent) as home:
+            home = replace(home, thread=thread)
+            await home.until_status("new", "investigating", "pending_verification")
+    assert agent.batches == [["The cart total is wrong"]]
+
+
+async def test_a_replay_without_the_key_says_which_one_is_missing(
+    database: Database, pool: asyncpg.Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with dev_server(tmp_path) as address, house_at(address, KeyRing((A,)), database, pool) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        history = await home.handle.fetch_history()
+    for given, sentence in (("", "THREADLINE_PAYLOAD_KEYS is not set"), (AS_TEXT["b"], "add it after the others")):
+        monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", given)
+        result = await replayer().replay_workflow(history, raise_on_replay_failure=False)
+        assert "under the key 'a'" in str(result.replay_failure)
+        assert sentence in str(result.replay_failure)

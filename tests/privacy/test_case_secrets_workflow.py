@@ -1,0 +1,111 @@
+"""A secret on its way through a case: it is in no row that people wrote, in no post, and in no failure."""
+
+import asyncpg
+import pytest
+from temporalio.client import WorkflowFailureError
+from temporalio.worker import Worker
+
+from tests.support.case_scene import House, house, outcome
+from tests.support.temporal import skipping_time
+from tests.threads.failing import Failing, FailingActivity
+from threadline.cases.model import Action
+from threadline.db.engine import Database
+from threadline.threads import addressing
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.wiring.case_desk import CaseDesk
+from threadline_devstack.slack.identity import REPORTS, SUMMARIES
+
+TOKEN = "gh" + "p_" + "a1B2" * 9
+MARK = "[redacted: GitHub token]"
+
+
+async def stored(home: House) -> str:
+    """Everything that the tables of a case hold, as text."""
+    tables = ("bug_conversations", "cases", "case_transitions")
+    async with home.database.begin() as work:
+        rows = [await work.connection.exec_driver_sql(f"SELECT t::text FROM {name} t") for name in tables]  # noqa: S608
+        return "\n".join(str(row[0]) for result in rows for row in result)
+
+
+async def test_what_an_old_gateway_or_nobody_could_read_is_stored_without_its_secret(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        await home.report(f"the build fails with {TOKEN}")
+        await home.until_status("pending_verification")
+        await home.handle.signal(addressing.INCOMING_MESSAGE, args=[{"unreadable": f"use {TOKEN}"}])
+
+        async def quarantined() -> bool:
+            return "quarantined" in await stored(home)
+
+        await home.until(quarantined, "the signal is in quarantine")
+        kept = await stored(home)
+
+    assert TOKEN not in kept
+    assert kept.count(MARK) >= 2
+
+
+async def test_a_report_that_is_fetched_from_slack_comes_without_its_secret(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        home.slack.workspace.message(REPORTS, home.thread.ts).text = f"it fails with {TOKEN}"
+        await home.reporter("and again")
+        await home.until_status("pending_verification")
+        history = await home.handle.fetch_history()
+        kept = await stored(home)
+
+    assert MARK in kept
+    assert all(TOKEN.encode() not in event.SerializeToString() for event in history.events)
+
+
+async def test_what_the_agent_read_is_posted_without_its_secret(database: Database, pool: asyncpg.Pool) -> None:
+    found = outcome(Action.POST_FINDINGS, f"The deploy key {TOKEN} is in the code", root_cause=f"config.py has {TOKEN}")
+    asked = outcome(Action.ASK_REPORTER, clarification_question=f"Did you use {TOKEN}?")
+    async with house(database, pool, asked, found) as home:
+        await home.report()
+        await home.until_said("Did you use")
+        await home.reporter("yes")
+        await home.until_said("config.py has", SUMMARIES)
+        said = "\n".join([*home.said(), *home.said(SUMMARIES)])
+
+    assert TOKEN not in said
+    assert said.count(MARK) >= 3
+
+
+async def test_a_failure_tells_temporal_no_secret() -> None:
+    async with (
+        skipping_time() as environment,
+        Worker(
+            environment.client,
+            task_queue="failing",
+            workflows=[Failing],
+            activities=[FailingActivity(f"the remote https://bot:{TOKEN}@git.example refused").fail],
+            interceptors=[FaultInterceptor()],
+        ),
+    ):
+        handle = await environment.client.start_workflow(Failing.run, id="failing", task_queue="failing")
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        history = await handle.fetch_history()
+
+    whole = b"".join(event.SerializeToString() for event in history.events)
+    assert b"the remote https://bot:" in whole
+    assert TOKEN.encode() not in whole
+
+
+async def test_an_operators_reason_reaches_temporal_without_its_secret(
+    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        await home.report()
+        await home.until_status("pending_verification")
+        monkeypatch.setenv("TEMPORAL_ADDRESS", home.environment.client.service_client.config.target_host)
+        monkeypatch.setenv("TEMPORAL_NAMESPACE", home.environment.client.namespace)
+        await CaseDesk(database).resolve("BUG-1", f"they revoked {TOKEN} themselves")
+        await home.until_status("resolved")
+        history = await home.handle.fetch_history()
+
+    told = b"".join(event.SerializeToString() for event in history.events)
+    assert f"they revoked {MARK} themselves".encode() in told
+    assert TOKEN.encode() not in told

@@ -1,0 +1,267 @@
+"""What counts as a secret, what does not, how often the rules are wrong, and what they cost."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import detect_secrets.plugins
+import pytest
+from detect_secrets.plugins.base import BasePlugin
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.privacy.innocent_corpus import INNOCENT
+from tests.privacy.secrets_corpus import SECRETS, Secret
+from threadline.privacy.redaction import RULES, redact, redact_files, redact_value
+from threadline.privacy.secret_shapes import _DETECTOR, LEFT_OUT, OURS
+from threadline.threads.messages import FileRef
+
+UNKNOWN = (
+    "only letters, in a sentence",
+    "only letters, under a plain name",
+    "only letters, with blanks around the sign",
+    "only letters, as an argument",
+    "only letters, a token",
+    "only letters, joined by a line",
+    "a passphrase of words",
+    "without any word that says so",
+    "a session's id, as a column",
+    "Datadog, bare hexadecimal",
+)
+"""What the rules miss, and docs/security.md says so."""
+_SEEN = 6
+"""Characters of a secret in a row that must not survive."""
+
+
+def leaks(secret: Secret) -> bool:
+    left, value = redact(secret.text), secret.value
+    return any(value[at : at + _SEEN] in left for at in range(max(1, len(value) - _SEEN + 1)))
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.kind)
+def test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it(secret: Secret) -> None:
+    assert leaks(secret) == (secret.kind in UNKNOWN)
+    if secret.kind not in UNKNOWN:
+        before, after = secret.text.split(secret.value, maxsplit=1)
+        left = redact(secret.text)
+        assert re.fullmatch(re.escape(redact(before)) + r"\[redacted: [\w .]+\]" + re.escape(after), left), left
+
+
+WRAPPERS = ("_{}_", "started\\n{}", "https://shop.invalid/?next=%3D{}", "dump-{}.txt", "x_{}")
+"""Slack's italics, a log line's escaped line break, an address, a file's name, a name in code."""
+_AMBIGUOUS = {("Mailgun", "dump-{}.txt"), ("Mailgun", "x_{}")} | {
+    (kind, "dump-{}.txt") for kind in ("Spring, as YAML", "properties", "client secret of letters")
+}
+"""Keys of a cache look like the first, code the others: `password=args.password`."""
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_secret_is_found_whatever_stands_around_it(wrapper: str) -> None:
+    """Its bare value where that says enough, else with the words that give it away."""
+    missed = []
+    for secret in SECRETS:
+        if secret.kind in UNKNOWN or (secret.kind, wrapper) in _AMBIGUOUS:
+            continue
+        bare = replace(secret, text=secret.value)
+        shown = bare if not leaks(bare) else secret
+        if leaks(replace(shown, text=wrapper.format(shown.text))):
+            missed.append(secret.kind)
+    assert missed == []
+
+
+def test_words_between_the_first_and_last_line_of_a_key_stay() -> None:
+    begin, end = "-----BEGIN RSA " + "PRIVATE KEY-----", "-----END {}-----"
+    steps = " as the first line. Steps: open Settings, upload the file, press Save. It ends with "
+    for last in ("CERTIFICATE", "RSA " + "PRIVATE KEY"):
+        text = f"Expected {begin}{steps}{end.format(last)}, and it does not"
+        assert redact(text) == text
+
+
+def test_a_secret_is_found_behind_letters_whose_lower_case_is_longer() -> None:
+    assert "hunter2" not in redact("\u0130\u0130\u0130 \u0130stanbul: my password is hunter2, look")
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_the_language_of_bug_reports_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_the_figures_in_the_document_are_those_of_the_corpus() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    missed = sum(leaks(secret) for secret in SECRETS)
+    changed = sum(redact(text) != text for text in INNOCENT)
+    assert len(SECRETS) >= 60
+    assert len(INNOCENT) >= 200
+    assert f"| secrets of known formats | {len(SECRETS)} | {missed} missed ({missed / len(SECRETS):.1%}) |" in told
+    assert f"| innocent texts | {len(INNOCENT)} | {changed} changed ({changed / len(INNOCENT):.1%}) |" in told
+
+
+@pytest.mark.parametrize("rule", OURS, ids=lambda rule: f"{rule.kind} {rule.hints[0]}")
+def test_no_rule_of_our_own_is_untried(rule: object) -> None:
+    found = next(each for each in RULES if each is rule)
+    assert any(found.apply(secret.text) != secret.text for secret in SECRETS)
+
+
+def test_no_rule_is_passed_over_where_it_would_find_something() -> None:
+    for rule in RULES:
+        for text in (*(secret.text for secret in SECRETS), *INNOCENT):
+            if rule.apply(text) != text:
+                assert any(hint in (text.lower() if rule.folds else text) for hint in rule.hints), (rule.kind, text)
+
+
+def test_each_plugin_of_the_detector_is_used_or_left_out_for_a_reason() -> None:
+    """A plugin that a new release brings has to be judged: it fails here until it is."""
+    found = {
+        name
+        for module in pkgutil.iter_modules(detect_secrets.plugins.__path__)
+        for name, plugin in vars(importlib.import_module(f"detect_secrets.plugins.{module.name}")).items()
+        if inspect.isclass(plugin) and issubclass(plugin, BasePlugin) and isinstance(plugin.secret_type, str)
+    }
+    assert {plugin.__name__ for plugin, *_ in _DETECTOR} | set(LEFT_OUT) == found
+
+
+_PIECES = st.sampled_from(
+    [
+        *(secret.text for secret in SECRETS),
+        *(secret.value for secret in SECRETS),
+        *("password=", "password is ", "token: ", "://a:", "@", "[redacted: ", "[redacted: password]", "]", " ", "\n"),
+        *(
+            "'",
+            '"',
+            "`",
+            "&amp;",
+            "<",
+            ">",
+            ";",
+            "--",
+            "-----BEGIN ",
+            "PRIVATE KEY-----",
+            "eyJ",
+            "sk-",
+            "\ud800",
+            "\x00",
+        ),
+    ]
+)
+texts = st.lists(_PIECES | st.text(max_size=8), max_size=12).map("".join)
+
+
+@given(texts)
+def test_redacting_twice_changes_nothing_and_nothing_raises(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once
+
+
+HOSTILE = (
+    *("-eyJ", "eyJa_eyJ", "sk-ant-", "%3D", "\\n", "x_npm_", "pypi-a", "password=a-", "basic YT"),
+    *("a", " ", "-", "@", "_", "?", "\n", "eyJ", "sk-", "sk-a", "ghp_", "gl", "glagent-", "npm_", "xoxb-1-", "AC", "1"),
+    *(
+        "11:",
+        "12345678:",
+        "://",
+        "://a:",
+        "://a:b@",
+        "https://aaaaaaaaaaaaaaaaaaaa",
+        "password",
+        "password=",
+        "pass: user",
+    ),
+    *(
+        "password=&amp;",
+        "password=[",
+        "password is ",
+        "password of a b c ",
+        "password" + " " * 40,
+        "token is",
+        "api_key",
+    ),
+    *(
+        "authorization: bearer ",
+        "cookie: ",
+        "cookie: a=b;",
+        "curl -u ",
+        "mysql -",
+        "sshpass ",
+        "aws key ",
+        "user pass: ",
+    ),
+    *("-----BEGIN RSA PRIVATE KEY----- Version: ", "-----BEGIN RSA PRIVATE KEY-----\\n\\", "Comment: a "),
+    *("-----BEGIN RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----" + "A" * 30, "Private-Lines: 1 " + "A" * 20),
+    *(
+        "AKIA" + "A" * 16 + " ",
+        "M" * 24 + ".",
+        "?a",
+        ";password",
+        "&token=",
+        "A_",
+        "PASSWORD",
+        " APA12345678",
+        "<mailto:",
+    ),
+    *("hooks.slack.com/services/", "[redacted: ", "SG.", "1//0", "8Q~", ".atlasv1."),
+)
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+@pytest.mark.parametrize("end", ["", "!", '"'])
+def test_no_text_of_40000_characters_holds_the_gateway_up(unit: str, end: str) -> None:
+    """In seconds of this thread alone, so that a busy machine counts for nothing; a quadratic rule takes many."""
+    text = (unit * (40_000 // len(unit) + 1))[: 40_000 - len(end)] + end
+    began = time.thread_time()
+    redact(text)
+    assert time.thread_time() - began < 0.8
+
+
+def test_of_a_message_without_secrets_only_time_is_spent_and_little_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints the cost for messages of three lengths; the bound is that of a forgotten hint, not of a slow machine."""
+    words = " ".join(text for text in INNOCENT if "\n" not in text)
+    costs = {}
+    for length in (200, 2_000, 40_000):
+        text = (words * (length // len(words) + 1))[:length]
+        taken = []
+        for _ in range(20):
+            began = time.thread_time()
+            redact(text)
+            taken.append(time.thread_time() - began)
+        costs[length] = statistics.median(taken) * 1e6
+    with capsys.disabled():
+        print("\nredaction, median µs by characters:", {length: round(cost) for length, cost in costs.items()})  # noqa: T201 - the figure is the point
+    assert costs[200] < 5_000
+
+
+def test_the_names_of_files_are_looked_at_as_well() -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+    assert redact_files((FileRef("F1", f"dump {token}.txt", "text/plain", 3), FileRef("F2", "a.png"))) == (
+        FileRef("F1", "dump [redacted: GitHub token].txt", "text/plain", 3),
+        FileRef("F2", "a.png"),
+    )
+
+
+def test_a_value_of_any_depth_and_kind_is_looked_at() -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+    nested: list[object] = []
+    for _ in range(100):
+        nested = [nested, f"x {token}"]
+
+    class Odd:
+        def __repr__(self) -> str:
+            return f"<Odd {token}>"
+
+    value = redact_value({"a": [token, 1, None, True, 2.5], token: {"b": (token,)}, "c": Odd(), "d": nested})
+
+    assert token not in repr(value)
+    assert value["a"] == ["[redacted: GitHub token]", 1, None, True, 2.5]
+
+
+def test_a_field_whose_name_says_that_it_is_secret_shows_nothing() -> None:
+    assert redact_value({"bot_token": "x", "password": "y", "token": 7, "author": "z"}) == {
+        "bot_token": "[redacted: secret]",
+        "password": "[redacted: secret]",
+        "token": 7,
+        "author": "z",
+    }

@@ -1,1 +1,0 @@
-"""The real Postgres under the properties of what is stored."""

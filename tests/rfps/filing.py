@@ -1,0 +1,134 @@
+"""What the tests of uploaded files share: somebody who uploads them in a thread, and calls the tool there."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy import text
+
+from tests.documents import document_samples as papers
+from tests.support.tool_fakes import Clock, context
+from threadline.db.engine import Database
+from threadline.models.model import ToolCall
+from threadline.rfps import file_tool as files
+from threadline.rfps.file_tool import RFP_FILES
+from threadline.rfps.files import SlackRfpFiles
+from threadline.rfps.model import BINDING
+from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
+from threadline.threads.addressing import Thread
+from threadline.threads.history_authors import HavingASay
+from threadline.tools.access import allowed
+from threadline.tools.context import Ports
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog
+from threadline.tools.registry import Registry
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.model import File
+
+TOOL = "rfp_create_from_slack_file"
+MIB = 2**20
+BRIEF = papers.pdf("A crane for the harbour", "Due on 31 March")
+
+
+class Caller:
+    """A turn in which the tool is called."""
+
+    def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
+        self.database = database
+        slack = Slack(make_client(BOT_TOKEN, api_url, session))
+        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack), HavingASay(slack)))
+        registry = Registry(files.TOOLS)
+        guards = Guards(log=PostgresExecutionLog(database))
+        self._run = pipeline(registry, allowed(registry, self._ports, read_only=False), guards)
+
+    async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
+        where = context(
+            team=thread.team,
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=REPORTER,
+            clock=Clock(),
+            ports=self._ports,
+            call_id=call_id,
+            retries_left=retries_left,
+        )
+        return await self._run(ToolCall(call_id, TOOL, json.dumps(given)), where)
+
+
+class Desk(Caller):
+    """Somebody who uploads files in a thread, and calls the tool there."""
+
+    def __init__(self, database: Database, sandbox: SlackSandbox, session: aiohttp.ClientSession) -> None:
+        super().__init__(database, sandbox.api_url, session)
+        self.sandbox = sandbox
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+        self.thread = self.new_thread()
+
+    def new_thread(self, channel: str = GENERAL) -> Thread:
+        return Thread(TEAM, channel, self.sandbox.workspace.post(channel, REPORTER, "hello").ts)
+
+    def upload(
+        self, content: bytes, name: str = "brief.pdf", thread: Thread | None = None, user: str = REPORTER
+    ) -> File:
+        file = self.sandbox.workspace.add_file(name, user, content)
+        self.share(file, user, thread)
+        return file
+
+    def share(self, file: File, user: str, thread: Thread | None = None) -> None:
+        at = thread or self.thread
+        self.sandbox.workspace.post(at.channel, user, "see", thread_ts=at.ts, files=[file.id])
+
+    async def ask(
+        self, file_id: str, thread: Thread | None = None, call_id: str = "", retries_left: int = 0, **given: Any
+    ) -> ToolResult:
+        called = call_id or next(self._ids)
+        return await self.call(thread or self.thread, called, retries_left, file_id=file_id, **given)
+
+    async def made(self, file_id: str, **given: Any) -> dict[str, Any]:
+        """The data of a call that must succeed."""
+        result = await self.ask(file_id, **given)
+        assert result.success, result.error
+        assert isinstance(result.data, dict)
+        return result.data
+
+    async def refused(self, file_id: str, **given: Any) -> str:
+        """What is said of a call that must be refused, and that nothing was written by it."""
+        before = await self.kept()
+        result = await self.ask(file_id, **given)
+        assert result.error, result.data
+        assert result.error.code is Code.REFUSED
+        assert await self.kept() == before
+        return result.error.message
+
+    async def kept(self) -> dict[str, int]:
+        """How many rows there are of everything that a file could make."""
+        tables = ("rfps", "opportunity_states", "events", "thread_bindings", "tool_operations")
+        async with self.database.begin() as work:
+            rows = {each: text(f"SELECT count(*) FROM {each}") for each in tables}  # noqa: S608 - names of ours
+            return {name: (await work.connection.execute(query)).scalar_one() for name, query in rows.items()}
+
+    async def about(self, thread: Thread) -> str | None:
+        async with self.database.begin() as work:
+            return (await work.bindings.of(thread)).get(BINDING)
+
+
+@pytest.fixture
+async def desk(database: Database) -> AsyncIterator[Desk]:
+    async with SlackSandbox.running() as sandbox, aiohttp.ClientSession() as session:
+        yield Desk(database, sandbox, session)
+
+
+WORKER = "import asyncio, sys; from tests.rfps import filing; asyncio.run(filing.work(*sys.argv[1:]))"
+
+
+async def work(database_url: str, api_url: str, channel: str, thread_ts: str, file_id: str) -> None:
+    """One call, in a process of its own."""
+    async with aiohttp.ClientSession() as session:
+        caller = Caller(Database(database_url), api_url, session)
+        await caller.call(Thread(TEAM, channel, thread_ts), "c", 2, file_id=file_id)

@@ -1,0 +1,158 @@
+"""What is kept of a request, and what is left when it is deleted."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.recording import AUTHOR, HASH, create, create_from, until_waited_for
+from tests.support.tool_store import NOW, THREAD, change
+from threadline.approvals.model import NewAction, Risk
+from threadline.db.engine import Database
+from threadline.jobs.model import JobSchedule, NewJob
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.rfps.journal_entries import NewEntry, NewEvent
+from threadline.rfps.model import RfpNotFound, Traces
+from threadline.rfps.opportunity_state import OpportunityState
+
+ID = "rfp_abc123"
+
+
+async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str = "T1") -> None:
+    new = NewMemory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
+    async with database.begin() as work:
+        await work.memories.remember(team, new, f"of {rfp_id}", NOW)
+
+
+async def rows(database: Database, query: str, **given: object) -> list[dict[str, Any]]:
+    async with database.begin() as work:
+        return [dict(each._mapping) for each in await work.connection.execute(text(query), given)]
+
+
+async def write(database: Database, rfp_id: str) -> None:
+    """All that may be kept of a request."""
+    for each in (MemoryKind.EPISODIC, MemoryKind.SEMANTIC, MemoryKind.PROCEDURAL):
+        await remember(database, each, rfp_id)
+    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, ("U2",), NOW + 60, rfp_id)
+    async with database.begin() as work:
+        await work.journal.append(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
+        await work.events.append(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
+        await work.bindings.bind_rfp(THREAD, rfp_id, "U1")
+        job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
+        await work.agent_jobs.schedule(change("job"), job, AUTHOR)
+        await work.proposed_actions.propose(change("act"), wait, AUTHOR)
+
+
+async def test_all_that_is_kept_of_a_request_is_told_and_its_text_state_and_memories_go(database: Database) -> None:
+    rfp = (await create_from(database, "c1")).rfp
+    other = await create(database, "c2", rfp_id=ID)
+    await write(database, rfp.rfp_id)
+    await remember(database, MemoryKind.EPISODIC, ID)
+    async with database.begin() as work:
+        found = await work.rfps.traces("T1", rfp.rfp_id.upper())
+        assert found == Traces(rfp, 24, 1, 2, 1, 1, (f"{THREAD.channel}/{THREAD.ts}",), ("JOB-1",), ("ACT-1",))
+        assert await work.rfps.traces("T1", ID) == Traces(other, 0, 1, 1, 0, 0, (), (), ())
+        assert await work.rfps.delete("T1", rfp.rfp_id)
+        with pytest.raises(RfpNotFound, match="was deleted"):
+            await work.rfps.traces("T1", rfp.rfp_id)
+        assert [each.text for each in await work.journal.of("T1", rfp.rfp_id)] == ["A decision"]
+        assert len(await work.events.of("T1", rfp.rfp_id)) == 1
+        assert await work.bindings.of(THREAD) == {"rfp": rfp.rfp_id}
+    [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
+    assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)
+    assert (kept["source_text"], kept["source_name"], kept["source_hash"]) == ("", "", None)
+    assert "crane" not in kept["words"]
+    assert [each["rfp_id"] for each in await rows(database, "SELECT rfp_id FROM opportunity_states")] == [ID]
+    left = await rows(database, "SELECT kind, rfp_id FROM memories ORDER BY id")
+    assert [(each["kind"], each["rfp_id"]) for each in left] == [("procedural", rfp.rfp_id), ("episodic", ID)]
+
+
+async def test_of_another_team_nothing_is_told_and_nothing_goes(database: Database) -> None:
+    await create(database, rfp_id=ID)
+    await remember(database, MemoryKind.EPISODIC, ID)
+    await remember(database, MemoryKind.EPISODIC, ID, team="T2")
+    async with database.begin() as work:
+        with pytest.raises(RfpNotFound):
+            await work.rfps.traces("T2", ID)
+        assert not await work.rfps.delete("T2", ID)
+        assert (await work.rfps.traces("T1", ID)).memories == 1
+        assert await work.rfps.delete("T1", ID)
+    assert await rows(database, "SELECT team FROM memories") == [{"team": "T2"}]
+
+
+async def patch(database: Database) -> OpportunityState:
+    async with database.begin() as work:
+        return await work.opportunities.patch(change("p"), ID, {"status": "won"}, 1, AUTHOR)
+
+
+async def delete(database: Database) -> bool:
+    async with database.begin() as work:
+        return await work.rfps.delete("T1", ID)
+
+
+async def test_a_patch_that_waited_for_the_deletion_is_told_that_the_request_was_deleted(database: Database) -> None:
+    await create(database, rfp_id=ID)
+    async with database.begin() as work:
+        await work.rfps.delete("T1", ID)
+        late = asyncio.create_task(patch(database))
+        await until_waited_for(work)
+    with pytest.raises(RfpNotFound, match="was deleted"):
+        await late
+    assert await rows(database, "SELECT * FROM opportunity_states") == []
+
+
+async def test_a_deletion_that_waited_for_a_patch_leaves_nothing_of_it(database: Database) -> None:
+    await create(database, rfp_id=ID)
+    async with database.begin() as work:
+        await work.opportunities.patch(change("p"), ID, {"status": "won"}, 1, AUTHOR)
+        late = asyncio.create_task(delete(database))
+        await until_waited_for(work)
+    assert await late
+    assert await rows(database, "SELECT * FROM opportunity_states") == []
+
+
+async def test_of_patches_and_a_deletion_at_once_none_waits_for_ever(database: Database) -> None:
+    for number in range(5):
+        await create(database, f"c{number}", rfp_id=f"{ID}{number}")
+
+        async def patched(rfp_id: str) -> None:
+            async with database.begin() as work:
+                await work.opportunities.patch(change(f"p {rfp_id}"), rfp_id, {"a": 1}, 1, AUTHOR)
+
+        async def deleted(rfp_id: str) -> None:
+            async with database.begin() as work:
+                await work.rfps.delete("T1", rfp_id)
+
+        outcome, _ = await asyncio.gather(patched(f"{ID}{number}"), deleted(f"{ID}{number}"), return_exceptions=True)
+        assert outcome is None or isinstance(outcome, RfpNotFound)
+    assert await rows(database, "SELECT * FROM opportunity_states") == []
+
+
+async def test_no_state_is_begun_for_a_request_that_is_being_deleted(database: Database) -> None:
+    await create(database, rfp_id=ID)
+    async with database.begin() as work:
+        await work.connection.execute(text("DELETE FROM opportunity_states"))
+    async with database.begin() as work:
+        await work.rfps.delete("T1", ID)
+
+        async def begin() -> None:
+            async with database.begin() as another:
+                await another.opportunities.ensure_state_exists("T1", ID)
+
+        late = asyncio.create_task(begin())
+        await until_waited_for(work)
+    with pytest.raises(RfpNotFound, match="was deleted"):
+        await late
+    assert await rows(database, "SELECT * FROM opportunity_states") == []
+
+
+async def test_a_request_of_the_same_file_begins_anew(database: Database) -> None:
+    first = (await create_from(database, "c1")).rfp
+    await write(database, first.rfp_id)
+    async with database.begin() as work:
+        await work.rfps.delete("T1", first.rfp_id)
+    again = await create_from(database, "c2", HASH)
+    assert again.new
+    async with database.begin() as work:
+        assert await work.rfps.traces("T1", again.rfp.rfp_id) == Traces(again.rfp, 24, 1, 0, 0, 0, (), (), ())

@@ -1,0 +1,40 @@
+"""People of a workspace, one of them a guest and one of another company, and a desk at which customers are kept."""
+
+from collections.abc import Mapping
+
+from tests.support.tool_desk import Desk
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import Transient
+from threadline.sales import tools as crm
+from threadline.sales.crm import PostgresCrm
+from threadline.sales.tools import CRM
+from threadline.slack.people import Person
+from threadline.threads.user_names import PeopleLookup
+from threadline.tools.context import Ports
+
+PEOPLE = {
+    "U1": Person("T1", name="Ana Silva", email="Ana@Acme.example"),
+    "U2": Person("T1", name="Ben Okoro", email="ben@shop.example"),
+    "UGUEST": Person("T1", guest=True, name="Gus", email="gus@acme.example"),
+    "UOTHER": Person("T9", stranger=True, name="Olga", email="olga@other.example"),
+    "U9": Person("T2", name="Nina", email="nina@second.example"),
+}
+
+
+class Directory(PeopleLookup):
+    """What Slack says of people; `away`: it does not answer."""
+
+    def __init__(self, people: Mapping[str, Person] = PEOPLE) -> None:
+        self._people = people
+        self.away = False
+
+    async def person(self, user: str) -> Person | None:
+        if self.away:
+            raise Transient("Slack did not answer.")
+        return self._people.get(user)
+
+
+def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> Desk:
+    book = PostgresCrm(database, people or Directory(), rate)
+    return Desk(database, crm.TOOLS, ports=Ports().having(CRM, book))

@@ -1,0 +1,153 @@
+"""A mail that waits for somebody's word: asked for in a thread, decided by a button, and sent once by a real server."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.approvals.approval_scene import APPROVER, ASKER, nothing
+from tests.sales.mail_server import MailServer, serving
+from tests.support.conversation_activities import Talking, make_talk, talk
+from threadline.approvals import rehearsal as proposing
+from threadline.approvals import tools as proposals
+from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.buttons import ButtonClick
+from threadline.approvals.contract import ActionRef, ClickRequest, Stage
+from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.tools import PROPOSALS
+from threadline.models.model import Outcome, OutcomeKind, ToolCall
+from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.sales import email_tools as email
+from threadline.sales.email import Smtp
+from threadline.sales.email_sending import PostgresOutbox, Sending
+from threadline.sales.email_tools import MAILER, OUTBOX
+from threadline.sales.mail_account import parse_account
+from threadline.threads.user_lookup import KnownPeople
+from threadline.tools.access import allowed
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.model import ToolResult
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit
+from threadline.tools.registry import Registry
+from threadline.tools.runner import Guards, pipeline
+from threadline_devstack.slack.identity import GENERAL, TEAM
+
+__all__ = ["make_talk", "talk"]
+
+REGISTRY = Registry([*email.TOOLS, *proposals.TOOLS])
+REF = ActionRef(TEAM, "ACT-1")
+SETTINGS = Approving((APPROVER,))
+LETTER: dict[str, Any] = {"to": "zoe@shop.example", "subject": "Our call", "body": "Hello Zoe."}
+
+
+async def _unspoken(_: Speech) -> None:
+    raise AssertionError("nothing is said")
+
+
+@dataclass
+class Office:
+    """A thread with a mail server and one approver."""
+
+    talk: Talking
+    server: MailServer
+
+    @property
+    def guards(self) -> Guards:
+        return Guards(PostgresExecutionLog(self.talk.database), PostgresMutationLimit(self.talk.database))
+
+    @property
+    def ports(self) -> Ports:
+        people = KnownPeople(self.talk.speaking._slack)
+        outbox = PostgresOutbox(self.talk.database, people, Sending("sales@acme.example", ("shop.example",)))
+        waiting = PostgresProposals(self.talk.database, SETTINGS, nothing)
+        mailer = Smtp(parse_account(self.server.url))
+        return Ports().having(OUTBOX, outbox).having(MAILER, mailer).having(PROPOSALS, waiting)
+
+    @property
+    def approval(self) -> LiveApprovalActivities:
+        hands = Hands(REGISTRY, self.ports, self.guards)
+        speaking = self.talk.speaking
+        return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._posts, hands, SETTINGS)
+
+    async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
+        """As a turn of this agent makes it."""
+        may = allowed(REGISTRY, self.ports, agent, read_only=False)
+        rules = Rules(ProtocolState(), _unspoken) if agent is Agent.OPERATOR else None
+        turn = proposing.turn(REGISTRY, may, self.guards, rules)
+        thread = self.talk.thread
+        where = ToolContext(
+            team=TEAM,
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=ASKER,
+            request_id="asked",
+            correlation_id=f"{thread.key}:1",
+            clock=lambda: datetime.now(UTC),
+            ports=self.ports.having(proposing.TURN, turn),
+            turn=1,
+            step=1,
+            call_id=name,
+        )
+        return await pipeline(REGISTRY, may, self.guards, rules)(ToolCall(name, name, json.dumps(arguments)), where)
+
+    async def ask(self) -> None:
+        """A mail is drafted, wanted, and shown with its buttons."""
+        draft = await self.call("email_draft", **LETTER)
+        waits = await self.call("email_send", draft_id=draft.data["draft_id"], reason="Zoe waits for it.")
+        assert waits.data["risk"] == "high", waits.error
+        await self.talk.said("send Zoe a follow-up")
+        await self.talk.settle(Outcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
+        await self.talk.post()
+
+    async def click(self, *, approve: bool) -> Stage:
+        async with self.talk.database.begin() as work:
+            action = await work.proposed_actions.get(TEAM, "ACT-1")
+        thread = self.talk.thread
+        pressed = ButtonClick(APPROVER, action.action_hash, approve, "k1", 0.0, thread.channel, thread.ts)
+        return (await self.talk.run(self.approval.decide_action, ClickRequest(TEAM, "ACT-1", pressed))).state.stage
+
+    def said(self) -> list[str]:
+        return [each.text for each in self.talk.posted(GENERAL)]
+
+
+@pytest.fixture
+async def office(talk: Talking) -> AsyncIterator[Office]:
+    async with serving() as server:
+        yield Office(talk, server)
+
+
+async def test_what_was_approved_is_read_whole_sent_once_and_told(office: Office) -> None:
+    await office.ask()
+    [card] = office.said()
+    for words in ("Send a mail", "zoe@shop.example", "Our call", "Hello Zoe.", "Zoe waits for it."):
+        assert words in card
+    assert office.server.received == []
+    assert await office.click(approve=True) is Stage.APPROVED
+    for _ in range(2):
+        await office.talk.run(office.approval.carry_out, REF)
+    await office.talk.run(office.approval.post_outcome, REF)
+    assert [each["Subject"] for each in office.server.received] == ["Our call"]
+    assert office.said()[-1] == "ACT-1 was approved and carried out: MAIL-1 is sent."
+
+
+async def test_what_was_rejected_stays_a_draft(office: Office) -> None:
+    await office.ask()
+    assert await office.click(approve=False) is Stage.REJECTED
+    with pytest.raises(Exception, match="was not approved"):
+        await office.talk.run(office.approval.carry_out, REF)
+    assert office.server.received == []
+    assert (await office.talk.rows("SELECT status FROM email_drafts")) == [{"status": "draft"}]
+
+
+async def test_a_mail_is_not_proposed_by_its_number_alone(office: Office) -> None:
+    draft = await office.call("email_draft", **LETTER)
+    given = json.dumps({"draft_id": draft.data["draft_id"], "reason": "x"})
+    refused = await office.call("propose_action", Agent.OPERATOR, tool="email_send", arguments=given, reason="x")
+    assert refused.error
+    assert refused.error.message == "email_send waits for its approval by itself, and so is not proposed."
+    direct = await office.call("email_send", Agent.OPERATOR, draft_id=draft.data["draft_id"], reason="Zoe waits.")
+    assert (direct.data["done"], office.server.received) == (False, [])

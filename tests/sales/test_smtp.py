@@ -1,0 +1,213 @@
+"""Mails over the wire of a real server: what it refuses was not sent, and what broke off may have been."""
+
+import asyncio
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from tests.sales.mail_server import PASSWORD, USER, MailServer, certificates, serving
+from threadline.errors import Permanent, Transient, Undone
+from threadline.sales.email import Smtp
+from threadline.sales.mail_account import Tls, parse_account
+from threadline.sales.mail_message import composed, message_id
+
+AT = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+
+
+def mail(subject: str = "Our call", body: str = "Hello Ana,\n\nsee you.") -> EmailMessage:
+    name = message_id("T1:C1:1.2:1:1:call", "Acme <sales@acme.example>")
+    return composed("Acme <sales@acme.example>", "ana@shop.example", subject, body, name, AT)
+
+
+def of(server: MailServer) -> Smtp:
+    return Smtp(parse_account(server.url))
+
+
+async def test_a_mail_arrives_as_it_was_written() -> None:
+    async with serving() as server:
+        await of(server).send(mail("Größe & Preis", "Olá,\n.\nSchöne Grüße — " + "x" * 2_000))
+    [received] = server.received
+    assert server.envelopes == [("sales@acme.example", ["ana@shop.example"])]
+    assert (received["Subject"], received["To"]) == ("Größe & Preis", "ana@shop.example")
+    assert received["From"] == "Acme <sales@acme.example>"
+    assert received["Date"].datetime == AT
+    assert received["Message-ID"] == mail()["Message-ID"]
+    assert received.get_content().rstrip().replace("\r\n", "\n") == "Olá,\n.\nSchöne Grüße — " + "x" * 2_000
+
+
+def test_the_id_of_a_mail_is_that_of_its_operation() -> None:
+    one, other = (message_id(key, "Acme <sales@acme.example>") for key in ("a", "b"))
+    assert one == message_id("a", "sales@acme.example") != other
+    assert one.endswith("@acme.example>")
+
+
+@pytest.mark.parametrize(
+    ("command", "reply", "kind", "said"),
+    [
+        ("RCPT", "550 no such user ana@shop.example", Permanent, "refuses the recipient: check the address (code 550)"),
+        ("RCPT", "451 greylisted, try later", Undone, "asks to wait (code 451)"),
+        ("DATA", "554 looks like spam", Permanent, "refuses the mail (code 554)"),
+        ("DATA", "452 no room", Undone, "asks to wait (code 452)"),
+    ],
+)
+async def test_what_the_server_refuses_was_not_sent_and_its_words_are_not_repeated(
+    command: str, reply: str, kind: type[Exception], said: str
+) -> None:
+    async with serving() as server:
+        server.replies[command] = reply
+        with pytest.raises(kind) as refused:
+            await of(server).send(mail())
+    assert said in str(refused.value)
+    assert reply[4:] not in str(refused.value)
+    assert server.received == []
+
+
+async def test_a_connection_that_breaks_behind_the_text_leaves_it_open_whether_it_was_sent() -> None:
+    async with serving() as server:
+        server.drops = True
+        with pytest.raises(Transient) as broken:
+            await of(server).send(mail())
+    assert not isinstance(broken.value, Undone)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "reply", ["251 queued elsewhere", "354 go on", "OK, queued", "-1 what", "25", "250" + "x" * 9_000]
+)
+async def test_an_answer_behind_the_text_that_is_no_refusal_leaves_it_open_whether_it_was_sent(reply: str) -> None:
+    async with serving() as server:
+        server.confirms = reply
+        with pytest.raises(Transient, match="did not confirm") as unsure:
+            await of(server).send(mail())
+    assert not isinstance(unsure.value, Undone)
+    assert len(server.received) == 1
+
+
+async def test_a_server_that_is_not_there_is_a_passing_trouble() -> None:
+    async with serving() as server:
+        gone = of(server)
+    with pytest.raises(Undone, match="could not be reached"):
+        await gone.send(mail())
+
+
+async def test_a_server_that_says_nothing_is_given_up() -> None:
+    gone = asyncio.Event()
+
+    async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        gone.set()
+
+    silent = await asyncio.start_server(silence, "127.0.0.1", 0)
+    async with silent:
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(Undone, match="could not be reached"):
+            await Smtp(parse_account(f"smtp://127.0.0.1:{port}?tls=none"), timeout=0.2).send(mail())
+        await gone.wait()
+
+
+async def test_without_starttls_nothing_is_sent_and_no_password_is_told() -> None:
+    async with serving() as server:
+        for who in ("", f"{USER}:s3cret%2Fword@"):
+            with pytest.raises(Permanent, match="offers no encryption"):
+                await Smtp(parse_account(f"smtp://{who}127.0.0.1:{server.port}")).send(mail())
+    assert (server.received, server.logins) == ([], [])
+
+
+async def test_with_starttls_the_account_is_told_and_the_mail_sent(tmp_path: Path) -> None:
+    ours, theirs = certificates(tmp_path)
+    async with serving(ours, auth=True) as server:
+        account = parse_account(f"smtp://{USER}:s3cret%2Fword@127.0.0.1:{server.port}")
+        await Smtp(account, tls=theirs).send(mail())
+        await Smtp(account, tls=theirs).look()
+        assert (len(server.received), server.logins) == (1, [USER, USER])
+        with pytest.raises(Permanent, match="certificate is not trusted"):
+            await Smtp(account).send(mail())
+        wrong = parse_account(f"smtp://{USER}:another@127.0.0.1:{server.port}")
+        with capture_logs() as logs, pytest.raises(Permanent, match="does not accept the account"):
+            await Smtp(wrong, tls=theirs).look()
+    assert len(server.received) == 1
+    assert "another" not in str(logs)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("smtp://mail.example", ("mail.example", 587, Tls.STARTTLS, "", "")),
+        ("smtps://u:p%40ss@mail.example", ("mail.example", 465, Tls.IMPLICIT, "u", "p@ss")),
+        ("smtp://127.0.0.1:2525?tls=none", ("127.0.0.1", 2525, Tls.NONE, "", "")),
+        (f"smtp://{USER}:s3cret%2Fword@mail.example:25/", ("mail.example", 25, Tls.STARTTLS, USER, PASSWORD)),
+    ],
+)
+def test_a_server_is_one_address(url: str, told: tuple[object, ...]) -> None:
+    account = parse_account(url)
+    assert told == (account.host, account.port, account.tls, account.user, account.password.get_secret_value())
+    assert not account.user or account.password.get_secret_value() not in repr(account)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "mail.example:25",
+        "http://mail.example",
+        "smtp://",
+        "smtp://hunter2@mail.example",
+        "smtp://u:hunter2@mail.example:x",
+        "smtp://u:hunter2@mail.example?tls=none",
+        "smtps://mail.example?tls=none",
+        "smtp://mail.example?tls=maybe",
+        "smtp://mail.example?x=1",
+        "smtp://mail.example/path",
+    ],
+)
+def test_any_other_address_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(ValueError, match=r"smtp:|tls=none") as refused:
+        parse_account(url)
+    assert "hunter2" not in str(refused.value)
+
+
+@given(st.text(max_size=60))
+def test_a_subject_adds_no_header(subject: str) -> None:
+    try:
+        made = mail(subject)
+        text = made.as_bytes()
+    except (ValueError, UnicodeEncodeError):
+        return
+    assert made["Subject"] == subject
+    head = text.split(b"\r\n\r\n", 1)[0]
+    names = [line.split(b":")[0] for line in head.split(b"\r\n") if line[:1] not in (b" ", b"\t")]
+    assert sorted(names) == sorted(
+        [
+            *(b"From", b"To", b"Subject", b"Date", b"Message-ID"),
+            *(b"MIME-Version", b"Content-Type", b"Content-Transfer-Encoding"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("subject", ["a\r\nBcc: b@c.example", "a\nBcc: b@c.example", "a\rBcc: b@c.example"])
+def test_a_line_break_in_a_subject_is_refused(subject: str) -> None:
+    with pytest.raises(ValueError, match=r"(?i)linefeed|newline"):
+        mail(subject)
+
+
+@pytest.mark.parametrize(
+    ("recipient", "subject"),
+    [
+        ("ana@shop.example", "=?utf-8?q?Offer=0D=0A=0D=0ASend_the_money_to_IBAN_X?="),
+        ("ana@shop.example", "=?utf-8?q?Hi=0D=0ABcc:_evil@x.example?="),
+        ("ana@shop.example", "Hi =?utf-8?b?DQpCY2M6IGV2aWxAeC5leGFtcGxl?="),
+        ("ana@shop.example", "=?utf-8?q?Another_subject?="),
+        ("=?us-ascii?q?evil=40x.example?=@shop.example", "Hi"),
+        ("ana@shop.example, ben@shop.example", "=?utf-8?q??="),
+    ],
+)
+def test_a_header_that_would_be_read_as_something_else_is_refused(recipient: str, subject: str) -> None:
+    with pytest.raises(ValueError, match="decode to another text"):
+        composed("Acme <sales@acme.example>", recipient, subject, "Hello", "<1@acme.example>", AT)

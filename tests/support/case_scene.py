@@ -1,0 +1,278 @@
+"""A case's workflow on its real parts: Temporal, Postgres, the Slack sandbox; a scripted agent."""
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import asyncpg
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
+
+from tests.support.temporal import activities_of, deliver, real_time, until, worker
+from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.case_queries import CaseRecord, Transition
+from threadline.cases.contract import (
+    AgentActivities,
+    CaseActivities,
+    IntakeActivities,
+    SlackActivities,
+    TurnEnded,
+    TurnRequest,
+)
+from threadline.cases.fix_activities import LiveFixActivities
+from threadline.cases.fix_contract import FixActivities
+from threadline.cases.model import Action, BugState, Limits
+from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.db.engine import Database
+from threadline.forge.pull_requests import PullRequests
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import AGENTS_QUEUE, Thread
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.outbox_posts import Claim as PostClaim
+from threadline.threads.outbox_posts import Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.threads.sweep_activities import LiveSweepActivities
+from threadline.wiring.catch_up import LiveWorkflows
+from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.temporal import WORKFLOWS
+from threadline_devstack.slack import SlackSandbox, identity
+
+Play = Callable[[TurnRequest, Claim], Awaitable[TurnOutcome]]
+
+REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
+CONVERSATION_QUIET = 24 * 3600.0
+"""Seconds of silence after which the run of a conversation ends."""
+
+
+def outcome(action: Action, summary: str = "found it", **more: Any) -> TurnOutcome:
+    """What an agent hands over; `diffs` and `read` go to the turn, everything else into its result."""
+    turn = {name: more.pop(name) for name in ("diffs", "base", "has_fix", "read") if name in more}
+    question = "Which browser?" if action is Action.ASK_REPORTER else ""
+    result = {"summary": summary, "title": "Cart total", "severity": "S2", "clarification_question": question, **more}
+    return TurnOutcome(action, result=result, cost_usd=0.01, **turn)
+
+
+@dataclass
+class Agent(AgentActivities):
+    """Plays one outcome after the other; an exception is raised, a function is called with the claim."""
+
+    turns: AgentTurns
+    script: list[TurnOutcome | Exception | Play] = field(default_factory=list)
+    requests: list[TurnRequest] = field(default_factory=list)
+    batches: list[list[str]] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)
+
+    @activity.defn
+    async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
+        assert request.turn == 1
+        return await self._play(request)
+
+    @activity.defn
+    async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
+        assert request.turn > 1
+        return await self._play(request)
+
+    @activity.defn
+    async def cleanup_workspace(self, bug_id: str) -> None:
+        self.cleaned.append(bug_id)
+
+    async def _play(self, request: TurnRequest) -> TurnEnded:
+        claim = await self.turns.claim(request.bug_id, request.turn, request.attempt, request.session_id, 30)
+        if isinstance(claim, TurnEnded):
+            return claim
+        self.requests.append(request)
+        self.batches.append([entry.text for entry in claim.entries])
+        step = self.script.pop(0) if self.script else outcome(Action.POST_FINDINGS)
+        if isinstance(step, Exception):
+            raise step
+        played = step if isinstance(step, TurnOutcome) else await step(request, claim)
+        await self.turns.finish(claim, played)
+        assert played.action
+        return TurnEnded(played.action)
+
+
+@dataclass
+class House:
+    environment: WorkflowEnvironment
+    database: Database
+    slack: SlackSandbox
+    agent: Agent
+    thread: Thread
+    _times: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, Any]:
+        return self.environment.client.get_workflow_handle(addressing.bug_workflow_id(self.thread))
+
+    async def result(self) -> Any:
+        """How the case's run ends. At times the test server ends the wait for it with nothing: then it is asked again.
+
+        Raises:
+            RuntimeError: it did so three times.
+        """
+        for _ in range(2):
+            with contextlib.suppress(RuntimeError):  # "No completion event found"
+                return await self.handle.result()
+        return await self.handle.result()
+
+    async def send(self, message: IncomingMessage) -> None:
+        signal = addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE
+        state, workflow_id = BugState(thread=self.thread), addressing.bug_workflow_id(self.thread)
+        await deliver(self.environment.client, addressing.BUG_WORKFLOW, state, workflow_id, signal, message)
+
+    async def report(self, text: str = "The cart total is wrong") -> None:
+        await self.send(self.message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))
+
+    async def reporter(self, text: str, kind: str = messages.MESSAGE) -> None:
+        posted = self.slack.workspace.post(identity.REPORTS, REPORTER, text, thread_ts=self.thread.ts)
+        await self.send(self.message(kind, messages.REPORTER, REPORTER, text, posted.ts))
+
+    async def developer(self, text: str) -> None:
+        case = await self.case()
+        assert case.summary, "there is no summary thread to answer in"
+        posted = self.slack.workspace.post(identity.SUMMARIES, DEVELOPER, text, thread_ts=case.summary.ts)
+        await self.send(
+            self.message(messages.MESSAGE, messages.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
+        )
+
+    def message(
+        self, kind: str, sender: str, user: str, text: str, ts: str, channel: str = identity.REPORTS
+    ) -> IncomingMessage:
+        return IncomingMessage(addressing.message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)
+
+    async def case(self) -> CaseRecord:
+        async with self.database.begin() as work:
+            return await work.overview.case("BUG-1")
+
+    async def transitions(self) -> list[Transition]:
+        async with self.database.begin() as work:
+            return await work.overview.transitions("BUG-1")
+
+    async def statuses(self) -> list[str]:
+        return [step.to for step in await self.transitions()]
+
+    def said(self, channel: str = identity.REPORTS) -> list[str]:
+        """What the bot has posted in a channel and its threads, oldest first: fallback text with blocks."""
+        posts = self.slack.workspace.channel(channel).messages.values()
+        return [f"{post.text} {post.blocks}" for post in posts if post.bot_id]
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
+        """Wait for a condition, in real time."""
+        await until(condition, what, seconds)
+
+    async def until_status(self, *statuses: str) -> None:
+        """Wait until the case's life ends with these statuses."""
+
+        async def ends() -> bool:
+            try:
+                return tuple(await self.statuses())[-len(statuses) :] == statuses
+            except Exception:  # noqa: BLE001 - there is no case yet
+                return False
+
+        await self.until(ends, f"the case becomes {' → '.join(statuses)}")
+
+    async def until_said(self, words: str, channel: str = identity.REPORTS) -> None:
+        async def heard() -> bool:
+            return any(words in said for said in self.said(channel))
+
+        await self.until(heard, f"the bot says {words!r}")
+
+    async def later(self, **duration: float) -> None:
+        await self.environment.sleep(timedelta(**duration))
+
+
+def core_activities(
+    database: Database,
+    temporal: Client,
+    slack: Slack,
+    *,
+    limits: Limits | None = None,
+    tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
+    repositories: dict[str, str] | None = None,
+) -> list[Callable[..., Any]]:
+    """What the core worker registers, against the sandbox."""
+    posts = Posts(slack, PostLedger(database, PostClaim))
+    places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
+    dispatcher = Dispatcher(temporal, CaseThreads(database))
+    speaking = LiveSlackActivities(database, slack, posts, places)
+    return [
+        *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.present), CaseActivities),
+        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
+        *activities_of(speaking, SlackActivities),
+        *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
+        *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
+        *activities_of(
+            LiveSweepActivities(
+                database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers), CONVERSATION_QUIET
+            ),
+            SweepActivities,
+        ),
+    ]
+
+
+FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
+
+
+CATCH_UP_QUIET = 0.0
+"""Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
+
+
+def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCatchUpActivities:
+    routing = RoutingConfig(
+        identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
+    )
+    hand_over = Door(routing, dispatcher).pass_on
+    return LiveCatchUpActivities(
+        database,
+        History(slack),
+        hand_over,
+        FOLLOWED,
+        team=identity.TEAM,
+        bot_user=identity.BOT_USER,
+        quiet=CATCH_UP_QUIET,
+    )
+
+
+@asynccontextmanager
+async def house(
+    database: Database,
+    agent_pool: asyncpg.Pool,
+    *script: TurnOutcome | Exception | Play,
+    limits: Limits | None = None,
+    tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
+    repositories: dict[str, str] | None = None,
+    server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
+) -> AsyncIterator[House]:
+    """A house with one report in its channel, not told to anybody yet."""
+    async with (
+        server() as environment,
+        SlackSandbox.running() as slack,
+        aiohttp.ClientSession() as session,
+    ):
+        client = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
+        agent = Agent(AgentTurns(agent_pool), list(script))
+        activities = core_activities(
+            database, environment.client, client, limits=limits, tiers=tiers, repositories=repositories
+        )
+        root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
+        thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
+        async with (
+            worker(environment, WORKFLOWS, activities),
+            worker(environment, [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
+        ):
+            yield House(environment, database, slack, agent, thread)

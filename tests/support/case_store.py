@@ -1,0 +1,116 @@
+"""A case played on the real database: what people write, what the agent commits, what the workflow asks for."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from threadline.cases.contract import Settled
+from threadline.cases.model import Action, CaseStatus, Marks, Reason
+from threadline.db.engine import Database
+from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+
+THREAD = Thread("T1", "C1", "1700000000.000000")
+REPORTER, DEVELOPER, STRANGER = "U1", "U2", "U3"
+
+
+def ts(at: float) -> str:
+    return f"{1_700_000_000 + at:.6f}"
+
+
+def identity(at: float) -> str:
+    return addressing.message_id(THREAD.team, THREAD.channel, ts(at))
+
+
+def said(
+    at: float, words: str = "hello", *, kind: str = messages.MESSAGE, by: str = messages.REPORTER, **more: Any
+) -> IncomingMessage:
+    """Something said `at` seconds after the report."""
+    sender = {messages.REPORTER: REPORTER, messages.DEVELOPER: DEVELOPER}.get(by, STRANGER)
+    given = {"id": identity(at), "sender_id": sender, "channel": THREAD.channel, **more}
+    return IncomingMessage(kind=kind, sender_type=by, text=words, ts=ts(at), **given)
+
+
+def report(words: str = "The cart total is wrong", **more: Any) -> IncomingMessage:
+    return said(0, words, kind=messages.REPORT, **more)
+
+
+def close(at: float) -> IncomingMessage:
+    return said(at, "never mind", kind=messages.CLOSE)
+
+
+def edit(at: float, words: str, version: float, **more: Any) -> IncomingMessage:
+    key = addressing.edit_id(THREAD.team, THREAD.channel, ts(at), ts(version))
+    return said(at, words, kind=messages.EDIT, id=key, correction_of=identity(at), version=ts(version), **more)
+
+
+def deletion(at: float) -> IncomingMessage:
+    key = addressing.deletion_id(THREAD.team, THREAD.channel, ts(at))
+    return said(at, "", kind=messages.DELETION, id=key, correction_of=identity(at))
+
+
+class Scene:
+    bug_id = "BUG-1"
+
+    def __init__(self, database: Database, agent: AgentTurns) -> None:
+        self.database = database
+        self.agent = agent
+
+    async def flush(self, *batch: IncomingMessage, thread: Thread = THREAD) -> Marks:
+        async with self.database.begin() as work:
+            return await work.conversation.flush(thread, batch)
+
+    async def marks(self, thread: Thread = THREAD) -> Marks:
+        async with self.database.begin() as work:
+            return await work.cases.marks(thread)
+
+    async def become(self, to: CaseStatus, reason: Reason = Reason.NEW_MESSAGES, wait_until: float = 0.0) -> Marks:
+        async with self.database.begin() as work:
+            return await work.cases.transition(self.bug_id, to, reason, wait_until=wait_until)
+
+    async def end(self, reason: Reason) -> Marks:
+        async with self.database.begin() as work:
+            return await work.cases.end(self.bug_id, reason)
+
+    async def settle(self, turn: int, failure: str = "") -> Settled:
+        async with self.database.begin() as work:
+            return await work.turns.settle(self.bug_id, turn, failure)
+
+    async def claim(self, turn: int, attempt: int = 1, lease_s: float = 60.0) -> Claim:
+        session = addressing.session_id(self.bug_id, turn, attempt)
+        claim = await self.agent.claim(self.bug_id, turn, attempt, session, lease_s)
+        assert isinstance(claim, Claim)
+        return claim
+
+    async def opened(self, *batch: IncomingMessage) -> Marks:
+        """The case with its report, under investigation."""
+        await self.flush(report(), *batch)
+        return await self.become(CaseStatus.INVESTIGATING, Reason.REPORTED)
+
+    async def turn(
+        self, turn: int, action: Action = Action.POST_FINDINGS, read: Collection[int] = (), **outcome: Any
+    ) -> Settled:
+        """A whole turn: claimed, finished, settled."""
+        claim = await self.claim(turn)
+        await self.agent.finish(claim, replace(TurnOutcome(action), read=read, **outcome))
+        return await self.settle(turn)
+
+    async def texts(self) -> list[str]:
+        async with self.database.begin() as work:
+            return [entry.text for entry in (await work.conversation.entries(self.bug_id)).entries]
+
+    async def rows(self, query: str, **given: object) -> list[dict[str, Any]]:
+        """Any question to the database, as its owner."""
+        async with self.database.begin() as work:
+            return [dict(row) for row in (await work.connection.execute(text(query), given)).mappings()]
+
+
+@pytest.fixture
+def scene(database: Database, pool: asyncpg.Pool) -> Scene:
+    return Scene(database, AgentTurns(pool))

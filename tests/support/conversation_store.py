@@ -1,0 +1,122 @@
+"""A conversation played on the real database: what people say, what the guards think, and how turns end."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
+from threadline.conversations.contract import Refusal
+from threadline.conversations.message_intake import StoredBatch
+from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.transcript_store import Transcript
+from threadline.db.engine import Database
+from threadline.models.model import Message, OutcomeKind, Role
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline.threads.messages import IncomingMessage
+
+__all__ = ["REPORTER", "STRANGER", "THREAD", "deletion", "edit", "identity", "ts"]
+
+
+def says(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
+    """Somebody writes, `at` seconds after the thread's first message."""
+    return said(at, words, by=messages.UNKNOWN, sender_id=more.pop("sender_id", REPORTER), **more)
+
+
+def mention(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
+    return says(at, words, addressed=True, **more)
+
+
+def stop(at: float) -> IncomingMessage:
+    return says(at, "stop", kind=messages.STOP)
+
+
+class Talking:
+    def __init__(self, database: Database, thread: Thread = THREAD) -> None:
+        self.database = database
+        self.thread = thread
+
+    async def store(self, *batch: IncomingMessage) -> StoredBatch:
+        async with self.database.begin() as work:
+            return await work.conversations.store(self.thread, batch)
+
+    async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
+        async with self.database.begin() as work:
+            return await work.conversations.judged(self.thread, verdicts)
+
+    async def hear(self, *batch: IncomingMessage) -> ConversationMarks:
+        """Stored, and let pass by the guards."""
+        stored = await self.store(*batch)
+        if not stored.unjudged:
+            return stored.marks
+        return await self.judge({each.message_id: None for each in stored.unjudged})
+
+    async def marks(self) -> ConversationMarks:
+        async with self.database.begin() as work:
+            return await work.conversations.marks(self.thread)
+
+    async def take_up(self, turn: int, step: int = 1) -> list[TakenUp]:
+        """As `think` does it: what is taken up is in the transcript with it."""
+        async with self.database.begin() as work:
+            taken = await work.conversations.take_up(self.thread, turn, step)
+            words = [(f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id)) for each in taken]
+            await work.transcripts.append(self.thread, turn, step, words)
+            return taken
+
+    async def settle(
+        self, turn: int, answer: str = "Done.", kind: OutcomeKind = OutcomeKind.ANSWERED, question: str = ""
+    ) -> ConversationMarks:
+        async with self.database.begin() as work:
+            return await work.conversations.settle(self.thread, turn, kind, answer, REPORTER, False, 1, question)
+
+    async def said(self, turn: int) -> ConversationMarks:
+        async with self.database.begin() as work:
+            return await work.conversations.said(self.thread, turn)
+
+    async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationMarks:
+        """A whole turn, posted."""
+        await self.take_up(turn)
+        await self.settle(turn, answer, **more)
+        return await self.said(turn)
+
+    async def append(self, *entries: tuple[str, Message], turn: int = 1, step: int = 1) -> None:
+        async with self.database.begin() as work:
+            await work.transcripts.append(self.thread, turn, step, entries)
+
+    async def read(self) -> Transcript:
+        async with self.database.begin() as work:
+            return await work.transcripts.read(self.thread)
+
+    async def rows(self, query: str, **given: object) -> Sequence[Mapping[str, Any]]:
+        """Any question to the database, as its owner."""
+        async with self.database.begin() as work:
+            return [dict(row) for row in (await work.connection.execute(text(query), given)).mappings()]
+
+    async def do(self, statement: str, **given: object) -> None:
+        async with self.database.begin() as work:
+            await work.connection.execute(text(statement), given)
+
+
+def texts(taken: Sequence[TakenUp]) -> list[str]:
+    return [each.text for each in taken]
+
+
+def flags(marks: ConversationMarks) -> tuple[bool, bool, bool]:
+    """A turn is due, it was asked of the bot, and somebody said to stop."""
+    return marks.turn_due, marks.addressed_due, marks.stop_due
+
+
+@pytest.fixture
+def talk(database: Database) -> Talking:
+    return Talking(database)
+
+
+@pytest.fixture
+async def other(database_url: str) -> AsyncIterator[Talking]:
+    """The same thread at another worker."""
+    database = Database(database_url)
+    yield Talking(database)
+    await database.dispose()

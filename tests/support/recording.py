@@ -1,0 +1,69 @@
+"""What the tests of the operator's records share: requests, authors, and the plans of what a repository asks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import event, text
+
+from tests.support.tool_store import NOW, change
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.rfps.model import Created, Facts, NewRfp, Rfp, SourceFile
+from threadline.tools.author import Author
+
+AUTHOR = Author("U1", "corr-1")
+HASH = "0123456789abcdef" * 4
+
+
+async def create(
+    database: Database, call_id: str = "create", *, team: str = "T1", rfp_id: str = "", **facts: Any
+) -> Rfp:
+    """A request, by a call of its own."""
+    new = NewRfp(Facts(**({"title": "Website relaunch", "client": "Acme"} | facts)))
+    async with database.begin() as work:
+        return (await work.rfps.create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
+
+
+async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> Created:
+    """A request from a file."""
+    new = NewRfp(Facts("From a file"), SourceFile("brief.pdf", sha256, "A crane for the harbour."))
+    async with database.begin() as work:
+        return await work.rfps.create(change(call_id, team=team), new, AUTHOR)
+
+
+async def until_waited_for(work: Work) -> None:
+    """Somebody else waits for a lock, which this transaction holds."""
+    waits = text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) FROM pg_sleep(0.005)")
+    async with asyncio.timeout(10):
+        while not (await work.connection.execute(waits)).scalar_one():
+            pass
+
+
+class Asked:
+    """The statements that were run inside `plans`, explained when it ends."""
+
+    def __init__(self) -> None:
+        self.plans: list[str] = []
+
+
+@asynccontextmanager
+async def explained(database: Database) -> AsyncIterator[tuple[Work, Asked]]:
+    """A unit of work whose SELECTs are explained afterwards, with the arguments that they had."""
+    asked, run = Asked(), list[tuple[str, Any]]()
+
+    def keep(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        run.append((statement, parameters))
+
+    async with database.begin() as work:
+        engine = work.connection.sync_connection
+        event.listen(engine, "before_cursor_execute", keep)
+        yield work, asked
+        event.remove(engine, "before_cursor_execute", keep)
+        for statement, parameters in run:
+            rows = await work.connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+            asked.plans.append("\n".join(rows.scalars()))
+
+
+__all__ = ["AUTHOR", "HASH", "NOW", "Asked", "create", "create_from", "explained", "until_waited_for"]

@@ -1,0 +1,210 @@
+"""Temporal for workflow tests: a dev server for each test process, the worker as the product builds it."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+import temporalio.workflow
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.messages import IncomingMessage
+from threadline.wiring.temporal import SEARCH_ATTRIBUTES, workflow_runner
+
+GRACE = timedelta(seconds=2)
+"""For what is under way when a worker stops, as in the product, where it is longer: a post that is broken off waits out
+its claim."""
+LEAVES = 20.0
+"""Seconds for a worker to end."""
+
+
+def binary(name: str) -> str:
+    """A program that was installed beside the interpreter."""
+    return str(Path(sys.executable).with_name(name))
+
+
+@asynccontextmanager
+async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
+    """A server whose clock jumps while workflows wait, for tests of hours; one a test, since an open child stops it."""
+    async with await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=binary("temporal-test-server"), data_converter=pydantic_data_converter
+    ) as environment:
+        kind = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+        await environment.client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(
+                namespace=environment.client.namespace, search_attributes=dict.fromkeys(SEARCH_ATTRIBUTES, kind)
+            )
+        )
+        yield environment
+
+
+@asynccontextmanager
+async def real_time() -> AsyncIterator[WorkflowEnvironment]:
+    """Temporal's dev server, one for the test process; each block has a namespace of its own."""
+    yield WorkflowEnvironment.from_client(await connect())
+
+
+@asynccontextmanager
+async def continuing_soon() -> AsyncIterator[WorkflowEnvironment]:
+    """The same, on a server that suggests to continue as new after 30 events."""
+    yield WorkflowEnvironment.from_client(
+        await connect("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30")
+    )
+
+
+async def connect(*options: str, **changes: Any) -> Client:
+    """A client of a namespace that nobody else uses, on the dev server of this process with these options."""
+    server = _servers.get(options)
+    if server is None or not server.namespaces:
+        server = _servers[options] = _start(options)
+    namespace = server.namespaces.pop()
+    given: dict[str, Any] = {"data_converter": pydantic_data_converter} | changes
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await Client.connect(server.address, namespace=namespace, **given)
+            except RuntimeError:  # it is starting
+                await asyncio.sleep(0.05)
+
+
+@dataclass
+class _Server:
+    address: str
+    process: "subprocess.Popen[bytes]"
+    namespaces: list[str]
+
+
+_servers: dict[tuple[str, ...], _Server] = {}
+_started: list[_Server] = []
+_NAMESPACES = 400
+
+
+def _start(options: tuple[str, ...]) -> _Server:
+    namespaces = [f"test-{number}" for number in range(_NAMESPACES)]
+    port = _free_port()
+    command = [binary("temporal"), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+    command += ["--log-level", "never", *options]
+    for name in SEARCH_ATTRIBUTES:
+        command += ["--search-attribute", f"{name}=Keyword"]
+    for namespace in namespaces:
+        command += ["--namespace", namespace]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment())
+    server = _Server(f"127.0.0.1:{port}", process, namespaces)
+    _started.append(server)
+    return server
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def end_servers() -> None:
+    """End the dev servers of this process."""
+    for server in _started:
+        server.process.kill()
+        server.process.wait()
+    _started.clear()
+    _servers.clear()
+
+
+def activities_of(instance: object, *contracts: type) -> list[Callable[..., Any]]:
+    """What a worker registers: the methods that the contracts name, as the instance has them."""
+    return [
+        getattr(instance, name)
+        for contract in contracts
+        for name in sorted(contract.__abstractmethods__)  # type: ignore[attr-defined]
+    ]
+
+
+class PreparedOnce(SandboxedWorkflowRunner):
+    """Tries each workflow in the sandbox once a process, as a worker does at its start, and not for each worker."""
+
+    _prepared: ClassVar[set[type]] = set()
+
+    def prepare_workflow(self, defn: temporalio.workflow._Definition) -> None:
+        if defn.cls not in self._prepared:
+            super().prepare_workflow(defn)
+            self._prepared.add(defn.cls)
+
+
+@asynccontextmanager
+async def worker(
+    environment: WorkflowEnvironment,
+    workflows: Sequence[type],
+    activities: Sequence[Callable[..., Any]],
+    queue: str = CORE_QUEUE,
+) -> AsyncIterator[None]:
+    made = Worker(
+        environment.client,
+        task_queue=queue,
+        workflows=workflows,
+        activities=activities,
+        interceptors=[FaultInterceptor()],
+        workflow_runner=PreparedOnce(restrictions=workflow_runner().restrictions),
+        graceful_shutdown_timeout=GRACE,
+    )
+    async with running(made):
+        yield
+
+
+@asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[None]:
+    """A worker for as long as the block lasts; left to itself when it does not come to its end.
+
+    Stopped amid many activities, about once in a hundred times the SDK's core goes on waiting, with no activity and no
+    workflow of ours left (temporalio 1.35): what a test is about has been seen by then.
+    """
+    await worker.__aenter__()
+    try:
+        yield
+    finally:
+        leaving = asyncio.create_task(worker.__aexit__(None, None, None))
+        done, _ = await asyncio.wait({leaving}, timeout=LEAVES)
+        if done:
+            leaving.result()
+        else:
+            warnings.warn("a worker was left to itself: it did not end when it was stopped", stacklevel=2)
+            leaving.cancel()
+            await asyncio.wait({leaving}, timeout=LEAVES)
+
+
+async def deliver(
+    client: Client, workflow: str, state: object, workflow_id: str, signal: str, message: IncomingMessage
+) -> None:
+    """As the gateway does."""
+    await client.start_workflow(
+        workflow, state, id=workflow_id, task_queue=CORE_QUEUE, start_signal=signal, start_signal_args=[message]
+    )
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
+    """Wait for a condition, in real time."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await condition():  # noqa: ASYNC110 - the other side is other processes
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"it did not happen: {what}") from None

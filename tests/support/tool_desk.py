@@ -1,0 +1,66 @@
+"""Somebody who calls tools as a turn does: through the whole pipeline, on real adapters and the real Postgres."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.support.tool_fakes import Clock, MemoryLog, context
+from threadline.cases.case_cards import Readers
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Rate
+from threadline.estimates.toolset_adapters import postgres_ports
+from threadline.models.model import ToolCall
+from threadline.operator.model.routing import Agent
+from threadline.tools.access import allowed
+from threadline.tools.context import Ports
+from threadline.tools.model import ToolResult
+from threadline.tools.registry import Registry, Tool
+from threadline.tools.runner import Guards, pipeline
+
+SUMMARIES = "CSUMMARIES"
+
+
+class Desk:
+    """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
+
+    readers = Readers({SUMMARIES}, "https://example.slack.com/")
+
+    def __init__(
+        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
+    ) -> None:
+        self.clock = Clock()
+        self.log = MemoryLog()
+        self._registry = Registry(tools)
+        self._ports = postgres_ports(database, self.readers, rate, ports)
+        self._run = pipeline(
+            self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), Guards(log=self.log)
+        )
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+
+    def names(self, *, read_only: bool = False) -> frozenset[str]:
+        """The tools that are offered."""
+        return allowed(self._registry, self._ports, Agent.OPERATOR, read_only=read_only).names
+
+    async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
+        """One call; `team`, `user_id`, `others` and the like are the context's, everything else the tool's."""
+        where = {
+            name: arguments.pop(name)
+            for name in ("team", "channel", "thread_ts", "user_id", "actor", "others", "other_ids")
+            if name in arguments
+        }
+        called = call_id or next(self._ids)
+        at = context(**where, clock=self.clock, ports=self._ports, call_id=called, retries_left=retries_left)
+        return await self._run(ToolCall(called, tool, json.dumps(arguments)), at)
+
+    async def done(self, tool: str, **arguments: Any) -> Any:
+        """The data of a call that must succeed."""
+        result = await self.ask(tool, **arguments)
+        assert result.success, result.error
+        return result.data
+
+    async def refused(self, tool: str, **arguments: Any) -> ToolResult:
+        """A call that must not succeed."""
+        result = await self.ask(tool, **arguments)
+        assert not result.success, result.data
+        return result

@@ -1,0 +1,90 @@
+"""However long a look at conversations takes, the cases are looked at first, and again meanwhile."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from temporalio import activity
+
+from tests.support.temporal import activities_of, skipping_time, worker
+from threadline.threads import addressing
+from threadline.threads.catch_up_contract import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
+from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_workflow import CatchUpWorkflow
+
+
+@dataclass
+class Looks(CatchUpActivities):
+    """One channel of cases and two in which people talk, each with two pages and one thread that has changed.
+
+    `asks` begins a look when this channel's first page is read.
+    """
+
+    asks: str = ""
+    done: list[str] = field(default_factory=list)
+
+    @activity.defn
+    async def begin_look(self, deep: bool) -> LookPlan:
+        self.done.append("deep look" if deep else "look")
+        windows = [Window(channel, False, "0", "2", talk=channel != "cases") for channel in ("talk1", "cases", "talk2")]
+        return LookPlan(0.0, deep, 0.0, windows)
+
+    @activity.defn
+    async def read_history(self, request: PageRequest) -> str:
+        self.done.append(request.window.channel)
+        if self.asks == request.window.channel:
+            self.asks = ""
+            info = activity.info()
+            assert info.workflow_id
+            await activity.client().get_workflow_handle(info.workflow_id).signal(addressing.LOOK, {"deep": False})
+        return "1" if request.latest == "2" else ""
+
+    @activity.defn
+    async def finish_channel(self, done: WindowDone) -> None: ...
+
+    @activity.defn
+    async def choose_threads(self, plan: LookPlan) -> int:
+        return 2
+
+    @activity.defn
+    async def compare_threads(self, plan: LookPlan) -> Compared:
+        self.done.append("talks" if plan.talk else "threads")
+        return Compared(self.done.count("talks") % 2 if plan.talk else 0)
+
+
+async def look(looks: Looks) -> list[str]:
+    async with (
+        skipping_time() as environment,
+        worker(environment, [CatchUpWorkflow], activities_of(looks, CatchUpActivities)),
+    ):
+        await environment.client.execute_workflow(
+            CatchUpWorkflow.run,
+            CatchUpState(deep=True),
+            id=addressing.CATCH_UP_ID,
+            task_queue=addressing.CORE_QUEUE,
+        )
+    return looks.done
+
+
+CASES = ["cases", "cases", "threads"]
+
+
+async def test_the_cases_are_compared_before_any_conversation_is_looked_at() -> None:
+    assert await look(Looks()) == ["deep look", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
+
+
+async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("threadline.threads.catch_up_model.CASES_EVERY", -1.0)
+    again = ["look", *CASES]
+    pages = [each for channel in ("talk1", "talk1", "talk2", "talk2", "talks", "talks") for each in (channel, *again)]
+    assert await look(Looks()) == ["deep look", *CASES, *pages]
+
+
+async def test_a_look_that_is_asked_for_begins_with_the_cases_and_goes_as_deep_as_the_one_that_gave_way() -> None:
+    whole = [*CASES, "talk1", "talk1", "talk2", "talk2"]
+    done = await look(Looks(asks="talk1"))
+    assert (
+        done[: 8 + len(whole)]
+        == ["deep look", *CASES, "talk1", "talk1", "deep look", *whole, "talks"][: 8 + len(whole)]
+    )

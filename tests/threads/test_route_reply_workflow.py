@@ -1,0 +1,72 @@
+"""A reply in a thread that the gateway could not place."""
+
+from dataclasses import asdict, dataclass, field
+
+from temporalio import activity
+
+from tests.support.temporal import skipping_time, worker
+from threadline.cases.contract import Forward
+from threadline.errors import Permanent, Transient
+from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE, Thread
+from threadline.threads.messages import DEVELOPER, MESSAGE, IncomingMessage
+from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+
+THREAD = Thread("T1", "C2", "1.0")
+
+
+def _reply(number: int) -> IncomingMessage:
+    return IncomingMessage(f"T1:C2:{number}", MESSAGE, DEVELOPER, "U1", f"reply {number}", "C2", f"{number}.0")
+
+
+@dataclass
+class Desk:
+    trouble: Exception | None = None
+    known: bool = True
+    forwarded: list[IncomingMessage] = field(default_factory=list)
+
+    @activity.defn
+    async def forward_reply(self, forward: Forward) -> bool:
+        if self.trouble:
+            trouble, self.trouble = self.trouble, None
+            raise trouble
+        self.forwarded.append(forward.message)
+        return self.known
+
+
+async def _route(desk: Desk, *messages: IncomingMessage) -> str:
+    async with skipping_time() as environment:
+        handle = await environment.client.start_workflow(
+            RouteReplyWorkflow.run,
+            THREAD,
+            id="route",
+            task_queue=CORE_QUEUE,
+            start_signal=INCOMING_MESSAGE,
+            start_signal_args=[asdict(messages[0])],
+        )
+        for message in messages[1:]:
+            await handle.signal(INCOMING_MESSAGE, message)
+        async with worker(environment, [RouteReplyWorkflow], [desk.forward_reply]):
+            return await handle.result()
+
+
+async def test_each_reply_is_forwarded_once_whole_and_in_order() -> None:
+    desk = Desk()
+    first, second = _reply(1), _reply(2)
+    assert await _route(desk, first, second, first) == "forwarded"
+    assert desk.forwarded == [first, second]
+
+
+async def test_a_database_that_is_away_delays_but_loses_nothing() -> None:
+    desk = Desk(trouble=Transient("Postgres is away"))
+    assert await _route(desk, _reply(1)) == "forwarded"
+    assert desk.forwarded == [_reply(1)]
+
+
+async def test_a_thread_that_is_no_case_ends_quietly() -> None:
+    assert await _route(Desk(known=False), _reply(1)) == "not a case"
+
+
+async def test_a_refusal_drops_no_reply_that_was_accepted() -> None:
+    desk = Desk(trouble=Permanent("the bot is not in the channel for a minute"))
+    assert await _route(desk, _reply(1), _reply(2)) == "forwarded"
+    assert desk.forwarded == [_reply(1), _reply(2)]
