@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -172,23 +171,18 @@ async def worker(
 
 @asynccontextmanager
 async def running(worker: Worker) -> AsyncIterator[None]:
-    """A worker for as long as the block lasts; left to itself when it does not come to its end.
-
-    Stopped amid many activities, about once in a hundred times the SDK's core goes on waiting, with no activity and no
-    workflow of ours left (temporalio 1.35): what a test is about has been seen by then.
-    """
+    """A worker for as long as the block lasts; it has to end when it is stopped."""
     await worker.__aenter__()
     try:
         yield
     finally:
         leaving = asyncio.create_task(worker.__aexit__(None, None, None))
         done, _ = await asyncio.wait({leaving}, timeout=LEAVES)
-        if done:
-            leaving.result()
-        else:
-            warnings.warn("a worker was left to itself: it did not end when it was stopped", stacklevel=2)
+        if not done:
             leaving.cancel()
             await asyncio.wait({leaving}, timeout=LEAVES)
+        assert done, f"the worker did not end within {LEAVES} s of its stop"
+        leaving.result()
 
 
 async def deliver(

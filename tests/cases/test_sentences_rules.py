@@ -1,4 +1,4 @@
-"""What the bot says of its own accord, to each of its two audiences."""
+"""The notices of a case: each audience reads only what it may know."""
 
 import pytest
 
