@@ -21,6 +21,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+from tests.replay.recorder import Recorder, recorder
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
@@ -42,7 +43,9 @@ def binary(name: str) -> str:
 async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
     """A server whose clock jumps while workflows wait, for tests of hours; one a test, since an open child stops it."""
     async with await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=binary("temporal-test-server"), data_converter=pydantic_data_converter
+        test_server_existing_path=binary("temporal-test-server"),
+        data_converter=pydantic_data_converter,
+        interceptors=_recorders(),
     ) as environment:
         kind = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
         await environment.client.operator_service.add_search_attributes(
@@ -51,20 +54,33 @@ async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
             )
         )
         yield environment
+        await _keep(environment.client)
 
 
 @asynccontextmanager
 async def real_time() -> AsyncIterator[WorkflowEnvironment]:
     """Temporal's dev server, one for the test process; each block has a namespace of its own."""
-    yield WorkflowEnvironment.from_client(await connect())
+    client = await connect(interceptors=_recorders())
+    yield WorkflowEnvironment.from_client(client)
+    await _keep(client)
 
 
 @asynccontextmanager
 async def continuing_soon() -> AsyncIterator[WorkflowEnvironment]:
     """The same, on a server that suggests to continue as new after 30 events."""
-    yield WorkflowEnvironment.from_client(
-        await connect("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30")
-    )
+    few = ("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30")
+    client = await connect(*few, interceptors=_recorders())
+    yield WorkflowEnvironment.from_client(client)
+    await _keep(client)
+
+
+def _recorders() -> list[Recorder]:
+    return [each] if (each := recorder()) else []
+
+
+async def _keep(client: Client) -> None:
+    if each := recorder():
+        await each.keep(client)
 
 
 async def connect(*options: str, **changes: Any) -> Client:
@@ -149,6 +165,10 @@ class PreparedOnce(SandboxedWorkflowRunner):
             self._prepared.add(defn.cls)
 
 
+def sandbox_runner() -> PreparedOnce:
+    return PreparedOnce(restrictions=workflow_runner().restrictions)
+
+
 @asynccontextmanager
 async def worker(
     environment: WorkflowEnvironment,
@@ -162,7 +182,7 @@ async def worker(
         workflows=workflows,
         activities=activities,
         interceptors=[FaultInterceptor()],
-        workflow_runner=PreparedOnce(restrictions=workflow_runner().restrictions),
+        workflow_runner=sandbox_runner(),
         graceful_shutdown_timeout=GRACE,
     )
     async with running(made):
