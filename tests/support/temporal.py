@@ -19,7 +19,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
-from temporalio.worker import Worker
+from temporalio.worker import Interceptor, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from threadline.threads.activity_errors import FaultInterceptor
@@ -156,13 +156,14 @@ async def worker(
     workflows: Sequence[type],
     activities: Sequence[Callable[..., Any]],
     queue: str = CORE_QUEUE,
+    interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[None]:
     made = Worker(
         environment.client,
         task_queue=queue,
         workflows=workflows,
         activities=activities,
-        interceptors=[FaultInterceptor()],
+        interceptors=[FaultInterceptor(), *interceptors],
         workflow_runner=PreparedOnce(restrictions=workflow_runner().restrictions),
         graceful_shutdown_timeout=GRACE,
     )
