@@ -31,7 +31,7 @@ def summaries(events: list[Any]) -> list[str]:
 
 
 async def test_a_mention_is_thought_about_acted_on_and_answered(database: Database) -> None:
-    script = calls("estimates.getProjectDetails", text="I look it up."), ModelReply("It costs 100.")
+    script = calls("estimates.getProjectDetails", says="I look it up."), ModelReply("It costs 100.")
     async with conversation(database, *script) as scene:
         said = await scene.say("what does it cost?")
         assert await scene.until_said(1) == "It costs 100."

@@ -67,7 +67,9 @@ async def test_more_is_looked_up_once_and_no_more_than_once(database: Database) 
 
 
 @pytest.mark.parametrize(
-    ("decision", "kind"), [(CLARIFY, OutcomeKind.CLARIFIED), (ESCALATE, OutcomeKind.ESCALATED)], ids=str
+    ("decision", "kind"),
+    [(CLARIFY, OutcomeKind.CLARIFIED), (ESCALATE, OutcomeKind.ESCALATED)],
+    ids=["asks back", "escalates"],
 )
 async def test_a_question_and_a_handover_end_the_turn_before_the_agent_is_asked(
     database: Database, decision: dict[str, Any], kind: OutcomeKind

@@ -245,7 +245,7 @@ class ConversationScene:
     def said(self) -> dict[int, str]:
         """The answers that Slack shows, by turn, in the order in which they were posted."""
         parts: dict[int, str] = {}
-        for key, text in self._posts():
+        for key, text in self.conversation_posts():
             kind, about = key
             if kind == "turn":
                 parts[int(about)] = parts.get(int(about), "") + text
@@ -254,10 +254,10 @@ class ConversationScene:
     @property
     def words(self) -> list[tuple[str, str]]:
         """Short texts beside the answers: their kind, and what each is about."""
-        return [key for key, _ in self._posts() if key[0] != "turn"]
+        return [key for key, _ in self.conversation_posts() if key[0] != "turn"]
 
-    def _posts(self) -> list[tuple[tuple[str, str], str]]:
-        """What the bot has posted in the thread, by kind and what it is about."""
+    def conversation_posts(self) -> list[tuple[tuple[str, str], str]]:
+        """What the conversation has posted in its thread: the kind, what it is about, and the text."""
         start, found = f"talk:{self.thread.key}:", []
         for each in self.slack.workspace.channel(self.thread.channel).messages.values():
             key = str((each.metadata or {}).get("event_payload", {}).get("key", ""))

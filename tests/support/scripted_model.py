@@ -25,10 +25,10 @@ REQUEST: ContextVar[Any] = ContextVar("request")
 """What the activity under way was asked."""
 
 
-def calls(*ids: str, text: str = "", **arguments: str) -> ModelReply:
+def calls(*ids: str, says: str = "", **arguments: str) -> ModelReply:
     """A reply that asks for tools. A call's id is its tool's name, or the name with a colon and more: `create:1`."""
     given = json.dumps(arguments)
-    return ModelReply(text, tuple(ToolCall(each, each.partition(":")[0], given) for each in ids))
+    return ModelReply(says, tuple(ToolCall(each, each.partition(":")[0], given) for each in ids))
 
 
 @dataclass
