@@ -1,6 +1,7 @@
 """A conversation's workflow on its real parts: Temporal, Postgres, the Slack sandbox; a scripted model and tools."""
 
 import asyncio
+import contextlib
 import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -82,12 +83,12 @@ Hook = Callable[[], Awaitable[object]]
 Use = Exception | Callable[[ToolContext], Awaitable[object]]
 """What a scripted tool does; what it returns is what people are told of it."""
 
-READING = ("look", "read", "rfp.get", "opportunity.load", "estimates.getProjectDetails")
+READING = ("look", "read", "rfp.get", "opportunity.load", "estimates.getProjectDetails", "estimates.listRoles")
 BINDING = ("use",)
 CRITICAL = ("calendar.book", "crm.update")
 CHANGING = (
-    *("create", "update", "hang", "ci.rerun", *CRITICAL),
-    *("opportunity.patch", "slack.post.summary", "propose.action"),
+    *("create", "update", "ci.rerun", "estimates.createWbsItems", *CRITICAL),
+    *("opportunity.patch", "journal.append", "slack.post.summary", "propose.action"),
 )
 
 
@@ -462,17 +463,11 @@ async def conversation(
         scene = ConversationScene(environment, database, slack, thread, model, Steps(), dict(tools or {}), clock=clock)
         client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
         scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
-        try:
-            if working:
-                async with scene.working():
-                    try:
-                        yield scene
-                    finally:
-                        scene.over.set()
-            else:
+        async with scene.working() if working else contextlib.nullcontext():
+            try:
                 yield scene
-        finally:
-            scene.over.set()
+            finally:
+                scene.over.set()
 
 
 def _activities(
