@@ -20,6 +20,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from tests.support.decision_activities import Documents
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
+from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.cases.case_cards import Readers
 from threadline.conversations import message_codec
@@ -136,6 +137,8 @@ class ConversationScene:
     thread: Thread
     model: ScriptedModel
     steps: Steps
+    clock: Clock
+    """Slack's, which goes on with each message of a person."""
     tools: dict[str, Use]
     """By a tool's name: what it does; any other says that it is done."""
     documents: Documents = field(default_factory=Documents)
@@ -145,7 +148,6 @@ class ConversationScene:
     under_way: int = 0
     most_under_way: int = 0
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    clock: "Clock" = field(default_factory=lambda: Clock())
 
     # -- what people do ----------------------------------------------------------------------------------------------
 
@@ -236,7 +238,7 @@ class ConversationScene:
             await work.transcripts.append(self.thread, 1, 9, entries)
 
     async def forever(self) -> Any:
-        """Hang until the scene is over. In a hook nothing heartbeats meanwhile, and a clock that skips time goes on."""
+        """Hang until the scene is over."""
         await self.over.wait()
         raise asyncio.CancelledError
 
@@ -430,16 +432,6 @@ class ConversationScene:
         return await use(context) if use else "done"
 
 
-class Clock:
-    """Slack's, in seconds since 1970: it goes on with each message."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @asynccontextmanager
 async def conversation(
     database: Database,
@@ -457,10 +449,11 @@ async def conversation(
         working: have a worker from the start.
     """
     clock = Clock()
+    clock.now = time.time()
     async with server() as environment, SlackSandbox.running(clock=clock) as slack, aiohttp.ClientSession() as session:
         root = slack.workspace.post(GENERAL, ANNA, "Good morning")
         thread, model = Thread(TEAM, GENERAL, root.ts), ScriptedModel(list(replies))
-        scene = ConversationScene(environment, database, slack, thread, model, Steps(), dict(tools or {}), clock=clock)
+        scene = ConversationScene(environment, database, slack, thread, model, Steps(), clock, dict(tools or {}))
         client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
         scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
         async with scene.working() if working else contextlib.nullcontext():
