@@ -1,49 +1,50 @@
-"""A conversation: what is said is answered once, in as few turns as can be, and the run ends in silence."""
+"""A conversation: each message is answered once, in as few turns as possible, and the run ends in silence."""
 
 import asyncio
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
-from tests.support.conversation_memory import SILENT, calls
-from tests.support.conversation_workflow import ANNA, BEN, Talking, talking
-from tests.support.temporal import real_time, skipping_time
-from threadline.conversations.contract import Refusal, ThinkRequest, WordKind
+from tests.support.conversation_scene import BEN, HANDOVERS, conversation
+from tests.support.scripted_model import SILENT, calls
+from tests.support.temporal import skipping_time
+from threadline.conversations.contract import ThinkRequest, WordKind
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
+from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind, ToolChoice
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
 from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
 
 
-def summaries(history_events: list[object]) -> list[str]:
+def summaries(events: list[Any]) -> list[str]:
     """What Temporal's UI shows for each activity, in order."""
     return [
-        event.user_metadata.summary.data.decode().strip('"')  # type: ignore[attr-defined]
-        for event in history_events
-        if event.HasField("activity_task_scheduled_event_attributes")  # type: ignore[attr-defined]
+        event.user_metadata.summary.data.decode().strip('"')
+        for event in events
+        if event.HasField("activity_task_scheduled_event_attributes")
     ]
 
 
-async def test_a_mention_is_thought_about_acted_on_and_answered() -> None:
-    script = calls("estimates.getProjectDetails", text="I look it up."), ModelReply("It costs 100.")
-    async with talking(*script) as talk:
-        await talk.say("what does it cost?")
-        assert await talk.until_said(1) == "It costs 100."
-        assert talk.desk.prompts == [(1, "what does it cost?")]
-        settled = talk.desk.settled[1]
-        assert (settled.kind, settled.answered_at, settled.text) == (OutcomeKind.ANSWERED, 2, "")
-        await talk.until(lambda: talk.desk.markers, "the message is marked")
-        assert [marker.name for marker in talk.desk.markers] == ["eyes"]
-        shown = summaries(list((await talk.handle.fetch_history()).events))
+async def test_a_mention_is_thought_about_acted_on_and_answered(database: Database) -> None:
+    script = calls("estimates.getProjectDetails", says="I look it up."), ModelReply("It costs 100.")
+    async with conversation(database, *script) as scene:
+        said = await scene.say("what does it cost?")
+        assert await scene.until_said(1) == "It costs 100."
+        assert await scene.prompts() == [(1, "what does it cost?")]
+        assert (await scene.until_settled(1)).kind is OutcomeKind.ANSWERED
+        assert (scene.settlement(1).answered_at, scene.settlement(1).text) == (2, "")
+        await scene.until(lambda: scene.marked == {TAKEN_IN: [said.ts]}, "the message is marked")
+        shown = summaries(await scene.events())
         for summary in ("think 1", "tool estimates.getProjectDetails", "think 2", "answer turn 1"):
             assert summary in shown
 
 
-async def test_what_the_bot_does_is_shown_under_the_thread_and_in_the_ui() -> None:
+async def test_slack_and_the_ui_show_what_the_bot_does(database: Database) -> None:
     working = asyncio.Event()
 
     async def slow(_: object) -> str:
@@ -51,234 +52,299 @@ async def test_what_the_bot_does_is_shown_under_the_thread_and_in_the_ui() -> No
         return "done"
 
     script = calls("estimates.getProjectDetails"), ModelReply("Which project?")
-    async with talking(*script, tools={"estimates.getProjectDetails": slow}) as talk:
-        await talk.say("what does it cost?")
-        await talk.until_known("Working: running estimates.getProjectDetails")
-        await talk.until(lambda: "using get project details" in talk.desk.statuses, "Slack shows it")
-        assert (await talk.handle.query("state"))["state"] == "working"
+    async with conversation(database, *script, tools={"estimates.getProjectDetails": slow}) as scene:
+        await scene.say("what does it cost?")
+        await scene.until_known("Working: running estimates.getProjectDetails")
+        await scene.until(lambda: "using get project details" in scene.statuses, "Slack shows it")
+        assert (await scene.handle.query("state"))["state"] == "working"
         working.set()
-        await talk.until_known("Waiting for a person: Which project?")
-        assert (await talk.handle.query("state"))["state"] == "awaiting_person"
-        await talk.say("the second one")
-        await talk.until_known("Idle since ")
-        assert (await talk.handle.query("state"))["state"] == "idle"
+        await scene.until_known("Waiting for a person: Which project?")
+        assert (await scene.handle.query("state"))["state"] == "awaiting_person"
+        await scene.say("the second one")
+        await scene.until_idle()
+        assert (await scene.handle.query("state"))["state"] == "idle"
 
 
-async def test_a_message_while_the_bot_works_is_in_the_next_call_of_the_model() -> None:
+async def test_a_status_that_slack_refuses_is_cleared_and_tried_again_in_the_next_turn(database: Database) -> None:
+    """It may be shown after all, when the refusal was a timeout."""
+
+    async def refused() -> None:
+        raise ApplicationError("It took too long.", non_retryable=True)
+
+    async with conversation(database, calls("look"), ModelReply("There."), ModelReply("Here.")) as scene:
+        scene.steps.before["show_status"] = [refused]
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.until(lambda: len(scene.statuses) > 1, "the status is cleared")
+        assert scene.statuses == ["thinking", ""], "nothing else was tried in this turn"
+        await scene.say("and now?")
+        await scene.until_said(2)
+        await scene.until(lambda: scene.statuses[2:3] == ["thinking"], "the next turn tries again")
+
+
+async def test_a_message_while_the_bot_works_is_in_the_next_call_of_the_model(database: Database) -> None:
     async def add(_: object) -> str:
-        await talk.say("and make it two")
-        await talk.until_stored(2)
+        await scene.say("and make it two")
+        await scene.until_stored(2)
         return "done"
 
-    async with talking(calls("create"), ModelReply("Both are there."), tools={"create": add}) as talk:
-        await talk.say("create one")
-        await talk.until_said(1)
-        assert talk.desk.prompts == [(1, "create one"), (1, "and make it two")]
-        assert len(talk.desk.asked) == 2
-        assert list(talk.desk.said) == [1]
+    async with conversation(database, calls("create"), ModelReply("Both are there."), tools={"create": add}) as scene:
+        await scene.say("create one")
+        await scene.until_said(1)
+        assert await scene.prompts() == [(1, "create one"), (1, "and make it two")]
+        assert len(scene.asked) == 2
+        assert list(scene.said) == [1]
 
 
-async def test_a_message_during_the_last_call_of_the_model_is_in_the_next_turn() -> None:
+async def test_a_message_during_the_last_call_of_the_model_is_in_the_next_turn(database: Database) -> None:
     async def answer(_: ThinkRequest) -> ModelReply:
-        await talk.say("and another thing")
-        await talk.until_stored(2)
+        await scene.say("and another thing")
+        await scene.until_stored(2)
         return ModelReply("First.")
 
-    async with talking(answer, ModelReply("Second.")) as talk:
-        await talk.say("one thing")
-        assert (await talk.until_said(1), await talk.until_said(2)) == ("First.", "Second.")
-        assert talk.desk.prompts == [(1, "one thing"), (2, "and another thing")]
+    async with conversation(database, answer, ModelReply("Second.")) as scene:
+        await scene.say("one thing")
+        assert (await scene.until_said(1), await scene.until_said(2)) == ("First.", "Second.")
+        assert await scene.prompts() == [(1, "one thing"), (2, "and another thing")]
 
 
-async def test_what_comes_while_a_burst_is_stored_is_one_turn() -> None:
+async def test_messages_that_come_while_a_burst_is_stored_are_one_turn(database: Database) -> None:
     async def two_more() -> None:
-        await talk.say("second")
-        await talk.say("third")
+        await scene.say("second")
+        await scene.say("third")
 
-    async with talking(ModelReply("All three.")) as talk:
-        talk.desk.hooks["store_messages"] = [two_more]
-        await talk.say("first")
-        await talk.until_said(1)
-        assert talk.desk.prompts == [(1, "first"), (1, "second"), (1, "third")]
-        assert len(talk.desk.asked) == 1
-        await talk.until(lambda: talk.desk.markers, "they are marked")
-        assert [len(marker.items) for marker in talk.desk.markers] == [3]
-
-
-async def test_a_signal_that_comes_twice_is_one_message() -> None:
-    """On the server that people run: the one for tests refuses the loser of two signals that start one workflow."""
-    async with talking(ModelReply("Once."), server=real_time) as talk:
-        said = talk.message("hello")
-        await asyncio.gather(*(talk.send(said) for _ in range(3)))
-        await talk.until_said(1)
-        await talk.send(said)
-        await talk.say("and now?")
-        await talk.until_said(2)
-        assert talk.desk.prompts == [(1, "hello"), (2, "and now?")]
+    async with conversation(database, ModelReply("All three.")) as scene:
+        scene.steps.after["store_messages"] = [two_more]
+        await scene.say("first")
+        await scene.until_said(1)
+        assert await scene.prompts() == [(1, "first"), (1, "second"), (1, "third")]
+        assert len(scene.asked) == 1
+        await scene.until(lambda: len(scene.marked.get(TAKEN_IN, ())) == 3, "they are marked")
+        assert [len(marker.items) for marker in scene.requests("mark_messages")] == [3]
 
 
-async def test_what_the_guards_refuse_is_marked_and_told_once() -> None:
-    verdicts = {"again": Refusal.DUPLICATE, "11": Refusal.THROTTLED_FIRST, "12": Refusal.THROTTLED}
-    async with talking() as talk:
-        talk.desk.judge = lambda message: verdicts.get(message.text)
-        await talk.say("hello")
-        await talk.until_said(1)
-        for text in verdicts:
-            await talk.say(text)
-        await talk.until(lambda: sum(len(marker.items) for marker in talk.desk.markers) == 4, "all are marked")
-        marked = sorted(marker.name for marker in talk.desk.markers for _ in marker.items)
-        assert marked == ["eyes", "hourglass", "hourglass", "repeat"]
-        await talk.until(lambda: talk.desk.words, "the writer is told")
-        throttled = [row.message.ts for row in talk.desk.rows.values() if row.message.text == "11"]
-        assert [(word.kind, word.about) for word in talk.desk.words] == [(WordKind.THROTTLED, throttled[0])]
-        assert len(talk.desk.asked) == 1
+async def test_a_signal_that_comes_twice_is_one_message(database: Database) -> None:
+    async with conversation(database, ModelReply("Once.")) as scene:
+        said = scene.message("hello")
+        await asyncio.gather(*(scene.send(said) for _ in range(3)))
+        await scene.until_said(1)
+        await scene.send(said)
+        await scene.say("and now?")
+        await scene.until_said(2)
+        assert await scene.prompts() == [(1, "hello"), (2, "and now?")]
 
 
-async def test_a_thread_that_nobody_addressed_is_left_alone() -> None:
-    async with talking() as talk:
-        await talk.say("does anybody know?", addressed=False)
-        assert await talk.handle.result() == "ignored"
-        assert (talk.desk.asked, talk.desk.markers, talk.desk.said) == ([], [], {})
+async def test_refused_messages_are_marked_and_their_author_is_told_once(database: Database) -> None:
+    async with conversation(database) as scene:
+        await scene.say("0")
+        await scene.until_said(1)
+        again = scene.message("0", apart=1)
+        more = [scene.message(f"number {number}", apart=1) for number in range(1, 12)]
+        for message in (again, *more):
+            await scene.send(message)
+        await scene.until(lambda: sum(map(len, scene.marked.values())) == 13, "all are marked")
+        assert (scene.marked["repeat"], scene.marked["hourglass"]) == ([again.ts], [more[9].ts, more[10].ts])
+        await scene.until(lambda: scene.words, "the author is told")
+        await scene.until_idle()
+        assert scene.words == [(WordKind.THROTTLED, more[9].ts)]
+        assert [text for _, text in await scene.prompts()] == ["0", *(each.text for each in more[:9])]
 
 
-async def test_what_is_not_for_the_bot_is_recorded_and_not_answered() -> None:
-    async with talking(ModelReply("Hello."), SILENT) as talk:
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.say("Anna, did you see the match?", BEN, addressed=False)
-        await talk.until(lambda: 2 in talk.desk.settled, "the turn is settled")
-        assert talk.desk.settled[2].kind is OutcomeKind.SILENT
-        await talk.until_known("Idle since ")
-        assert list(talk.desk.said) == [1]
+async def test_who_was_refused_in_an_earlier_run_is_told(database: Database) -> None:
+    """The run ended between storing a message and judging it."""
+
+    async with conversation(database) as scene:
+        await scene.say("0")
+        await scene.until_said(1)
+        many = [scene.message(f"number {number}", apart=1) for number in range(10)]
+        async with scene.database.begin() as work:
+            await work.conversations.store(scene.thread, many)
+        await scene.handle.terminate("by hand")
+        await scene.say("hello there")
+        last = many[-1].ts
+        await scene.until(lambda: scene.words == [(WordKind.THROTTLED, last)], "who wrote too much is told")
+        await scene.until(lambda: scene.marked.get("hourglass") == [last], "the message is marked")
 
 
-async def test_who_addressed_the_bot_amid_a_turn_is_answered() -> None:
-    """It came while the model looked at something that was not for it: the reply it had ready is asked for again."""
-
-    async def silent(_: ThinkRequest) -> ModelReply:
-        await talk.say("bot, what do you say?", BEN)
-        await talk.until_stored(3)
-        return SILENT
-
-    async with talking(ModelReply("Hello."), calls("look", read_only=True), silent, ModelReply("I say yes.")) as talk:
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.say("Anna, did you see the match?", BEN, addressed=False)
-        assert await talk.until_said(2) == "I say yes."
-        assert [request.choice for request in talk.desk.asked[1:]] == [ToolChoice.AUTO] * 3
-        assert talk.desk.settled[2].answered_at == 3
+async def test_a_thread_that_nobody_addressed_is_left_alone(database: Database) -> None:
+    async with conversation(database) as scene:
+        await scene.say("does anybody know?", addressed=False)
+        assert await scene.handle.result() == "ignored"
+        assert (scene.asked, scene.marked, scene.said) == ([], {}, {})
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_twenty_calls_of_one_reply_run_side_by_side_only_when_all_only_read(read_only: bool) -> None:
+async def test_calls_of_one_reply_run_in_parallel_only_when_all_are_read_only(
+    database: Database, read_only: bool
+) -> None:
     async def look(_: object) -> str:
         await asyncio.sleep(0)
         if read_only:
-            await talk.until(lambda: talk.desk.most_under_way > 1, "another call runs beside it")
+            await scene.until(lambda: scene.most_under_way > 1, "another call runs beside it")
         return "looked"
 
-    wanted = [f"look:{number}" for number in range(19)]
-    reply = calls(*wanted, read_only=True)
-    last = calls("look:19", read_only=read_only)
-    both = ModelReply(calls=reply.calls + last.calls)
-    async with talking(both, ModelReply("Looked.")) as talk:
-        talk.desk.tools = {"look": look}
-        await talk.say("look at all of them")
-        await talk.until_said(1)
-        assert sorted(talk.desk.ran) == sorted([*wanted, "look:19"])
+    wanted = [*(f"look:{number}" for number in range(19)), "look:19" if read_only else "create:19"]
+    async with conversation(database, calls(*wanted), ModelReply("Looked."), tools={"look": look}) as scene:
+        await scene.say("look at all of them")
+        await scene.until_said(1)
         if read_only:
-            assert talk.desk.most_under_way > 1
+            assert sorted(scene.ran) == sorted(wanted)
+            assert scene.most_under_way > 1
         else:
-            assert talk.desk.most_under_way == 1
-            assert talk.desk.ran == [*wanted, "look:19"]
+            assert scene.most_under_way == 1
+            assert scene.ran == wanted
 
 
-async def test_a_call_that_may_decide_what_the_thread_is_about_runs_in_its_order() -> None:
-    reads = calls("look:1", "use:2", "look:3", read_only=True).calls
-    wanted = (reads[0], replace(reads[1], binds=True), reads[2])
-    async with talking(ModelReply(calls=wanted), ModelReply("Looked.")) as talk:
-        await talk.say("use the web shop and look at it")
-        await talk.until_said(1)
-        assert talk.desk.ran == ["look:1", "use:2", "look:3"]
+async def test_a_call_that_may_bind_the_thread_runs_in_its_order(database: Database) -> None:
+    async with conversation(database, calls("look:1", "use:2", "look:3"), ModelReply("Looked.")) as scene:
+        await scene.say("use the web shop and look at it")
+        await scene.until_said(1)
+        assert scene.ran == ["look:1", "use:2", "look:3"]
         begun: set[int] = set()
-        for event in (await talk.handle.fetch_history()).events:
+        for event in await scene.events():
             if event.activity_task_scheduled_event_attributes.activity_type.name == "act":
                 assert not begun, "the one before has ended"
                 begun.add(event.event_id)
             begun.discard(event.activity_task_completed_event_attributes.scheduled_event_id)
 
 
-@pytest.mark.parametrize(("read_only", "status"), [(True, ExecutionStatus.ERROR), (False, ExecutionStatus.UNKNOWN)])
-async def test_a_call_that_broke_off_is_told_and_the_loop_goes_on(read_only: bool, status: ExecutionStatus) -> None:
+@pytest.mark.parametrize(("name", "status"), [("look", ExecutionStatus.ERROR), ("ci.rerun", ExecutionStatus.UNKNOWN)])
+async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
+    database: Database, name: str, status: ExecutionStatus
+) -> None:
     """Where it may have changed something, nobody says that it did not."""
-    script = calls("ci.rerun", read_only=read_only), ModelReply(), ModelReply()
-    async with talking(*script, server=skipping_time) as talk:
-        lost = RuntimeError("the worker was lost /var/lib/x")
-        talk.desk.tools = {"ci.rerun": lost}
-        await talk.say("run it again")
-        await talk.later(minutes=2)
-        answer = await talk.until_said(1)
-        broken = Execution("ci.rerun", "ci.rerun", status, "It was interrupted before it reported a result.", read_only)
-        assert answer == answers.summary([broken])
-        assert len(talk.desk.ran) == 3, "three attempts"
+
+    async def lost() -> None:
+        raise RuntimeError("the worker was lost /var/lib/x")
+
+    async with conversation(database, calls(name), ModelReply(), ModelReply(), server=skipping_time) as scene:
+        scene.steps.before["act"] = [lost] * 3
+        await scene.say("run it again")
+        await scene.later(minutes=2)
+        await scene.until_said(1)
+        read_only = status is ExecutionStatus.ERROR
+        broken = Execution(name, name, status, "It was interrupted before it reported a result.", read_only)
+        assert (await scene.until_settled(1)).answer == answers.summary([broken])
+        assert (len(scene.requests("act")), scene.ran) == (3, []), "three attempts"
 
 
-async def test_a_call_that_went_wrong_does_not_keep_the_others_from_running() -> None:
+async def test_a_call_that_fails_does_not_keep_the_others_from_running(database: Database) -> None:
     script = calls("look:1", "create:2", "create:3"), ModelReply("Some of it.")
-    async with talking(*script) as talk:
-        talk.desk.tools = {"create": Permanent("It is locked.")}
-        await talk.say("create both")
-        assert await talk.until_said(1) == "Some of it."
-        assert talk.desk.ran == ["look:1", "create:2", "create:3"]
+    async with conversation(database, *script, tools={"create": Permanent("It is locked.")}) as scene:
+        await scene.say("create both")
+        assert await scene.until_said(1) == "Some of it."
+        assert scene.ran == ["look:1", "create:2", "create:3"]
 
 
-async def test_silence_ends_the_run_and_the_next_message_starts_another() -> None:
-    async with talking(ModelReply("Which project?"), ModelReply("Thanks."), server=skipping_time) as talk:
-        await talk.say("what does it cost?")
-        await talk.until_said(1)
-        await talk.until_known("Waiting for a person")
-        await talk.later(hours=23)
-        await talk.until_known("Waiting for a person")
-        await talk.later(hours=2)
-        assert await talk.handle.result() == "quiet"
-        first = (await talk.handle.describe()).run_id
-        await talk.say("the second one")
-        assert await talk.until_said(2) == "Thanks."
-        assert (await talk.handle.describe()).run_id != first
+async def test_silence_ends_the_run_and_the_next_message_starts_another(database: Database) -> None:
+    script = ModelReply("Which project?"), ModelReply("Thanks.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        await scene.say("what does it cost?")
+        await scene.until_said(1)
+        await scene.until_known("Waiting for a person")
+        await scene.later(hours=23)
+        await scene.until_known("Waiting for a person")
+        await scene.later(hours=2)
+        assert await scene.handle.result() == "quiet"
+        first = (await scene.handle.describe()).run_id
+        await scene.say("the second one")
+        assert await scene.until_said(2) == "Thanks."
+        assert (await scene.handle.describe()).run_id != first
 
 
-async def test_what_wants_no_turn_puts_the_silence_off() -> None:
-    async with talking(limits=ConversationLimits(quiet=3600), server=skipping_time) as talk:
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.later(minutes=40)
-        await talk.send(_edit(talk))
-        await talk.until_stored(2)
-        await talk.later(minutes=40)
-        assert (await talk.handle.query("state"))["state"] == "idle"
-        await talk.later(minutes=40)
-        assert await talk.handle.result() == "quiet"
-        assert len(talk.desk.asked) == 1
+async def test_a_message_that_needs_no_turn_postpones_the_end(database: Database) -> None:
+    async with conversation(database, limits=ConversationLimits(quiet=3600), server=skipping_time) as scene:
+        said = await scene.say("hello")
+        await scene.until_said(1)
+        await scene.later(minutes=40)
+        await scene.send(scene.edit(said, "hullo"))
+        await scene.until_stored(2)
+        await scene.later(minutes=40)
+        assert (await scene.handle.query("state"))["state"] == "idle"
+        await scene.later(minutes=40)
+        assert await scene.handle.result() == "quiet"
+        assert len(scene.asked) == 1
 
 
-def _edit(talk: Talking) -> IncomingMessage:
-    original = next(iter(talk.desk.rows.values())).message
-    identity = addressing.edit_id(talk.thread.team, talk.thread.channel, original.ts, "1.1")
-    return IncomingMessage(
-        identity, messages.EDIT, messages.UNKNOWN, ANNA, "hullo", talk.thread.channel, original.ts, original.id, "1.1"
-    )
+async def test_a_signal_that_cannot_be_read_is_quarantined_and_the_conversation_goes_on(database: Database) -> None:
+    async def quarantined() -> bool:
+        return len(await scene.rows("SELECT 1 FROM conversation_messages WHERE message_type = 'quarantined'")) == 2
+
+    async with conversation(database) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.handle.signal(addressing.INCOMING_MESSAGE, args=["three", {"much": 1}, None])
+        garbage = Payload(metadata={"encoding": b"json/plain"}, data=b"\xff{no json")
+        await scene.handle.signal("nobody_knows_this", RawValue(payload=garbage))
+        await scene.until(quarantined, "both are kept")
+        await scene.say("still there?")
+        await scene.until_said(2)
 
 
-async def test_a_signal_that_cannot_be_read_is_kept_and_the_conversation_goes_on() -> None:
-    async with talking(server=real_time) as talk:
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.handle.signal(addressing.INCOMING_MESSAGE, args=["three", {"much": 1}, None])
-        await talk.handle.signal("nobody_knows_this", RawValue(payload=_garbage()))
-        await talk.until(lambda: len(talk.desk.quarantined) == 2, "both are kept")
-        await talk.say("still there?")
-        await talk.until_said(2)
+# -- people among themselves, and what they click ---------------------------------------------------------------------
 
 
-def _garbage() -> Payload:
-    return Payload(metadata={"encoding": b"json/plain"}, data=b"\xff{no json")
+async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(database: Database) -> None:
+    async with conversation(database, ModelReply("Hello."), SILENT) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.say("Anna, did you see the match?", BEN, addressed=False)
+        assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
+        await scene.until_idle()
+        assert list(scene.said) == [1]
+
+
+async def test_only_messages_to_the_bot_are_marked_as_taken_in(database: Database) -> None:
+    async with conversation(database, ModelReply("Hello."), SILENT) as scene:
+        first = await scene.say("hello there")
+        await scene.until_said(1)
+        await scene.say("between us", BEN, addressed=False)
+        await scene.until_stored(2)
+        asked = await scene.say("and you?", BEN)
+        await scene.until(lambda: scene.marked == {TAKEN_IN: [first.ts, asked.ts]}, "the question is marked")
+        await scene.until(lambda: len(scene.said) == 2, "the question is answered")
+        assert scene.marked == {TAKEN_IN: [first.ts, asked.ts]}
+
+
+async def test_thumbs_are_stored_and_start_no_turn_also_after_the_end(database: Database) -> None:
+    async def put() -> list[str]:
+        return [each.reaction for each in await scene.rows("SELECT reaction FROM thumbs WHERE put ORDER BY reaction")]
+
+    async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.thumb("+1", BEN)
+        await scene.until(lambda: put(), "the thumb is stored")
+        await scene.thumb("+1", BEN, messages.THUMB_TAKEN)
+        await scene.until_idle()
+        await scene.later(days=2)
+        assert await scene.handle.result() == "quiet"
+        await scene.thumb("-1", BEN)
+        await scene.later(days=2)
+        assert await scene.handle.result() == "quiet"
+        assert await put() == ["-1"]
+        assert (list(scene.said), list(scene.marked)) == ([1], [TAKEN_IN])
+
+
+async def test_a_stop_in_a_thread_that_a_person_has_is_a_message_for_them(database: Database) -> None:
+    async with conversation(database) as scene:
+        first = await scene.say("hello there")
+        await scene.until_said(1)
+        await scene.take_over()
+        stop = scene.message("stop", kind=messages.STOP)
+        await scene.send(stop)
+        await scene.until(lambda: scene.marked == {TAKEN_IN: [first.ts, stop.ts]}, "the stop is marked")
+        await scene.until(lambda: any("stop" in each for each in scene.posted(HANDOVERS)), "the person is shown it")
+        assert NOTHING_TO_STOP not in scene.marked
+
+
+async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Database) -> None:
+    async with conversation(database) as scene:
+        await scene.say("hello there")
+        await scene.until_said(1)
+        await scene.take_over()
+        said = await scene.say("the account is 17")
+        await scene.until(lambda: any("is 17" in each for each in scene.posted(HANDOVERS)), "the person is shown it")
+        await scene.send(scene.edit(said, "the account is 71"))
+        await scene.until(lambda: any("is 71" in each for each in scene.posted(HANDOVERS)), "the edit is shown")
+        assert not any("is 17" in each for each in scene.posted(HANDOVERS))

@@ -1,4 +1,4 @@
-"""What a conversation lives through: lost workers and results, storms, its own next run; none of it costs a message."""
+"""What a conversation survives without losing a message: lost workers and results, storms, continue-as-new."""
 
 import asyncio
 from collections import Counter
@@ -8,16 +8,16 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer
 
-from tests.support.conversation_memory import Desk, calls
-from tests.support.conversation_workflow import ANNA, BEN, Talking, talking
-from tests.support.temporal import real_time, skipping_time, until
-from threadline.conversations.contract import ActRequest, Refusal, ThinkRequest
+from tests.support.conversation_scene import ANNA, BEN, ConversationScene, conversation
+from tests.support.scripted_model import calls
+from tests.support.temporal import skipping_time
+from threadline.conversations.contract import ThinkRequest, WordKind
 from threadline.conversations.model.conversation import ConversationLimits
+from threadline.db.engine import Database
 from threadline.models.model import ModelReply, OutcomeKind
-from threadline.threads.addressing import Thread
+from threadline.tools.context import ToolContext
+from threadline.tools.model import ToolResult
 from threadline.wiring.temporal import WORKFLOWS, workflow_runner
-
-pytestmark = pytest.mark.slow
 
 
 async def _lost() -> None:
@@ -25,200 +25,213 @@ async def _lost() -> None:
     raise ApplicationError("The answer was lost.")
 
 
-EVERY_STEP = ("store_messages", "think", "act", "settle_turn", "post_answer")
+@pytest.mark.parametrize("name", ["store_messages", "begin_turn", "think", "act", "settle_turn", "post_answer"])
+async def test_a_lost_result_is_found_again_and_nothing_is_done_twice(database: Database, name: str) -> None:
+    script = calls("create:1"), ModelReply("It is there.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        scene.steps.after[name] = [_lost]
+        await scene.say("create one")
+        await scene.later(seconds=10)
+        assert await scene.until_said(1) == "It is there."
+        assert (len(scene.asked), scene.ran) == (2, ["create:1"])
+        assert await scene.prompts() == [(1, "create one")]
+        await scene.until_idle()
+        assert (await scene.marks()).turn == 1
+        assert len(scene.posted(scene.thread.channel)) == 1
 
 
-@pytest.mark.parametrize("name", EVERY_STEP)
-async def test_a_result_that_was_lost_is_taken_over_and_nothing_is_done_twice(name: str) -> None:
-    async with talking(calls("create:1"), ModelReply("It is there."), server=skipping_time) as talk:
-        talk.desk.hooks[name] = [_lost]
-        await talk.say("create one")
-        await talk.later(seconds=10)
-        assert await talk.until_said(1) == "It is there."
-        assert (len(talk.desk.asked), talk.desk.ran, talk.desk.prompts) == (2, ["create:1"], [(1, "create one")])
-        await talk.until_known("Idle since ")
-        assert talk.desk.turn == 1
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "times"), [("look:1", 2), ("update:1", 1)], ids=["reads", "changes"])
+async def test_a_turn_whose_worker_was_lost_goes_on_where_it_was(database: Database, name: str, times: int) -> None:
+    """A call that may have changed something is not made again: its result is that nobody knows."""
 
-
-async def test_a_turn_whose_worker_was_lost_goes_on_where_it_was() -> None:
-    acting, lost = asyncio.Event(), asyncio.Event()
-
-    async def second(_: ActRequest) -> str:
+    async def second(_: ToolContext) -> str:
         if not lost.is_set():
             acting.set()
-            await asyncio.Event().wait()
+            await scene.forever()
         return "done"
 
-    script = calls("create:1"), calls("update:1"), ModelReply("Both are done.")
-    async with real_time() as environment:
-        talk = Talking(environment, Desk(list(script), {"update": second}), Thread("T1", "C1", "1.0"))
-        async with talk.working():
-            await talk.say("create one and update it")
+    acting, lost = asyncio.Event(), asyncio.Event()
+    script = calls("create:1"), calls(name), ModelReply("Both are done.")
+    tools = {"look": second, "update": second}
+    async with conversation(database, *script, tools=tools, working=False) as scene:
+        async with scene.working():
+            await scene.say("create one and go on")
             await acting.wait()
         lost.set()
-        async with talk.working():
-            assert await talk.until_said(1) == "Both are done."
-    assert [request.step for request in talk.desk.asked] == [1, 2, 3]
-    assert talk.desk.ran == ["create:1", "update:1", "update:1"], "what had not ended was begun again, and nothing else"
+        async with scene.working():
+            assert await scene.until_said(1) == "Both are done."
+        assert [request.step for request in scene.asked] == [1, 2, 3]
+        assert scene.ran == ["create:1", *[name] * times]
 
 
-async def test_a_run_that_was_terminated_in_mid_turn_is_carried_on_by_the_next_message() -> None:
-    acting = asyncio.Event()
-
-    async def never(_: ActRequest) -> str:
+async def test_a_terminated_run_is_carried_on_by_the_next_message(database: Database) -> None:
+    async def never(_: ToolContext) -> str:
         acting.set()
-        await asyncio.Event().wait()
+        await scene.forever()
         raise AssertionError
 
-    script = calls("create:1"), calls("hang:1"), ModelReply("All is done.")
-    async with talking(*script, tools={"hang": never}, server=real_time) as talk:
-        await talk.say("create one")
+    acting = asyncio.Event()
+    script = calls("create:1"), calls("look:1"), ModelReply("All is done.")
+    async with conversation(database, *script, tools={"look": never}) as scene:
+        await scene.say("create one")
         await acting.wait()
-        await talk.handle.terminate("by hand")
-        del talk.desk.tools["hang"]
-        await talk.say("hello?")
-        assert await talk.until_said(1) == "All is done."
-        assert [request.step for request in talk.desk.asked] == [1, 2, 3]
-        assert Counter(talk.desk.ran) == {"create:1": 1, "hang:1": 2}
-        assert talk.desk.prompts == [(1, "create one"), (1, "hello?")]
+        await scene.handle.terminate("by hand")
+        del scene.tools["look"]
+        await scene.say("hello?")
+        assert await scene.until_said(1) == "All is done."
+        assert [request.step for request in scene.asked] == [1, 2, 3]
+        assert Counter(scene.ran) == {"create:1": 1, "look:1": 2}
+        assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
 
 
-async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first() -> None:
-    settled = asyncio.Event()
-
+async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first(database: Database) -> None:
     async def stay() -> None:
         settled.set()
-        await asyncio.Event().wait()
+        await scene.forever()
 
-    async with talking(ModelReply("First."), ModelReply("Second."), server=real_time) as talk:
-        talk.desk.hooks["settle_turn"] = [stay]
-        await talk.say("one")
+    settled = asyncio.Event()
+    async with conversation(database, ModelReply("First."), ModelReply("Second.")) as scene:
+        scene.steps.after["settle_turn"] = [stay]
+        await scene.say("one")
         await settled.wait()
-        await talk.handle.terminate("by hand")
-        await talk.say("two")
-        assert await talk.until_said(2) == "Second."
-        assert talk.desk.said == {1: "First.", 2: "Second."}
-        assert list(talk.desk.said) == [1, 2]
+        await scene.handle.terminate("by hand")
+        await scene.say("two")
+        assert await scene.until_said(2) == "Second."
+        assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
 
 
-def _answers(desk: Desk) -> Counter[str]:
-    return Counter(text for _, text in desk.prompts)
+async def _prompted(scene: ConversationScene) -> Counter[str]:
+    return Counter(text for _, text in await scene.prompts())
 
 
-async def test_a_storm_over_runs_that_continue_as_new_is_answered_once_each() -> None:
+async def _continued(scene: ConversationScene) -> bool:
+    started = (await scene.events())[0].workflow_execution_started_event_attributes
+    return bool(started.continued_execution_run_id)
+
+
+@pytest.mark.slow
+async def test_a_storm_over_runs_that_continue_as_new_is_answered_once_each(database: Database) -> None:
     async def slow(_: ThinkRequest) -> ModelReply:
         await asyncio.sleep(0.05)
-        return calls("look:1", read_only=True) if len(talk.desk.asked) % 3 == 1 else ModelReply("Yes.")
+        return calls("look:1") if len(scene.asked) % 3 == 1 else ModelReply("Yes.")
+
+    async def answered() -> bool:
+        marks = await scene.marks()
+        return not (marks.turn_due or marks.unsaid)
 
     limits = ConversationLimits(history_events=30)
-    async with talking(*[slow] * 200, limits=limits, server=real_time) as talk:
-        said = [talk.message(f"{number}", ANNA if number % 2 else BEN) for number in range(120)]
+    async with conversation(database, *[slow] * 200, limits=limits) as scene:
+        said = [scene.message(f"{number}", ANNA if number % 2 else BEN) for number in range(120)]
         for start in range(0, len(said), 6):
             burst = said[start : start + 6]
-            await asyncio.gather(*(talk.send(message) for message in [*burst, burst[0]]))
-        await talk.until_stored(len(said))
-        await talk.until(lambda: not talk.desk.marks().turn_due, "everything is answered")
-        await talk.until_known("Idle since ")
-        assert _answers(talk.desk) == Counter(message.text for message in said)
-        assert sorted(talk.desk.said) == list(range(1, talk.desk.turn + 1))
-        assert len(talk.desk.asked) == len(talk.desk.transcript), "no reply was paid twice"
-        started = (await talk.handle.fetch_history()).events[0].workflow_execution_started_event_attributes
-        assert started.continued_execution_run_id, "it went through several runs"
+            await asyncio.gather(*(scene.send(message) for message in [*burst, burst[0]]))
+        await scene.until_stored(len(said))
+        await scene.until(answered, "everything is answered")
+        await scene.until_idle()
+        assert await _prompted(scene) == Counter(message.text for message in said)
+        assert sorted(scene.said) == list(range(1, (await scene.marks()).turn + 1))
+        replies = await scene.rows("SELECT 1 FROM transcript WHERE key LIKE 'a:%'")
+        assert len(scene.asked) == len(replies), "no reply was paid twice"
+        assert await _continued(scene), "it went through several runs"
 
 
-async def test_a_word_that_slack_does_not_take_holds_no_run_up_and_the_next_one_says_it() -> None:
-    async def never() -> None:
-        await asyncio.Event().wait()
-
-    async def continued() -> bool:
-        events = (await talk.handle.fetch_history()).events
-        return bool(events[0].workflow_execution_started_event_attributes.continued_execution_run_id)
-
-    async with talking(limits=ConversationLimits(history_events=40), server=real_time) as talk:
-        talk.desk.judge = lambda message: Refusal.THROTTLED_FIRST if message.text == "much" else None
-        talk.desk.hooks["post_word"] = [never]
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.say("much")
-        await talk.until(lambda: not talk.desk.hooks["post_word"], "the word is on its way")
-        for turn in range(2, 6):
-            await talk.say("and this?")
-            await talk.until_said(turn)
-        await until(continued, "the run continues as new")
-        await talk.until(lambda: talk.desk.words, "the writer is told")
-        assert len(talk.desk.words) == 1
+@pytest.mark.slow
+async def test_a_message_that_slack_does_not_take_holds_no_run_up_and_the_next_one_posts_it(
+    database: Database,
+) -> None:
+    async with conversation(database, limits=ConversationLimits(history_events=40)) as scene:
+        scene.steps.before["post_word"] = [scene.forever]
+        await scene.say("0")
+        await scene.until_said(1)
+        many = [scene.message(f"number {number}", apart=1) for number in range(10)]
+        for message in many:
+            await scene.send(message)
+        await scene.until(lambda: not scene.steps.before["post_word"], "the message is on its way")
+        for number in range(6):
+            before = len(scene.said)
+            await scene.say(f"and this {number}?")
+            await scene.until(lambda said=before: len(scene.said) > said, "it is answered")  # type: ignore[misc]
+        await scene.until(lambda: _continued(scene), "the run continues as new")
+        await scene.until(lambda: scene.words, "the author is told")
+        assert scene.words == [(WordKind.THROTTLED, many[-1].ts)]
 
 
-async def test_what_comes_while_a_run_completes_is_answered() -> None:
-    limits = ConversationLimits(quiet=0)
-    async with talking(limits=limits, server=real_time) as talk:
+@pytest.mark.slow
+async def test_a_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
+    async def read() -> bool:
+        return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unsaid
+
+    async with conversation(database, limits=ConversationLimits(quiet=0)) as scene:
         runs = set()
         for number in range(25):
-            await talk.say(f"{number}")
-            runs.add((await talk.handle.describe()).run_id)
-            await talk.until(lambda sent=number + 1: len(talk.desk.prompts) == sent, "it is read")  # type: ignore[misc]
-            await talk.until(lambda: not talk.desk.marks().unsaid, "it is answered, and the run about to end")
+            await scene.say(f"{number}")
+            runs.add((await scene.handle.describe()).run_id)
+            await scene.until(read, "it is answered, and the run about to end")
             if number % 5 == 0:
-                assert await talk.handle.result() == "quiet", "on a busy machine the others may all come before the end"
-        assert await talk.handle.result() == "quiet"
-        assert _answers(talk.desk) == Counter(str(number) for number in range(25))
-        assert sorted(talk.desk.said) == list(range(1, talk.desk.turn + 1))
+                assert await scene.handle.result() == "quiet", "others may all come before the end"
+        assert await scene.handle.result() == "quiet"
+        assert await _prompted(scene) == Counter(str(number) for number in range(25))
+        assert sorted(scene.said) == list(range(1, (await scene.marks()).turn + 1))
         assert len(runs) > 1, "some came too late for their run"
 
 
-async def test_a_model_that_asks_for_the_same_call_for_ever_gets_an_end() -> None:
-    async with talking(*[calls("look:1")] * 50) as talk:
-        await talk.say("look")
-        await talk.until_said(1)
-        assert talk.desk.settled[1].kind is OutcomeKind.SUMMARISED
-        assert talk.desk.ran == ["look:1"]
-        assert len(talk.desk.asked) <= 6
+async def test_a_model_that_asks_for_the_same_call_for_ever_gets_an_end(database: Database) -> None:
+    async with conversation(database, *[calls("look:1")] * 50) as scene:
+        await scene.say("look")
+        await scene.until_said(1)
+        assert (await scene.until_settled(1)).kind is OutcomeKind.SUMMARISED
+        assert scene.ran == ["look:1"]
+        assert len(scene.asked) <= 6
 
 
-async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history() -> None:
-    async def much(_: ActRequest) -> str:
-        return "x" * 1024 * 1024
+async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(database: Database) -> None:
+    async def much(_: ToolContext) -> ToolResult:
+        return ToolResult(data="x" * 1024 * 1024)
+
+    async def size() -> int:
+        return sum(event.ByteSize() for event in await scene.events())
 
     long = ModelReply("A long story. " * 5_000)
-    async with talking(ModelReply("Hello."), calls("read:1"), calls("read:2"), long, tools={"read": much}) as talk:
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.until_known("Idle since ")
-        before = await _size(talk)
-        await talk.say("read it all")
-        assert await talk.until_said(2) == long.text
-        await talk.until_known("Idle since ")
-        assert await _size(talk) - before < 20_000
+    script = ModelReply("Hello."), calls("read:1"), calls("read:2"), long
+    async with conversation(database, *script, tools={"read": much}) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.until_idle()
+        before = await size()
+        await scene.say("read it all")
+        assert (await scene.until_said(2)).startswith("A long story.")
+        await scene.until_idle()
+        assert await size() - before < 20_000
+        async with scene.database.begin() as work:
+            kept = await work.transcripts.at(scene.thread, "a:2:3")
+        assert kept
+        assert kept.content == long.text
 
 
-async def _size(talk: Talking) -> int:
-    return sum(event.ByteSize() for event in (await talk.handle.fetch_history()).events)
-
-
-async def test_a_conversation_replays() -> None:
-    script = calls("look:1", "look:2", read_only=True), calls("create:1"), ModelReply("Done. Anything else?")
-    async with talking(*script, ModelReply("Bye."), server=skipping_time) as talk:
-        await talk.say("create one")
-        await talk.until_said(1)
-        await talk.say("no")
-        await talk.until_said(2)
-        await talk.later(hours=25)
-        assert await talk.handle.result() == "quiet"
-        history = await talk.handle.fetch_history()
+async def test_a_conversation_replays(database: Database) -> None:
+    script = calls("look:1", "look:2"), calls("create:1"), ModelReply("Done. Anything else?"), ModelReply("Bye.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        await scene.say("create one")
+        await scene.until_said(1)
+        await scene.say("no")
+        await scene.until_said(2)
+        await scene.later(hours=25)
+        assert await scene.handle.result() == "quiet"
+        history = await scene.handle.fetch_history()
     replayer = Replayer(workflows=WORKFLOWS, data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
     await replayer.replay_workflow(history)
 
 
-async def test_a_fault_in_a_step_fails_the_task_and_never_the_run() -> None:
+async def test_a_fault_in_a_step_fails_the_task_and_never_the_run(database: Database) -> None:
     async def broken() -> None:
         raise ApplicationError("nobody foresaw this", non_retryable=True)
 
     async def suspended() -> bool:
-        events = (await talk.handle.fetch_history()).events
-        failures = [each.workflow_task_failed_event_attributes.failure.message for each in events]
-        return any("no answer for" in message for message in failures)
+        failures = [each.workflow_task_failed_event_attributes.failure.message for each in await scene.events()]
+        return any("does not handle" in message for message in failures)
 
-    async with talking() as talk:
-        talk.desk.hooks["settle_turn"] = [broken]
-        await talk.say("hello")
-        await until(suspended, "the workflow's task fails")
+    async with conversation(database) as scene:
+        scene.steps.before["settle_turn"] = [broken]
+        await scene.say("hello")
+        await scene.until(suspended, "the workflow's task fails")

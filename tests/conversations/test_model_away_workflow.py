@@ -1,52 +1,162 @@
-"""What is said while the model is away belongs to the call that it answers, or is given up with the rest."""
+"""A model that is away is waited for; one that fails for good ends the turn in words for people."""
 
 import asyncio
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
-from tests.support.conversation_memory import AWAY, calls
-from tests.support.conversation_workflow import talking
+from tests.support.conversation_scene import conversation
+from tests.support.scripted_model import AWAY, Reply, calls
 from tests.support.temporal import skipping_time
-from threadline.conversations.contract import ActRequest
+from threadline.conversations.contract import WordKind
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.step_failures import AWAY as GIVEN_UP
-from threadline.models.model import ModelReply
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
+from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
+
+CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
+LOST = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)
+PATIENCE = ConversationLimits(model_patience=600)
 
 
-async def test_what_is_said_while_the_model_is_away_is_given_up_with_the_rest_and_nobody_is_told_again() -> None:
-    async with talking(*[AWAY] * 6, limits=ConversationLimits(model_patience=600), server=skipping_time) as talk:
-        await talk.say("one")
-        await talk.until_known("waiting for the model")
-        await talk.say("two")
-        await talk.until_stored(2)
-        await talk.later(minutes=11)
-        assert await talk.until_said(1) == answers.failed(GIVEN_UP, [])
-        await talk.until_known("Idle since ")
-        assert talk.desk.prompts == [(1, "one"), (1, "two")]
-        assert [word.about for word in talk.desk.words] == ["1"]
-        assert list(talk.desk.said) == [1]
+async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once(database: Database) -> None:
+    async with conversation(database, *[AWAY] * 8, ModelReply("There I am."), server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.until(lambda: scene.words, "the person is told")
+        await scene.later(minutes=50)
+        assert await scene.until_said(1) == "There I am."
+        assert scene.words == [(WordKind.MODEL_AWAY, "1")]
+        assert [(request.turn, request.step) for request in scene.asked] == [(1, step) for step in range(1, 10)]
+        assert (scene.settlement(1).answered_at, scene.settlement(1).model_calls) == (9, 1)
+        timers = [
+            event.timer_started_event_attributes.start_to_fire_timeout.ToSeconds()
+            for event in await scene.events()
+            if event.HasField("timer_started_event_attributes")
+        ]
+        assert timers[:8] == [30, 60, 120, 240, 300, 300, 300, 300]
+
+
+async def test_a_message_while_the_model_is_away_is_in_the_call_that_it_answers(database: Database) -> None:
+    async with conversation(database, AWAY, ModelReply("Both."), server=skipping_time) as scene:
+        await scene.say("one")
+        await scene.until_known("waiting for the model")
+        await scene.say("two")
+        await scene.until_stored(2)
+        await scene.later(minutes=1)
+        assert await scene.until_said(1) == "Both."
+        assert await scene.prompts() == [(1, "one"), (1, "two")]
+
+
+async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_message(database: Database) -> None:
+    """Messages that came meanwhile are given up with the rest, and nobody is told again."""
+    script: list[Reply] = [calls("create:1"), *[AWAY] * 6, ModelReply("Now.")]
+    async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
+        await scene.say("create one")
+        await scene.until_known("waiting for the model")
+        await scene.say("and one more")
+        await scene.until_stored(2)
+        await scene.later(minutes=11)
+        await scene.until_said(1)
+        assert await scene.answers() == {1: answers.failed(GIVEN_UP, [CREATED])}
+        assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
+        assert len(scene.asked) == 7, "the last try is when the patience ends"
+        await scene.until_idle()
+        assert await scene.prompts() == [(1, "create one"), (1, "and one more")]
+        assert (list(scene.said), scene.words) == ([1], [(WordKind.MODEL_AWAY, "1")])
+        await scene.say("and now?")
+        assert await scene.until_said(2) == "Now."
+
+
+async def test_each_absence_of_the_model_has_its_own_patience(database: Database) -> None:
+    script: list[Reply] = [*[AWAY] * 4, calls("create:1"), *[AWAY] * 4, ModelReply("There.")]
+    async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
+        await scene.say("create one")
+        await scene.later(minutes=20)
+        assert await scene.until_said(1) == "There."
+        assert scene.words == [(WordKind.MODEL_AWAY, "1")], "one message is enough"
+
+
+async def test_a_fault_that_is_over_soon_is_told_to_nobody(database: Database) -> None:
+    """The activity's own attempts get over it."""
+    script = Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.later(seconds=20)
+        assert await scene.until_said(1) == "There."
+        assert scene.words == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Permanent("The model's API refused the key: check OPENAI_API_KEY."), "refused the key"),
+        (KeyError("/var/lib/threadline/sk-123"), answers.TROUBLE),
+    ],
+)
+async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(
+    database: Database, fault: Exception, told: str
+) -> None:
+    async with conversation(database, *[fault] * 10, server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.later(minutes=1)
+        assert told in await scene.until_said(1)
+        assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
+        assert scene.words == []
+        await scene.until_idle()
+
+
+async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon(database: Database) -> None:
+    async with conversation(database, *[LOST] * 20, server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.later(minutes=10)
+        assert await scene.until_said(1) == answers.TROUBLE
+        assert len(scene.asked) == 3
 
 
 @pytest.mark.slow
-async def test_a_run_that_was_terminated_goes_on_behind_the_steps_in_which_the_model_was_away() -> None:
-    acting = asyncio.Event()
-
-    async def never(_: ActRequest) -> str:
+async def test_a_terminated_run_goes_on_behind_the_steps_in_which_the_model_was_away(database: Database) -> None:
+    async def never() -> None:
         acting.set()
-        await asyncio.Event().wait()
-        raise AssertionError
+        await scene.forever()
 
-    async with talking(
-        AWAY, calls("hang:1"), ModelReply("All is done."), tools={"hang": never}, server=skipping_time
-    ) as talk:
-        await talk.say("create one")
-        await talk.until_known("waiting for the model")
-        await talk.later(minutes=1)
+    acting = asyncio.Event()
+    script = AWAY, calls("create:1"), ModelReply("All is done.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        scene.steps.before["act"] = [never] * 5
+        await scene.say("create one")
+        await scene.until_known("waiting for the model")
+        await scene.later(minutes=1)
         await acting.wait()
-        await talk.handle.terminate("by hand")
-        del talk.desk.tools["hang"]
-        await talk.say("hello?")
-        assert await talk.until_said(1) == "All is done."
-        assert [request.step for request in talk.desk.asked] == [1, 2, 3]
-        assert talk.desk.prompts == [(1, "create one"), (1, "hello?")]
+        await scene.handle.terminate("by hand")
+        scene.steps.before["act"].clear()
+        await scene.say("hello?")
+        assert await scene.until_said(1) == "All is done."
+        assert [request.step for request in scene.asked] == [1, 2, 3]
+        assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
+
+
+async def test_a_crowded_transcript_is_summarised_before_the_first_thought_of_a_turn(database: Database) -> None:
+    async with conversation(database, ModelReply("First."), ModelReply("Second."), ModelReply("Third.")) as scene:
+        for text, turn in (("one", 1), ("two", 2)):
+            await scene.say(text)
+            await scene.until_said(turn)
+        await scene.crowd()
+        assert scene.requests("summarise") == []
+        await scene.say("three")
+        assert await scene.until_said(3) == "Third."
+        assert await scene.costs("summarise") == [3]
+        assert scene.names("summarise", "think")[-2:] == ["summarise", "think"]
+
+
+async def test_a_summary_that_fails_keeps_nobody_from_an_answer(database: Database) -> None:
+    async with conversation(database, ModelReply("Hello."), ModelReply("There."), server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.crowd()
+        scene.model.summaries = [ApplicationError("The model is overloaded.")] * 5
+        await scene.say("and now?")
+        await scene.later(seconds=30)
+        assert await scene.until_said(2) == "There."
+        assert len(scene.requests("summarise")) == 2, "two attempts"

@@ -1,83 +1,76 @@
-"""Answers that Slack does not take: they are kept, keep nobody waiting, and are tried again when there is hope."""
+"""Answers that Slack refuses are kept, keep nobody waiting, and are tried again when there is hope."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from temporalio.exceptions import ApplicationError
-
-from tests.support.conversation_workflow import Talking, talking
-from tests.support.temporal import real_time, skipping_time
+from tests.support.conversation_scene import ConversationScene, conversation
+from tests.support.temporal import skipping_time
+from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 
-
-def refusing(talk: Talking, turn: int) -> Callable[[], Awaitable[None]]:
-    """A hook for `post_answer`: what it was about to say is not said, for good."""
-
-    async def refused() -> None:
-        del talk.desk.said[turn]
-        raise ApplicationError("The channel is archived.", type="Permanent", non_retryable=True)
-
-    return refused
+FIRST, SECOND = ModelReply("First."), ModelReply("Second.")
 
 
-async def taken() -> None:
-    """A hook that lets an answer pass."""
+def refuse(scene: ConversationScene) -> None:
+    """Slack refuses the next post for good."""
+    scene.slack.faults.refuse("chat.postMessage", "is_archived")
 
 
-async def settled(talk: Talking, turn: int) -> None:
-    await talk.until(lambda: talk.desk.turn == turn, f"turn {turn} is settled")
-    await talk.until_known("Idle since ")
+async def refused(scene: ConversationScene, text: str, turn: int) -> None:
+    """Somebody says this, and the answer is refused."""
+    refuse(scene)
+    await scene.say(text)
+    await scene.until_settled(turn)
+    await scene.until(lambda: not scene.slack.faults.ordered("chat.postMessage"), "the answer is refused")
+    await scene.until_idle()
+    assert turn not in scene.said
 
 
-async def test_an_answer_that_slack_does_not_take_keeps_nobody_waiting() -> None:
-    async with talking(ModelReply("First."), ModelReply("Second."), server=skipping_time) as talk:
-        talk.desk.hooks["post_answer"] = [refusing(talk, 1), taken, refusing(talk, 1)]
-        await talk.say("one")
-        await settled(talk, 1)
-        await talk.say("two")
-        assert await talk.until_said(2) == "Second."
-        await talk.until(lambda: not talk.desk.hooks["post_answer"], "the first is tried once more, in vain")
-        await talk.later(hours=25)
-        assert await talk.handle.result() == "quiet"
-        assert talk.desk.said == {2: "Second."}
+async def test_an_answer_that_slack_refuses_keeps_nobody_waiting(database: Database) -> None:
+    async def refuse_again() -> None:
+        refuse(scene)
+
+    async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
+        await refused(scene, "one", 1)
+        scene.steps.after["post_answer"] = [refuse_again]
+        await scene.say("two")
+        assert await scene.until_said(2) == "Second."
+        await scene.until(lambda: len(scene.requests("post_answer")) == 3, "the first is tried once more, in vain")
+        await scene.later(hours=25)
+        assert await scene.handle.result() == "quiet"
+        assert scene.said == {2: "Second."}
+        assert [each.turn for each in scene.requests("post_answer")] == [1, 2, 1]
 
 
-async def test_an_answer_that_slack_did_not_take_is_said_once_it_takes_another() -> None:
-    async with talking(ModelReply("First."), ModelReply("Second.")) as talk:
-        talk.desk.hooks["post_answer"] = [refusing(talk, 1)]
-        await talk.say("one")
-        await settled(talk, 1)
-        await talk.say("two")
-        await talk.until_said(1)
-        assert list(talk.desk.said.items()) == [(2, "Second."), (1, "First.")]
+async def test_a_refused_answer_is_posted_once_slack_takes_another(database: Database) -> None:
+    async with conversation(database, FIRST, SECOND) as scene:
+        await refused(scene, "one", 1)
+        await scene.say("two")
+        await scene.until_said(1)
+        assert list(scene.said.items()) == [(2, "Second."), (1, "First.")]
 
 
-async def test_an_answer_that_slack_did_not_take_is_said_first_by_the_next_run() -> None:
-    async with talking(ModelReply("First."), ModelReply("Second."), server=skipping_time) as talk:
-        talk.desk.hooks["post_answer"] = [refusing(talk, 1)]
-        await talk.say("one")
-        await settled(talk, 1)
-        await talk.later(hours=25)
-        assert await talk.handle.result() == "quiet"
-        await talk.say("two")
-        assert await talk.until_said(2) == "Second."
-        assert list(talk.desk.said.items()) == [(1, "First."), (2, "Second.")]
+async def test_a_refused_answer_is_posted_first_by_the_next_run(database: Database) -> None:
+    async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
+        await refused(scene, "one", 1)
+        await scene.later(hours=25)
+        assert await scene.handle.result() == "quiet"
+        await scene.say("two")
+        assert await scene.until_said(2) == "Second."
+        assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
 
 
-async def test_an_answer_that_slack_never_takes_hides_no_later_one_from_the_next_run() -> None:
-    written = asyncio.Event()
-
+async def test_an_answer_that_is_always_refused_hides_no_later_one_from_the_next_run(database: Database) -> None:
     async def stay() -> None:
         written.set()
-        await asyncio.Event().wait()
+        await scene.forever()
 
-    async with talking(ModelReply("First."), ModelReply("Second."), server=real_time) as talk:
-        talk.desk.hooks["post_answer"] = [refusing(talk, 1), refusing(talk, 1), taken, refusing(talk, 1)]
-        await talk.say("one")
-        await settled(talk, 1)
-        talk.desk.hooks["settle_turn"] = [stay]
-        await talk.say("two")
+    written = asyncio.Event()
+    async with conversation(database, FIRST, SECOND) as scene:
+        await refused(scene, "one", 1)
+        scene.steps.after["settle_turn"] = [stay]
+        await scene.say("two")
         await written.wait()
-        await talk.handle.terminate("by hand")
-        await talk.send(talk.message("thanks", addressed=False))
-        assert await talk.until_said(2) == "Second."
+        await scene.handle.terminate("by hand")
+        refuse(scene)
+        await scene.send(scene.message("thanks", addressed=False))
+        assert await scene.until_said(2) == "Second."

@@ -1,4 +1,4 @@
-"""What people say to each other in a conversation's thread: read, and nothing is shown, told or announced to them."""
+"""What people say to each other in a conversation's thread is read, and nothing is shown, told or announced to them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,65 +6,119 @@ from contextlib import asynccontextmanager
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.support.conversation_memory import AWAY, SILENT, Reply, calls
-from tests.support.conversation_workflow import BEN, Talking, talking
+from tests.support.conversation_scene import BEN, ConversationScene, conversation
+from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
-from threadline.conversations.contract import WordKind
+from threadline.conversations.contract import ThinkRequest, WordKind
 from threadline.conversations.model.conversation import ConversationLimits
+from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.models.model import ModelReply, OutcomeKind
+from threadline.models.model import ModelReply, OutcomeKind, ToolChoice
+
+PATIENCE = ConversationLimits(model_patience=600)
+TO_BEN = f"<@{BEN}> did you see the match?"
+"""Of who writes alone in a thread: it calls somebody else, and the bot does not only overhear."""
 
 
 @asynccontextmanager
-async def overhearing(*replies: Reply) -> AsyncIterator[Talking]:
+async def overhearing(database: Database, *replies: Reply) -> AsyncIterator[ConversationScene]:
     """Two people talk in a thread in which the bot has answered; the model gives these replies from then on."""
-    limits = ConversationLimits(model_patience=600)
-    async with talking(ModelReply("Hello."), *replies, limits=limits, server=skipping_time) as talk:
-        await talk.say("hello")
-        await talk.until_said(1)
-        await talk.say("Anna, did you see the match?", BEN, addressed=False)
-        yield talk
+    script = ModelReply("Hello."), *replies
+    async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.say("Anna, did you see the match?", BEN, addressed=False)
+        yield scene
 
 
-async def test_nothing_is_shown_while_the_bot_reads_what_is_not_for_it() -> None:
-    async with overhearing(calls("look", read_only=True), SILENT) as talk:
-        await talk.until(lambda: 2 in talk.desk.settled, "the turn is settled")
-        await talk.until_known("Idle since ")
-        assert talk.desk.ran == ["look"]
-        assert [words for words in talk.desk.statuses if words] == ["thinking"], "of the first turn"
+async def test_nothing_is_shown_while_the_bot_reads_what_is_not_for_it(database: Database) -> None:
+    async with overhearing(database, calls("look"), SILENT) as scene:
+        await scene.until_settled(2)
+        await scene.until_idle()
+        assert scene.ran == ["look"]
+        assert [words for words in scene.statuses if words] == ["thinking"], "of the first turn"
 
 
 @pytest.mark.parametrize(
     "faults",
     [
         [AWAY] * 6,
-        [Permanent("My key for the language model is not accepted. Please tell the operators.")],
+        [Permanent("The model's API refused the key: check OPENAI_API_KEY.")],
         [ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)] * 3,
     ],
     ids=["away", "refused", "lost"],
 )
-async def test_of_trouble_with_what_was_not_for_the_bot_nobody_hears(faults: list[Exception]) -> None:
-    async with overhearing(*faults) as talk:
-        await talk.later(minutes=11)
-        await talk.until(lambda: 2 in talk.desk.settled, "the turn is settled")
-        assert (talk.desk.settled[2].kind, talk.desk.settled[2].text) == (OutcomeKind.SILENT, "")
-        assert (list(talk.desk.said), talk.desk.words) == ([1], [])
-        await talk.say("bot, what do you say?", BEN)
-        assert await talk.until_said(3) == "Done."
+async def test_a_fault_with_what_was_not_for_the_bot_is_told_to_nobody(
+    database: Database, faults: list[Exception]
+) -> None:
+    async with overhearing(database, *faults) as scene:
+        await scene.later(minutes=11)
+        settled = await scene.until_settled(2)
+        assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
+        assert (list(scene.said), scene.words) == ([1], [])
+        await scene.say("bot, what do you say?", BEN)
+        assert await scene.until_said(3) == "Done."
 
 
-async def test_trouble_after_something_was_changed_is_told() -> None:
-    async with overhearing(calls("create:1"), Permanent("My key is not accepted.")) as talk:
-        assert (await talk.until_said(2)).startswith("My key is not accepted.")
-        assert talk.desk.settled[2].kind is OutcomeKind.FAILED
+async def test_a_fault_after_something_was_changed_is_told(database: Database) -> None:
+    async with overhearing(database, calls("create:1"), Permanent("The key is refused.")) as scene:
+        assert "The key is refused." in await scene.until_said(2)
+        assert (await scene.until_settled(2)).kind is OutcomeKind.FAILED
 
 
-async def test_who_addresses_the_bot_while_its_model_is_away_is_told() -> None:
-    async with overhearing(AWAY, AWAY, ModelReply("I say yes.")) as talk:
-        await talk.until_known("waiting for the model")
-        await talk.say("bot, what do you say?", BEN)
-        await talk.until_stored(3)
-        assert talk.desk.words == []
-        await talk.later(minutes=2)
-        assert await talk.until_said(2) == "I say yes."
-        assert [word.kind for word in talk.desk.words] == [WordKind.MODEL_AWAY]
+async def test_a_question_while_the_bot_only_overhears_gets_a_turn_of_its_own(database: Database) -> None:
+    """It came while the model looked at something that was not for it."""
+
+    async def silent(_: ThinkRequest) -> ModelReply:
+        await scene.say("bot, what do you say?", BEN)
+        await scene.until_stored(3)
+        return SILENT
+
+    async with overhearing(database, calls("look"), silent, ModelReply("I say yes.")) as scene:
+        assert await scene.until_said(3) == "I say yes."
+        assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
+        assert await scene.prompts() == [
+            (1, "hello"),
+            (2, "Anna, did you see the match?"),
+            (3, "bot, what do you say?"),
+        ]
+
+
+async def test_a_question_does_not_wait_for_a_model_that_is_away_with_what_was_overheard(database: Database) -> None:
+    async with overhearing(database, AWAY, ModelReply("It is 990 a month.")) as scene:
+        await scene.until_known("waiting for the model")
+        await scene.say("what does Enterprise cost?", BEN)
+        assert await scene.until_said(3) == "It is 990 a month."
+        assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
+        assert scene.words == []
+
+
+async def test_a_question_amid_a_turn_that_was_for_somebody_else_is_answered_in_it(database: Database) -> None:
+    async def silent(_: ThinkRequest) -> ModelReply:
+        await scene.say("bot, what do you say?")
+        await scene.until_stored(3)
+        return SILENT
+
+    script = ModelReply("Hello."), calls("look"), silent, ModelReply("I say yes.")
+    async with conversation(database, *script) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.say(TO_BEN, addressed=False)
+        assert await scene.until_said(2) == "I say yes."
+        assert [request.choice for request in scene.asked[1:]] == [ToolChoice.AUTO] * 3
+        assert scene.settlement(2).answered_at == 3
+
+
+async def test_who_asks_the_bot_amid_a_turn_whose_model_is_away_is_told(database: Database) -> None:
+    script = ModelReply("Hello."), AWAY, AWAY, ModelReply("I say yes.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        await scene.say("hello")
+        await scene.until_said(1)
+        await scene.say(TO_BEN, addressed=False)
+        await scene.until_known("waiting for the model")
+        await scene.say("bot, what do you say?")
+        await scene.until_stored(3)
+        assert scene.words == []
+        await scene.later(minutes=2)
+        assert await scene.until_said(2) == "I say yes."
+        assert scene.words == [(WordKind.MODEL_AWAY, "2")]

@@ -1,8 +1,8 @@
-"""Jobs on their real parts: Postgres, Slack's wire, Temporal; a conversation's workflow with a model in memory."""
+"""Jobs on their real parts: Postgres, the Slack sandbox, Temporal; a conversation with a scripted model."""
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -12,12 +12,8 @@ import aiohttp
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.testing import WorkflowEnvironment
 
-from tests.support.conversation_memory import Desk
-from tests.support.engine_memory import ENGINE
+from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.temporal import activities_of, skipping_time, until, worker
-from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.model.conversation import ConversationLimits
-from threadline.conversations.operator_contract import OperatorActivities
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.jobs.contract import AgentJobActivities
@@ -41,15 +37,27 @@ DIGEST = "status_digest"
 
 @dataclass
 class Jobbing:
-    """A thread in which jobs are asked for; `model` is the one of conversations."""
+    """A thread in which jobs are asked for, and its conversation."""
 
-    environment: WorkflowEnvironment
-    database: Database
-    slack: SlackSandbox
+    conversation: ConversationScene
     jobs: Jobs
-    model: Desk
-    thread: Thread
     _calls: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def environment(self) -> WorkflowEnvironment:
+        return self.conversation.environment
+
+    @property
+    def database(self) -> Database:
+        return self.conversation.database
+
+    @property
+    def slack(self) -> SlackSandbox:
+        return self.conversation.slack
+
+    @property
+    def thread(self) -> Thread:
+        return self.conversation.thread
 
     def change(self, call_id: str = "") -> Change:
         operation = Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}")
@@ -104,22 +112,23 @@ class Jobbing:
         await until(there, "the UI says what it waits for")
 
     async def until_answered(self) -> None:
-        async def there() -> bool:
-            return bool(self.model.said)
+        await self.conversation.until(lambda: self.conversation.said, "the conversation answers")
 
-        await until(there, "the conversation answers")
+    async def asked(self) -> Sequence[Any]:
+        """The questions that reached the conversation."""
+        return await self.conversation.rows(
+            "SELECT sender_id, message_text, addressed, slack_ts FROM conversation_messages ORDER BY seq"
+        )
 
     def said(self, channel: str = GENERAL) -> list[str]:
-        """What the bot has posted in a channel and its threads, oldest first."""
-        return [each.text for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]
+        """What jobs have posted in a channel and its threads, oldest first."""
+        answers = [text for _, text in self.conversation.conversation_posts()]
+        return [text for text in self.conversation.posted(channel) if text not in answers]
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""
-        served = [
-            *activities_of(self.jobs.activities, AgentJobActivities),
-            *activities_of(self.model, ConversationActivities, SpeakingActivities, OperatorActivities, *ENGINE),
-        ]
-        return worker(self.environment, WORKFLOWS, served)
+        served = [*activities_of(self.jobs.activities, AgentJobActivities), *self.conversation.activities]
+        return worker(self.environment, WORKFLOWS, served, interceptors=[self.conversation.steps])
 
 
 def wanted(job_type: str = DIGEST, **given: Any) -> WantedJob:
@@ -133,14 +142,12 @@ async def jobbing(
     database: Database, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = skipping_time
 ) -> AsyncIterator[Jobbing]:
     """No worker runs yet."""
-    async with server() as environment, SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
-        client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
+    async with conversation(database, server=server, working=False) as scene, aiohttp.ClientSession() as session:
+        client = Slack(make_client(BOT_TOKEN, scene.slack.api_url, session))
         posts = Posts(client, PostLedger(database, Claim))
-        dispatcher = Dispatcher(environment.client, CaseThreads(database))
-        jobs = live_jobs(environment.client, database, client, posts, dispatcher)
-        root = slack.workspace.post(GENERAL, DEVELOPER, "Let us talk about our RFPs")
-        thread = Thread(TEAM, GENERAL, root.ts)
-        yield Jobbing(environment, database, slack, jobs, Desk([], {}, ConversationLimits()), thread)
+        temporal = scene.environment.client
+        dispatcher = Dispatcher(temporal, CaseThreads(database))
+        yield Jobbing(scene, live_jobs(temporal, database, client, posts, dispatcher))
 
 
 def at(moment: datetime) -> dict[str, str]:

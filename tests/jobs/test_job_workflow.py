@@ -134,15 +134,14 @@ async def test_a_follow_up_is_asked_in_the_thread_and_answered_as_if_the_person_
     assert f"<@{DEVELOPER}>" in said
     assert "JOB-1" in said
     await talk.until_answered()
-    (row,) = talk.model.rows.values()
-    message = row.message
-    assert (message.sender_id, message.text, message.addressed) == (
+    (asked,) = await talk.asked()
+    assert (asked.sender_id, asked.message_text, asked.addressed) == (
         DEVELOPER,
         f"Is the *crane* on its way? ({rfp_id})",
         True,
     )
     posted = [each for each in talk.slack.workspace.channel(GENERAL).messages.values() if each.user == BOT_USER]
-    assert [each.ts for each in posted] == [message.ts], "reactions and order are those of the post"
+    assert posted[0].ts == asked.slack_ts, "reactions and order are those of the post"
 
 
 async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing) -> None:
@@ -153,7 +152,7 @@ async def test_a_run_that_is_repeated_says_and_asks_nothing_twice(talk: Jobbing)
         await work.connection.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
     assert await talk.jobs.desk.mend() == 0
     done = await talk.until_status(JobStatus.DONE)
-    assert (done.runs, len(talk.said()), len(talk.model.rows)) == (1, 1, 1)
+    assert (done.runs, len(talk.said()), len(await talk.asked())) == (1, 1, 1)
 
 
 async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None:
@@ -162,7 +161,7 @@ async def test_nothing_is_asked_for_somebody_who_has_left(talk: Jobbing) -> None
     users[DEVELOPER] = replace(users[DEVELOPER], deleted=True)
     assert "is not in the channel" in await talk.result(job)
     assert (len(talk.said()), "failed: " in talk.said()[0]) == (1, True)
-    assert not talk.model.rows
+    assert not await talk.asked()
     assert (await talk.job()).status is JobStatus.FAILED
 
 
@@ -177,7 +176,7 @@ async def test_of_somebody_who_has_become_a_guest_nothing_is_announced(talk: Job
         assert "guest" in await talk.result(job)
     (said,) = talk.said()
     assert "failed: " in said
-    assert not talk.model.rows
+    assert not await talk.asked()
 
 
 async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_begun(talk: Jobbing) -> None:
@@ -198,7 +197,7 @@ async def test_a_run_that_is_cancelled_between_two_tries_finishes_what_it_has_be
     with contextlib.suppress(WorkflowFailureError):
         await talk.result(job)
     await talk.until_answered()
-    assert (len(talk.said()), len(talk.model.rows)) == (1, 1)
+    assert (len(talk.said()), len(await talk.asked())) == (1, 1)
     ended = await talk.job()
     assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
 

@@ -56,14 +56,14 @@ MUTANTS: list[Mutant] = [
         file="threadline/threads/inbox.py",
         before="self._pending.insert(0 if first else len(self._pending), message)",
         after="self._pending.insert(0, message)",
-        tests=(f"{TALK}::test_what_comes_while_a_burst_is_stored_is_one_turn",),
+        tests=(f"{TALK}::test_messages_that_come_while_a_burst_is_stored_are_one_turn",),
     ),
     Mutant(
         name="inbox: what comes while a batch is stored goes with it",
         file="threadline/threads/inbox.py",
         before="del self._pending[:count]",
         after="self._pending.clear()",
-        tests=(f"{TALK}::test_what_comes_while_a_burst_is_stored_is_one_turn",),
+        tests=(f"{TALK}::test_messages_that_come_while_a_burst_is_stored_are_one_turn",),
     ),
     Mutant(
         name="inbox: a case's messages are let go before their write returned",

@@ -10,10 +10,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
 from tests.replay.stage import chain
-from tests.support.conversation_memory import AWAY, calls
-from tests.support.conversation_workflow import BEN, Talking
-from tests.support.temporal import real_time, skipping_time, until
-from threadline.conversations.contract import ActRequest, Refusal, ThinkRequest
+from tests.support.conversation_scene import BEN, ConversationScene
+from tests.support.scripted_model import AWAY, SILENT, calls
+from tests.support.temporal import real_time, skipping_time
+from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.errors import Permanent
 from threadline.models.model import ModelReply
@@ -25,7 +25,7 @@ LOST = ApplicationError("The worker was lost.", type="WorkerShutdown", non_retry
 
 @dataclass
 class TalkStage:
-    talk: Talking
+    talk: ConversationScene
     runs: list[WorkflowHistory] = field(default_factory=list)
 
     async def record(self) -> None:
@@ -34,7 +34,7 @@ class TalkStage:
 
     async def quiet(self) -> None:
         """Let a day go by."""
-        await self.talk.until_known("Idle since ")
+        await self.talk.until_idle()
         await self.talk.later(hours=25)
         await self.record()
 
@@ -48,6 +48,7 @@ class TalkPath:
     holds: tuple[str, ...]
     limits: ConversationLimits
     server: Server
+    decides: bool
 
     @property
     def name(self) -> str:
@@ -58,10 +59,10 @@ TALKS: list[TalkPath] = []
 
 
 def path(
-    *holds: str, limits: ConversationLimits | None = None, server: Server = skipping_time
+    *holds: str, limits: ConversationLimits | None = None, server: Server = skipping_time, decides: bool = False
 ) -> Callable[[Play], Play]:
     def listed(play: Play) -> Play:
-        TALKS.append(TalkPath(play, holds, limits or ConversationLimits(), server))
+        TALKS.append(TalkPath(play, holds, limits or ConversationLimits(), server, decides))
         return play
 
     return listed
@@ -70,8 +71,8 @@ def path(
 @path("store_messages", "mark_messages eyes", "think", "act", "settle_turn answered", "post_answer", "result quiet")
 async def talk_with_tools(stage: TalkStage) -> None:
     talk = stage.talk
-    looks = calls("estimates.getProjectDetails:1", "estimates.listRoles:1", read_only=True, text="I look.")
-    talk.desk.replies = [looks, calls("estimates.createWbsItems:1"), ModelReply("There are three.")]
+    looks = calls("estimates.getProjectDetails:1", "estimates.listRoles:1", says="I look.")
+    talk.model.replies = [looks, calls("estimates.createWbsItems:1"), ModelReply("There are three.")]
     await talk.say("create three")
     await talk.until_said(1)
     await stage.quiet()
@@ -80,7 +81,7 @@ async def talk_with_tools(stage: TalkStage) -> None:
 @path("settle_turn answered", "timer fired", "result quiet")
 async def talk_question_answered(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [ModelReply("Which project?"), ModelReply("Thanks.")]
+    talk.model.replies = [ModelReply("Which project?"), ModelReply("Thanks.")]
     await talk.say("what does it cost?")
     await talk.until_known("Waiting for a person: Which project?")
     await talk.say("the second one")
@@ -91,11 +92,11 @@ async def talk_question_answered(stage: TalkStage) -> None:
 @path("settle_turn silent", "show_status", "result quiet")
 async def talk_between_others(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [ModelReply("Hello."), ModelReply("NO_REPLY", silent=True)]
+    talk.model.replies = [ModelReply("Hello."), SILENT]
     await talk.say("hello")
     await talk.until_said(1)
     await talk.say("Anna, did you see the match?", BEN, addressed=False)
-    await talk.until(lambda: 2 in talk.desk.settled, "the turn is settled")
+    await talk.until_settled(2)
     await stage.quiet()
 
 
@@ -108,22 +109,24 @@ async def talk_for_nobody(stage: TalkStage) -> None:
 @path("mark_messages repeat", "mark_messages hourglass", "post_word throttled", "result quiet")
 async def talk_too_much(stage: TalkStage) -> None:
     talk = stage.talk
-    verdicts = {"again": Refusal.DUPLICATE, "11": Refusal.THROTTLED_FIRST, "12": Refusal.THROTTLED}
-    talk.desk.judge = lambda message: verdicts.get(message.text)
-    await talk.say("hello")
+    await talk.say("0")
     await talk.until_said(1)
-    for text in verdicts:
-        await talk.say(text)
-    await talk.until(lambda: sum(len(marker.items) for marker in talk.desk.markers) == 4, "all are marked")
-    await talk.until(lambda: talk.desk.words, "the writer is told")
+    for message in (talk.message("0", apart=1), *(talk.message(f"{number}", apart=1) for number in range(1, 11))):
+        await talk.send(message)
+    await talk.until(lambda: sum(map(len, talk.marked.values())) == 12, "all are marked")
+    await talk.until(lambda: talk.words, "the author is told")
     await stage.quiet()
 
 
 @path("failed act WorkerShutdown", "settle_turn summarised")
 async def talk_with_a_call_that_broke_off(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [calls("ci.rerun:1"), ModelReply(), ModelReply()]
-    talk.desk.tools = {"ci.rerun": LOST}
+    talk.model.replies = [calls("ci.rerun:1"), ModelReply(), ModelReply()]
+
+    async def lost() -> None:
+        raise LOST
+
+    talk.steps.before["act"] = [lost]
     await talk.say("run it again")
     await talk.until_said(1)
     await stage.quiet()
@@ -132,7 +135,7 @@ async def talk_with_a_call_that_broke_off(stage: TalkStage) -> None:
 @path("failed think Permanent", "settle_turn failed", "post_answer")
 async def talk_with_a_wrong_key(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [Permanent("My key for the language model is not accepted.")]
+    talk.model.replies = [Permanent("My key for the language model is not accepted.")]
     await talk.say("hello")
     await talk.until_said(1)
     await stage.quiet()
@@ -141,7 +144,7 @@ async def talk_with_a_wrong_key(stage: TalkStage) -> None:
 @path("failed think Transient", "post_word model_away", "timer fired", "settle_turn answered")
 async def talk_with_a_model_that_comes_back(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [*[AWAY] * 3, ModelReply("There I am.")]
+    talk.model.replies = [*[AWAY] * 3, ModelReply("There I am.")]
     await talk.say("hello")
     await talk.until_known("waiting for the model")
     await talk.later(minutes=10)
@@ -157,7 +160,7 @@ async def talk_with_a_model_that_comes_back(stage: TalkStage) -> None:
 )
 async def talk_with_a_model_that_stays_away(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [calls("create:1"), *[AWAY] * 5]
+    talk.model.replies = [calls("create:1"), *[AWAY] * 5]
     await talk.say("create one")
     await talk.until_known("waiting for the model")
     await talk.later(minutes=2)
@@ -168,7 +171,7 @@ async def talk_with_a_model_that_stays_away(stage: TalkStage) -> None:
 @path("failed think Transient", "settle_turn stopped")
 async def talk_stopped_while_the_model_is_away(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [AWAY, AWAY]
+    talk.model.replies = [AWAY, AWAY]
     await talk.say("create one")
     await talk.until_known("waiting for the model")
     await talk.stop()
@@ -180,19 +183,18 @@ async def talk_stopped_while_the_model_is_away(stage: TalkStage) -> None:
 async def talk_stopped_while_the_model_thinks(stage: TalkStage) -> None:
     talk, thinking = stage.talk, asyncio.Event()
 
-    async def hang(_: ThinkRequest) -> ModelReply:
+    async def hang() -> None:
         thinking.set()
-        await asyncio.Event().wait()
-        raise AssertionError
+        await talk.forever()
 
-    talk.desk.replies = [hang] * 5
+    talk.steps.before["think"] = [hang] * 5
     await talk.say("create one")
     await thinking.wait()
     await talk.stop()
     await talk.until_stored(2)
     await talk.later(seconds=31)
     await talk.until_said(1)
-    await talk.until_known("Idle since ")
+    await talk.until_idle()
     await talk.handle.cancel()
     await stage.record()
 
@@ -201,16 +203,11 @@ async def talk_stopped_while_the_model_thinks(stage: TalkStage) -> None:
 async def talk_stopped_between_two_calls(stage: TalkStage) -> None:
     talk = stage.talk
 
-    async def create(_: ActRequest) -> str:
-        await talk.stop()
-
-        async def heard() -> bool:
-            return len(talk.desk.rows) > 1 and (await talk.handle.query("state"))["pending"] == 0
-
-        await until(heard, "the stop is stored")
+    async def create(_: object) -> str:
+        await talk.stop_heard()
         return "done"
 
-    talk.desk.replies, talk.desk.tools = [calls("create:1", "create:2")], {"create": create}
+    talk.model.replies, talk.tools["create"] = [calls("create:1", "create:2")], create
     await talk.say("create two")
     await talk.until_said(1)
     await stage.quiet()
@@ -222,10 +219,10 @@ async def talk_cancelled(stage: TalkStage) -> None:
 
     async def hang(_: ThinkRequest) -> ModelReply:
         thinking.set()
-        await asyncio.Event().wait()
+        await talk.forever()
         raise AssertionError
 
-    talk.desk.replies = [calls("create:1"), hang]
+    talk.model.replies = [calls("create:1"), hang]
     await talk.say("create one")
     await thinking.wait()
     await talk.say("and another")
@@ -239,15 +236,15 @@ async def talk_left_unsaid(stage: TalkStage) -> None:
 
     async def stay() -> None:
         settled.set()
-        await asyncio.Event().wait()
+        await talk.forever()
 
-    talk.desk.hooks["settle_turn"] = [stay]
+    talk.steps.after["settle_turn"] = [stay]
     await talk.say("one")
     await settled.wait()
     await talk.handle.terminate("by hand")
     await talk.say("two")
     await talk.until_said(2)
-    await talk.until_known("Idle since ")
+    await talk.until_idle()
     await talk.handle.cancel()
     await stage.record()
 
@@ -262,10 +259,10 @@ async def talk_left_unsaid(stage: TalkStage) -> None:
 )
 async def talk_continued_as_new(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.replies = [reply for number in range(3) for reply in (calls(f"look:{number}"), ModelReply("Looked."))]
+    talk.model.replies = [reply for number in range(3) for reply in (calls(f"look:{number}"), ModelReply("Looked."))]
     for number in range(1, 4):
         await talk.say(f"look {number}")
         await talk.until_said(number)
-    await talk.until_known("Idle since ")
+    await talk.until_idle()
     await talk.handle.cancel()
     await stage.record()

@@ -9,37 +9,36 @@ from tests.handovers.test_handover_workflow import PERSON, House
 from tests.replay import conversation_paths
 from tests.replay.conversation_paths import TalkStage
 from tests.replay.stage import chain
-from tests.support.conversation_memory import calls
-from threadline.conversations.decision_contract import Step
-from threadline.conversations.model.conversation import ConversationMarks
-from threadline.conversations.operator_contract import Begun
-from threadline.decisions.model import Course
+from tests.support.scripted_model import calls
+from tests.support.temporal import real_time
+from threadline.decisions.model import Retrieval
 from threadline.errors import Permanent
 from threadline.handovers.model import CLOSE, TAKE
-from threadline.models.model import ModelReply, OutcomeKind
+from threadline.models.model import ModelReply
 
-_SURE = Step(Course.PROCEED, about="REASON_ONLY: proceed (0.90)")
-_WAITS = Step(about="RETRIEVE")
+_RETRIEVE = {"decision": "RETRIEVE", "retrieval_needed": True, "retrieval_query": "plans"}
 
 
-@conversation_paths.path("decide", "look_up", "weigh", "settle_turn clarified", "settle_turn answered", "result quiet")
+@conversation_paths.path(
+    *("decide", "look_up", "weigh", "settle_turn clarified", "settle_turn answered", "result quiet"), decides=True
+)
 async def decided_after_looking_twice(stage: TalkStage) -> None:
     talk = stage.talk
-    talk.desk.decided = {
-        (1, 1): [_WAITS, Step(Course.RETRIEVE_MORE)],
-        (1, 2): [_WAITS, Step(Course.CLARIFY)],
-        (2, 1): [_WAITS, _SURE],
-    }
-    talk.desk.replies = [ModelReply("It is 990 a month [1].")]
+    talk.model.decisions |= {(1, 1): _RETRIEVE, (1, 2): _RETRIEVE, (2, 1): _RETRIEVE}
+    talk.documents.retrieval = Retrieval(0.3)
+    talk.model.replies = [ModelReply("It is 990 a month [1].")]
     await talk.say("what does it cost?")
     await talk.until_said(1)
+    talk.documents.retrieval = Retrieval(0.9)
     await talk.say("the Enterprise plan")
     await talk.until_said(2)
     await stage.quiet()
 
 
 @conversation_paths.path(
-    "give_up_deciding", "escalate", "settle_turn escalated", "relay_to_person", "settle_turn silent"
+    *("give_up_deciding", "escalate", "settle_turn escalated", "relay_to_person", "settle_turn silent"),
+    server=real_time,
+    decides=True,
 )
 async def given_to_a_person(stage: TalkStage) -> None:
     """The first turn by a sensitive word alone, the third beside the answer; the second belongs to the person.
@@ -47,24 +46,21 @@ async def given_to_a_person(stage: TalkStage) -> None:
     In the third they read along.
     """
     talk = stage.talk
-
-    async def refused() -> None:
-        raise Permanent("The key is wrong.")
-
-    talk.desk.troubles["decide"] = [refused]
-    talk.desk.undecided = Step(Course.ESCALATE)
-    await talk.say("I will sue")
+    talk.model.decisions[1, 1] = Permanent("The key is wrong.")
+    await talk.say("I want a refund")
     await talk.until_said(1)
-    talk.desk.ways[2] = Begun(ConversationMarks(), ends=OutcomeKind.SILENT, relays=True)
+    await talk.take_over()
     await talk.say("to which account?")
-    await talk.until(lambda: 2 in talk.desk.settled, "the second turn is over")
-    talk.desk.ways[3] = Begun(ConversationMarks(), relays=True)
-    talk.desk.decided[3, 1] = [_SURE]
-    talk.desk.tools["calendar.book"] = Permanent("The calendar is away.")
-    talk.desk.replies = [calls("calendar.book:1", critical=True), ModelReply("That did not work.")]
+    await talk.until_settled(2)
+    await talk.close_handover()
+    await talk.hand_over()
+    talk.tools["calendar.book"] = RuntimeError("The calendar is away.")
+    talk.model.replies = [calls("calendar.book:1"), ModelReply("That did not work.")]
     await talk.say("book a meeting with me")
     await talk.until_said(3)
-    await stage.quiet()
+    await talk.until_idle()
+    await talk.handle.cancel()
+    await stage.record()
 
 
 @dataclass

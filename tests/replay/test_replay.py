@@ -32,7 +32,7 @@ from tests.replay.paths import PATHS
 from tests.replay.paths import Path as PlayedPath
 from tests.replay.stage import SHOP, Stage, shop
 from tests.support.case_scene import house
-from tests.support.conversation_workflow import talking
+from tests.support.conversation_scene import conversation
 from tests.support.temporal import real_time, skipping_time
 from threadline.cases.model import Limits
 from threadline.cases.workflow import BugInvestigationWorkflow
@@ -68,8 +68,8 @@ async def test_a_path_is_recorded_to_its_end(
 
 @on_demand
 @pytest.mark.parametrize("path", TALKS, ids=lambda path: path.name)
-async def test_a_conversation_is_recorded_to_its_end(path: TalkPath) -> None:
-    async with talking(limits=path.limits, server=path.server) as talk:
+async def test_a_conversation_is_recorded_to_its_end(path: TalkPath, database: Database) -> None:
+    async with conversation(database, limits=path.limits, server=path.server, decides=path.decides) as talk:
         stage = TalkStage(talk)
         await path.play(stage)
         histories.write(path.name, stage.runs)

@@ -18,7 +18,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
-from temporalio.worker import Worker
+from temporalio.worker import Interceptor, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from tests.replay.recorder import Recorder, recorder
@@ -114,7 +114,8 @@ def _start(options: tuple[str, ...]) -> _Server:
     namespaces = [f"test-{number}" for number in range(_NAMESPACES)]
     port = _free_port()
     command = [binary("temporal"), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
-    command += ["--log-level", "never", *options]
+    # By default the server fires a timer up to a second late.
+    command += ["--log-level", "never", "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="20ms"', *options]
     for name in SEARCH_ATTRIBUTES:
         command += ["--search-attribute", f"{name}=Keyword"]
     for namespace in namespaces:
@@ -175,13 +176,14 @@ async def worker(
     workflows: Sequence[type],
     activities: Sequence[Callable[..., Any]],
     queue: str = CORE_QUEUE,
+    interceptors: Sequence[Interceptor] = (),
 ) -> AsyncIterator[None]:
     made = Worker(
         environment.client,
         task_queue=queue,
         workflows=workflows,
         activities=activities,
-        interceptors=[FaultInterceptor()],
+        interceptors=[FaultInterceptor(), *interceptors],
         workflow_runner=sandbox_runner(),
         graceful_shutdown_timeout=GRACE,
     )

@@ -1,0 +1,491 @@
+"""A conversation's workflow on its real parts: Temporal, Postgres, the Slack sandbox; a scripted model and tools."""
+
+import asyncio
+import contextlib
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+from sqlalchemy import text as sql
+from temporalio import activity
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from tests.support.decision_activities import Documents
+from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
+from tests.support.slack import Clock
+from tests.support.temporal import activities_of, deliver, real_time, until, worker
+from threadline.cases.case_cards import Readers
+from threadline.conversations import message_codec
+from threadline.conversations.act import Acting
+from threadline.conversations.activities import LiveConversationActivities
+from threadline.conversations.contract import ConversationActivities, SettleRequest, SpeakingActivities, ThinkRequest
+from threadline.conversations.conversation_store import SettledTurn
+from threadline.conversations.decide import Deciding, Rules
+from threadline.conversations.decision_activities import LiveDecisionActivities
+from threadline.conversations.decision_contract import DecisionActivities
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Talk
+from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.situation import Situations
+from threadline.conversations.think import Mind, Thinking
+from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
+from threadline.handovers.activities import LiveHandoverActivities, Reception
+from threadline.handovers.card_data import Cards
+from threadline.handovers.contract import HandoverActivities
+from threadline.handovers.model import HandoverRef
+from threadline.models.model import Message, Role
+from threadline.rfps.model import Facts, NewRfp
+from threadline.slack.client import Slack, make_client
+from threadline.slack.history import History
+from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.threads.alerts import Alerts
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.outbox_posts import Claim, Posts
+from threadline.threads.post_ledger import PostLedger
+from threadline.threads.thread_history import SaidBefore
+from threadline.threads.user_names import Names
+from threadline.tools.author import Author
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.model import ToolResult
+from threadline.tools.operations import Change, Operation
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.tools.registry import Registry, Tool, tool
+from threadline.tools.runner import Guards
+from threadline.wiring.operator import operating
+from threadline.wiring.temporal import WORKFLOWS
+from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.identity import (
+    BOT_TOKEN,
+    DEVELOPER,
+    ESCALATIONS,
+    GENERAL,
+    REPORTER,
+    SUMMARIES,
+    TEAM,
+)
+
+ANNA, BEN = REPORTER, DEVELOPER
+HANDOVERS = SUMMARIES
+"""The channel in which people take threads over."""
+APART = 150.0
+"""Seconds between two messages: the guards take neither for a repetition nor for too much."""
+Hook = Callable[[], Awaitable[object]]
+Use = Exception | Callable[[ToolContext], Awaitable[object]]
+"""What a scripted tool does; what it returns is what people are told of it."""
+
+READING = ("look", "read", "rfp.get", "opportunity.load", "estimates.getProjectDetails", "estimates.listRoles")
+BINDING = ("use",)
+CRITICAL = ("calendar.book", "crm.update")
+CHANGING = (
+    *("create", "update", "ci.rerun", "estimates.createWbsItems", *CRITICAL),
+    *("opportunity.patch", "journal.append", "slack.post.summary", "propose.action"),
+)
+
+
+class Steps(Interceptor):
+    """Gives tests a hand in every activity, and keeps what each attempt was asked."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, list[Hook]] = {}
+        """By an activity's name: what happens before it runs, once each."""
+        self.after: dict[str, list[Hook]] = {}
+        """What happens after it has written and before it answers, once each."""
+        self.asked: list[tuple[str, Any]] = []
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+        return _Step(next, self)
+
+
+class _Step(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, steps: Steps) -> None:  # noqa: A002 - Temporal's name
+        super().__init__(next)
+        self._steps = steps
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        name, request = activity.info().activity_type, input.args[0]
+        REQUEST.set(request)
+        self._steps.asked.append((name, request))
+        await _next(self._steps.before.get(name))
+        result = await super().execute_activity(input)
+        await _next(self._steps.after.get(name))
+        return result
+
+
+async def _next(hooks: list[Hook] | None) -> None:
+    if hooks:
+        await hooks.pop(0)()
+
+
+@dataclass
+class ConversationScene:
+    """A thread whose conversation nobody has begun yet, and the people in it."""
+
+    environment: WorkflowEnvironment
+    database: Database
+    slack: SlackSandbox
+    thread: Thread
+    model: ScriptedModel
+    steps: Steps
+    clock: Clock
+    """Slack's, which goes on with each message of a person."""
+    tools: dict[str, Use]
+    """By a tool's name: what it does; any other says that it is done."""
+    documents: Documents = field(default_factory=Documents)
+    activities: Sequence[Callable[..., Any]] = ()
+    ran: list[str] = field(default_factory=list)
+    """Ids of calls, each time a tool itself ran."""
+    under_way: int = 0
+    most_under_way: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # -- what people do ----------------------------------------------------------------------------------------------
+
+    def message(
+        self,
+        text: str,
+        user: str = ANNA,
+        kind: str = messages.MESSAGE,
+        *,
+        addressed: bool = True,
+        apart: float = APART,
+    ) -> IncomingMessage:
+        """Posted in Slack now, after whatever was said before."""
+        self.clock.now += apart
+        ts = self.slack.workspace.post(self.thread.channel, user, text, thread_ts=self.thread.ts).ts
+        identity = addressing.message_id(self.thread.team, self.thread.channel, ts)
+        return IncomingMessage(
+            identity, kind, messages.UNKNOWN, user, text, self.thread.channel, ts, addressed=addressed
+        )
+
+    def edit(self, original: IncomingMessage, text: str) -> IncomingMessage:
+        version = f"{float(original.ts) + 1:.6f}"
+        identity = addressing.edit_id(self.thread.team, self.thread.channel, original.ts, version)
+        return replace(original, id=identity, kind=messages.EDIT, text=text, correction_of=original.id, version=version)
+
+    async def send(self, message: IncomingMessage) -> None:
+        """As the gateway does."""
+        state, identity = Talk(self.thread), addressing.conversation_workflow_id(self.thread)
+        client, signal = self.environment.client, addressing.INCOMING_MESSAGE
+        await deliver(client, addressing.CONVERSATION_WORKFLOW, state, identity, signal, message)
+
+    async def say(self, text: str, user: str = ANNA, *, addressed: bool = True) -> IncomingMessage:
+        message = self.message(text, user, addressed=addressed)
+        await self.send(message)
+        return message
+
+    async def stop(self) -> None:
+        await self.send(self.message("stop", kind=messages.STOP))
+
+    async def stop_heard(self) -> None:
+        """Say to stop, and wait until the workflow has heard it."""
+        stored = await self.stored()
+        await self.stop()
+        await self.until_stored(stored + 1)
+
+        async def heard() -> bool:
+            return int((await self.handle.query("state"))["pending"]) == 0
+
+        await self.until(heard, "the stop is stored")
+
+    async def thumb(self, reaction: str, user: str, kind: str = messages.THUMB) -> None:
+        """Somebody puts a thumb on the first answer, or takes it away."""
+        answer = next(each for each in self.slack.workspace.channel(GENERAL).messages.values() if each.bot_id)
+        about = addressing.message_id(TEAM, GENERAL, answer.ts)
+        await self.send(replace(self.message(reaction, user, kind, addressed=False), correction_of=about))
+
+    async def hand_over(self) -> None:
+        """The last turn is given to a person."""
+        async with self.database.begin() as work:
+            await work.handovers.open(self.thread, (await work.conversations.marks(self.thread)).turn, ANNA)
+
+    async def take_over(self) -> None:
+        """Ben takes the open handover, or the last turn without one."""
+        await self.hand_over()
+        async with self.database.begin() as work:
+            await work.handovers.take(await self._open_handover(work), BEN)
+
+    async def close_handover(self) -> None:
+        async with self.database.begin() as work:
+            await work.handovers.close(await self._open_handover(work), BEN)
+
+    async def _open_handover(self, work: Work) -> HandoverRef:
+        handover = await work.handovers.open_in(self.thread)
+        assert handover, "nobody has asked for a person"
+        return handover.ref
+
+    async def rfp(self) -> str:
+        """The id of a new RFP."""
+        change = Change(Operation(self.thread, 1, 1, "rfp"), time.time())
+        async with self.database.begin() as work:
+            made = await work.rfps.create(change, NewRfp(Facts("A crane", "Harbour")), Author(ANNA, "corr-1"))
+        return made.rfp.rfp_id
+
+    async def crowd(self) -> None:
+        """Fill the first turn's transcript with more than the model is to read."""
+        entries = [(f"t:1:9:{number}", Message(Role.USER, f"{number}.")) for number in range(30)]
+        async with self.database.begin() as work:
+            await work.transcripts.append(self.thread, 1, 9, entries)
+
+    async def forever(self) -> Any:
+        """Hang until the scene is over."""
+        await self.over.wait()
+        raise asyncio.CancelledError
+
+    # -- what Slack shows --------------------------------------------------------------------------------------------
+
+    @property
+    def said(self) -> dict[int, str]:
+        """The answers that Slack shows, by turn, in the order in which they were posted."""
+        parts: dict[int, str] = {}
+        for key, text in self.conversation_posts():
+            kind, about = key
+            if kind == "turn":
+                parts[int(about)] = parts.get(int(about), "") + text
+        return parts
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """Short texts beside the answers: their kind, and what each is about."""
+        return [key for key, _ in self.conversation_posts() if key[0] != "turn"]
+
+    def conversation_posts(self) -> list[tuple[tuple[str, str], str]]:
+        """What the conversation has posted in its thread: the kind, what it is about, and the text."""
+        start, found = f"talk:{self.thread.key}:", []
+        for each in self.slack.workspace.channel(self.thread.channel).messages.values():
+            key = str((each.metadata or {}).get("event_payload", {}).get("key", ""))
+            if key.startswith(start):
+                kind, _, about = key.removeprefix(start).partition(":")
+                found.append(((kind, about.partition("#")[0]), each.text))
+        return found
+
+    @property
+    def marked(self) -> dict[str, list[str]]:
+        """The reactions that Slack shows, each with the `ts` of its messages."""
+        found: dict[str, list[str]] = {}
+        for each in self.slack.workspace.channel(self.thread.channel).messages.values():
+            for name in each.reactions:
+                found.setdefault(name, []).append(each.ts)
+        return found
+
+    def posted(self, channel: str) -> list[str]:
+        """What the bot has posted in a channel and its threads, oldest first."""
+        return [each.text for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]
+
+    # -- what was asked for ------------------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> list[ThinkRequest]:
+        """Each time the model was asked to think."""
+        return self.model.asked
+
+    def requests(self, *names: str) -> list[Any]:
+        """What each attempt at these activities was asked."""
+        return [request for name, request in self.steps.asked if name in names]
+
+    def names(self, *names: str) -> list[str]:
+        """Which of these activities ran, each attempt, in order."""
+        return [name for name, _ in self.steps.asked if name in names]
+
+    @property
+    def statuses(self) -> list[str]:
+        return [each.words for each in self.requests("show_status")]
+
+    def settlement(self, turn: int) -> SettleRequest:
+        """With what a turn was settled first."""
+        found: SettleRequest = next(each for each in self.requests("settle_turn") if each.turn == turn)
+        return found
+
+    # -- what is on record -------------------------------------------------------------------------------------------
+
+    async def rows(self, query: str) -> Sequence[Any]:
+        async with self.database.begin() as work:
+            return (await work.connection.execute(sql(query))).all()
+
+    async def marks(self) -> ConversationMarks:
+        async with self.database.begin() as work:
+            return await work.conversations.marks(self.thread)
+
+    async def stored(self) -> int:
+        """How many messages of people, corrections and words to stop are stored."""
+        return len(await self.rows("SELECT 1 FROM conversation_messages"))
+
+    async def prompts(self) -> list[tuple[int, str]]:
+        """What the model was shown of people, with the turn that took it up."""
+        rows = await self.rows("SELECT turn, body FROM transcript WHERE key LIKE 'u:%' AND step > 0 ORDER BY place")
+        return [(each.turn, message_codec.read(each.body).content) for each in rows]
+
+    async def settled(self, turn: int) -> SettledTurn | None:
+        async with self.database.begin() as work:
+            return await work.conversations.settled(self.thread, turn)
+
+    async def answers(self) -> dict[int, str]:
+        """The answers that were posted, as they are stored, by turn and in the order of posting."""
+        rows = await self.rows("SELECT turn, answer FROM conversation_turns WHERE said_at IS NOT NULL ORDER BY said_at")
+        return {each.turn: each.answer for each in rows if each.answer}
+
+    async def costs(self, purpose: str) -> list[int]:
+        """The turns in which the model was paid for something, each call of it."""
+        rows = await self.rows("SELECT turn, purpose FROM model_calls ORDER BY id")
+        return [each.turn for each in rows if each.purpose == purpose]
+
+    async def handovers(self) -> list[tuple[int, str]]:
+        """Turns that a person is to take over, and who has."""
+        return [tuple(each) for each in await self.rows("SELECT turn, taken_by FROM handovers ORDER BY turn")]
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait for a condition, which may be asynchronous."""
+
+        async def holds() -> bool:
+            found = condition()
+            return bool(await found if inspect.isawaitable(found) else found)
+
+        await until(holds, what)
+
+    async def until_said(self, turn: int) -> str:
+        """Wait for the answer of a turn, and until its workflow can know that it was posted."""
+
+        async def said() -> bool:
+            settled = await self.settled(turn) if turn in self.said else None
+            return settled is not None and settled.said
+
+        await self.until(said, f"turn {turn} is answered")
+        return self.said[turn]
+
+    async def until_settled(self, turn: int) -> SettledTurn:
+        await self.until(lambda: self.settled(turn), f"turn {turn} is settled")
+        settled = await self.settled(turn)
+        assert settled
+        return settled
+
+    async def until_stored(self, count: int) -> None:
+        async def there() -> bool:
+            return await self.stored() == count
+
+        await self.until(there, f"{count} messages are stored")
+
+    async def until_known(self, words: str) -> None:
+        """Wait until Temporal's UI shows something."""
+
+        async def shown() -> bool:
+            return words in await self.details()
+
+        await until(shown, f"the UI says {words!r}")
+
+    async def until_idle(self) -> None:
+        await self.until_known("Idle since ")
+
+    # -- Temporal ----------------------------------------------------------------------------------------------------
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, Any]:
+        return self.environment.client.get_workflow_handle(addressing.conversation_workflow_id(self.thread))
+
+    async def details(self) -> str:
+        answer: WorkflowMetadata = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        return answer.current_details
+
+    async def events(self) -> list[Any]:
+        return list((await self.handle.fetch_history()).events)
+
+    async def later(self, **duration: float) -> None:
+        await self.environment.sleep(timedelta(**duration))
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        """A worker for as long as the block lasts."""
+        return worker(self.environment, WORKFLOWS, self.activities, interceptors=[self.steps])
+
+    # -- the scripted tools ------------------------------------------------------------------------------------------
+
+    def registry(self) -> Registry:
+        return Registry(self._tool(name) for name in (*READING, *BINDING, *CHANGING))
+
+    def _tool(self, name: str) -> Tool:
+        async def run(context: ToolContext, *, rfp_id: str = "", text: str = "") -> object:
+            self.ran.append(context.call_id)
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+            try:
+                told = await self._use(self.tools.get(name), context)
+            finally:
+                self.under_way -= 1
+            return told if isinstance(told, ToolResult) else ToolResult(display_text=str(told))
+
+        changes, binds, critical = name in CHANGING, name in BINDING, name in CRITICAL
+        return tool(name, f"Does {name}.", mutating=changes, binds=binds, critical=critical)(run)
+
+    async def _use(self, use: Use | None, context: ToolContext) -> object:
+        if isinstance(use, Exception):
+            raise use
+        return await use(context) if use else "done"
+
+
+@asynccontextmanager
+async def conversation(
+    database: Database,
+    *replies: Reply,
+    limits: ConversationLimits | None = None,
+    tools: Mapping[str, Use] | None = None,
+    decides: bool = False,
+    server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
+    working: bool = True,
+) -> AsyncIterator[ConversationScene]:
+    """A conversation with a worker; the model gives these replies, and after them says that it is done.
+
+    Args:
+        decides: the decision engine has a say; without, each turn goes on to its agent.
+        working: have a worker from the start.
+    """
+    clock = Clock()
+    clock.now = time.time()
+    async with server() as environment, SlackSandbox.running(clock=clock) as slack, aiohttp.ClientSession() as session:
+        root = slack.workspace.post(GENERAL, ANNA, "Good morning")
+        thread, model = Thread(TEAM, GENERAL, root.ts), ScriptedModel(list(replies))
+        scene = ConversationScene(environment, database, slack, thread, model, Steps(), clock, dict(tools or {}))
+        client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
+        scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
+        async with scene.working() if working else contextlib.nullcontext():
+            try:
+                yield scene
+            finally:
+                scene.over.set()
+
+
+def _activities(
+    scene: ConversationScene, slack: Slack, limits: ConversationLimits, decides: bool
+) -> list[Callable[..., Any]]:
+    """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
+    database = scene.database
+    mind = Mind(scene.model, scene.registry(), Ports(), bot_name="polaris")
+    posts = Posts(slack, PostLedger(database, Claim))
+    alerts, names, say = Alerts(posts, ESCALATIONS), Names(slack), HavingASay(slack)
+    guards = Guards(PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database))
+    thinking, acting = Thinking(database, mind, names, alerts), Acting(database, mind, guards, alerts, attempts=3)
+    situations = Situations(database, mind, _lead)
+    deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
+    cards = Cards(database, Readers((), ""))
+    return [
+        *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
+        *activities_of(LiveSpeakingActivities(database, slack, posts), SpeakingActivities),
+        *activities_of(operating(database, mind, slack, SaidBefore(History(slack), say), 6_000), OperatorActivities),
+        *activities_of(LiveDecisionActivities(deciding), DecisionActivities),
+        *activities_of(
+            LiveHandoverActivities(database, slack, posts, cards, Reception(HANDOVERS), say), HandoverActivities
+        ),
+    ]
+
+
+async def _lead(team: str, user_id: str) -> str:
+    return f"Somebody ({user_id})"

@@ -1,0 +1,78 @@
+"""The model of conversation scenes: it gives the replies of a script, and keeps what it was asked."""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from threadline.conversations.contract import ThinkRequest
+from threadline.conversations.decision_contract import Round
+from threadline.conversations.prompt import NO_REPLY
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.model import ModelReply, ToolCall
+from threadline_devstack.models.decision_script import decided
+
+Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
+
+AWAY = ApplicationError("The model is overloaded.", 0.0, type="Transient", non_retryable=True)
+"""The error of the last attempt at a model that does not answer."""
+SILENT = ModelReply(NO_REPLY)
+REQUEST: ContextVar[Any] = ContextVar("request")
+"""What the activity under way was asked."""
+
+
+def calls(*ids: str, says: str = "", **arguments: str) -> ModelReply:
+    """A reply that asks for tools. A call's id is its tool's name, or the name with a colon and more: `create:1`."""
+    given = json.dumps(arguments)
+    return ModelReply(says, tuple(ToolCall(each, each.partition(":")[0], given) for each in ids))
+
+
+@dataclass
+class ScriptedModel(ChatModel):
+    """Gives one reply after the other to the thoughts of a conversation, and then says that it is done.
+
+    Decisions, summaries and analyses have scripts of their own, and are not counted in `asked`.
+    """
+
+    replies: list[Reply]
+    asked: list[ThinkRequest] = field(default_factory=list)
+    decisions: dict[tuple[int, int], dict[str, Any] | Exception] = field(default_factory=dict)
+    """By turn and round: the fields of the decision's form that differ from those of an easy question, or a fault."""
+    summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What happens instead of a summary, once each."""
+
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+        match activity.info().activity_type:
+            case "think":
+                return Answer(await self._think(REQUEST.get()))
+            case "decide":
+                return Answer(self._decide(REQUEST.get()))
+            case "summarise":
+                return Answer(await self._summarise())
+            case _:
+                return Answer(ModelReply("Somebody asks for something."))
+
+    async def _think(self, request: ThinkRequest) -> ModelReply:
+        self.asked.append(request)
+        reply = self.replies.pop(0) if self.replies else ModelReply("Done.")
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, ModelReply) else await reply(request)
+
+    def _decide(self, asked: Round) -> ModelReply:
+        decision = self.decisions.get((asked.turn, asked.round), {})
+        if isinstance(decision, Exception):
+            raise decision
+        return ModelReply(json.dumps(decided({}) | decision))
+
+    async def _summarise(self) -> ModelReply:
+        trouble = self.summaries.pop(0) if self.summaries else None
+        if isinstance(trouble, Exception):
+            raise trouble
+        if trouble:
+            await trouble()
+        return ModelReply("People have talked about this and that.")
