@@ -67,6 +67,11 @@ test-rest: setup ## the slow tests: crashes, chaos, journeys, limits, canary, be
 .PHONY: test-all
 test-all: test test-rest ## everything that CI runs
 
+.PHONY: histories
+histories: setup ## record the workflows of the tests marked `records` anew, for tests/replay (some: PYTEST=tests/jobs)
+	rm -f $(if $(PYTEST),,tests/replay/histories/*.json)
+	$(BIN)/pytest -q -m records --record $(PYTEST)
+
 .PHONY: mutants
 mutants: setup ## plant 42 faults in copies of the product, and see that the tests that each names fail (some: NAME=inbox)
 	@$(BIN)/python -m tests.mutants $(NAME)

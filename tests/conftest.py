@@ -12,6 +12,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests.replay import histories
+from tests.replay.recorder import recording
 from tests.support.case_store import scene
 from tests.support.conversation_store import other, talk
 from tests.support.postgres import agent_url, database, database_url, empty_url, pool, postgres
@@ -63,6 +65,22 @@ def logging_kept() -> Iterator[None]:
     structlog.configure(**before)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="write the histories of tests marked `records` anew")
+
+
+@pytest.fixture(autouse=True)
+def recorded_histories(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--record`, write the histories of the workflows of a test marked `records(name)`."""
+    marker = request.node.get_closest_marker("records")
+    if marker is None or not request.config.getoption("--record"):
+        yield
+        return
+    with recording() as made:
+        yield
+    histories.write(marker.args[0], made.histories)
+
+
 SLOW = ("bench", "chaos", "evals", "journeys", "limits")
 """Folders whose tests start whole stacks or many processes."""
 FIRST_STORY = "tests/journeys/test_story.py"
@@ -74,6 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder, _, _ = item.nodeid.removeprefix("tests/").partition("/")
         if folder in SLOW and not item.nodeid.startswith(FIRST_STORY):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: "_workflow.py" not in item.nodeid)  # the long files first, so that workers end together
 
 
 def pytest_collection_finish() -> None:

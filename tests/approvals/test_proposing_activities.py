@@ -26,7 +26,7 @@ async def test_what_is_of_medium_risk_is_recorded_waited_for_and_shown_and_not_d
     assert result.success, result.error
     assert result.data["risk"] == "medium"
     assert result.data["waits_for"] == [ASKER, APPROVER]
-    assert "only when it is approved" in result.display_text
+    assert "once it is approved" in result.display_text
     [shown] = result.structured
     assert (shown.kind, shown.records[0]["does"], shown.records[0]["reason"]) == (
         "approval",

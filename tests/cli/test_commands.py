@@ -1,6 +1,5 @@
 """The command as people call it: fast to answer, one sentence for what is wrong, and a clean end."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,26 +9,13 @@ from pathlib import Path
 import pytest
 import typer
 
+from tests.cli.command import MACHINE, run_command
 from threadline.cli import main
 from threadline_devstack.state_folder import Home
 
-MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-
-
-def threadline(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "threadline", *arguments],
-        env=MACHINE | environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
 
 def test_help_names_every_command(tmp_path: Path) -> None:
-    done = threadline("--help", folder=tmp_path)
+    done = run_command(("--help",), {}, tmp_path)
     assert done.returncode == 0
     group = typer.main.get_command(main.app)
     assert isinstance(group, typer.core.TyperGroup)
@@ -62,16 +48,23 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_missing_is_one_sentence(command: str, variable: str, tmp_path: Path) -> None:
-    done = threadline(*command.split(), folder=tmp_path)
+    done = run_command(tuple(command.split()), {}, tmp_path)
     assert done.returncode == 1
     [sentence] = done.stderr.splitlines()
     assert sentence.startswith("threadline: ")
     assert f"{variable} is not set" in sentence
 
 
+def test_a_process_that_fails_ends_with_one_sentence_and_code_1(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "threadline", "explain", "C1/1700000000.000100"]
+    done = subprocess.run(command, env=MACHINE, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("threadline: DATABASE_URL is not set")
+
+
 def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
     with Home(tmp_path / "home").held():
-        done = threadline("up", folder=tmp_path, THREADLINE_HOME=str(tmp_path / "home"))
+        done = run_command(("up",), {"THREADLINE_HOME": str(tmp_path / "home")}, tmp_path)
     assert done.returncode == 1
     assert f"already runs in {tmp_path / 'home'}" in done.stderr
 
@@ -101,11 +94,12 @@ def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
     "power", ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL"]
 )
 def test_the_agents_worker_refuses_powers_it_must_not_have(tmp_path: Path, power: str) -> None:
-    environment = {
+    given = {
         "THREADLINE_AGENT_DATABASE_URL": "postgresql://threadline_agent@127.0.0.1:1/none",
         "ANTHROPIC_API_KEY": "sk-none",
         "THREADLINE_REPO": str(tmp_path),
+        power: "xoxb-none",
     }
-    done = threadline("worker", "--queue", "agents", folder=tmp_path, **environment, **{power: "xoxb-none"})
+    done = run_command(("worker", "--queue", "agents"), given, tmp_path)
     assert done.returncode == 1
     assert f"{power} must not be set" in done.stderr

@@ -64,7 +64,7 @@ async def test_where_nothing_was_decided_a_sentence_says_so(run: Command, databa
     for command in ("report", "tune"):
         done = run(command)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith("Nothing was decided in this time")
+        assert done.stdout.startswith("There are no decisions in this time")
 
 
 async def test_a_report_tells_counts_calibration_and_what_should_have_been_otherwise(
@@ -79,7 +79,7 @@ async def test_a_report_tells_counts_calibration_and_what_should_have_been_other
     assert "33% of 3" in done.stdout
     # By hand: the squares 0.01, 0.64 and 0.36 through three, and the distances 0.1, 0.8 and 0.6.
     assert "3 judged, Brier 0.337, ECE 0.500" in done.stdout
-    assert f"need not have been: 1\n  {THREAD.key}:3: REASON_ONLY, 0.35, confidence_below_threshold." in done.stdout
+    assert f"Escalated without need: 1\n  {THREAD.key}:3: REASON_ONLY, 0.35, confidence_below_threshold." in done.stdout
     assert f"should have been escalated: 1\n  {THREAD.key}:2: REASON_ONLY, 0.80. It is thanks 2." in done.stdout
     assert "calm, prompt v1" in done.stdout
     assert "$0.0300" in done.stdout
@@ -88,7 +88,7 @@ async def test_a_report_tells_counts_calibration_and_what_should_have_been_other
 async def test_the_calibration_is_drawn_as_a_picture(run: Command, talk: Talking) -> None:
     await decided(talk, 1, 0.9)
     none = run("report", "--plot", "calibration.png")
-    assert "There is no picture" in none.stdout
+    assert "There is no plot" in none.stdout
     await decided(talk, 2, 0.9, "+1")
     done = run("report", "--plot", "calibration.png")
     assert (done.returncode, done.stderr) == (0, "")
@@ -120,9 +120,9 @@ def test_a_picture_that_cannot_be_written_is_told_in_a_sentence(some: Calibratio
 async def test_tuning_says_how_many_judgements_are_missing(run: Command, talk: Talking) -> None:
     await decided(talk, 1, 0.9, "+1")
     assert run("tune").stdout.strip() == (
-        "Judged decisions that the confidence made: 1; 29 more are needed before thresholds are proposed."
+        "Judged decisions by confidence: 1; 29 more are needed before thresholds are proposed."
     )
-    assert run("tune", "--variant", "bold").stdout.strip() == "No decision of the variant bold is there."
+    assert run("tune", "--variant", "bold").stdout.strip() == "There are no decisions of the variant bold."
 
 
 async def test_tuning_proposes_shows_what_would_change_and_changes_nothing(run: Command, talk: Talking) -> None:
@@ -131,7 +131,7 @@ async def test_tuning_proposes_shows_what_would_change_and_changes_nothing(run: 
     before = await talk.rows("SELECT * FROM decisions ORDER BY turn")
     done = run("tune")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Judged decisions that the confidence made: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
-    assert "Of 40 decisions 20 would have another course:\n  20: proceed → " in done.stdout
+    assert "Judged decisions by confidence: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
+    assert "Of 40 decisions 20 would change:\n  20: proceed → " in done.stdout
     assert "Nothing was changed" in done.stdout
     assert await talk.rows("SELECT * FROM decisions ORDER BY turn") == before

@@ -3,94 +3,110 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from temporalio.client import Client
-from temporalio.common import SearchAttributeKey
-from temporalio.testing import WorkflowEnvironment
 
-from threadline.wiring.temporal import SEARCH_ATTRIBUTES
-from threadline_devstack import environment
+from tests.cli.command import MACHINE, run_command
+from tests.support.temporal import connect
+from threadline.errors import Permanent
+from threadline.wiring import temporal as wired
+from threadline.wiring.gateway import run_gateway
+from threadline.wiring.workers import run_worker
 
-GIVEN = {
-    **environment.pick(os.environ, environment.MACHINE),
+NEVER = "postgresql://127.0.0.1:1/none"
+CORE = {
     "SLACK_BOT_TOKEN": "xoxb-none",
+    "SLACK_SIGNING_SECRET": "none",
     "THREADLINE_REPORTS_CHANNEL": "C0123456789",
     "THREADLINE_SUMMARIES_CHANNEL": "C0123456790",
+    "DATABASE_URL": NEVER,
 }
+AGENTS = {"THREADLINE_AGENT_DATABASE_URL": NEVER, "ANTHROPIC_API_KEY": "sk-none"}
 
 
-def _start(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "threadline", "worker", "--queue", "core"],
-        env={**GIVEN, "THREADLINE_REPO": str(folder), **given},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def refusal(client: Client, folder: Path, **given: str) -> str:
+    """What a core worker says that does not start on this Temporal."""
+    address = client.service_client.config.target_host
+    at = {"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": client.namespace, "THREADLINE_REPO": str(folder)}
+    done = run_command(("worker", "--queue", "core"), CORE | at | given, folder)
+    assert done.returncode == 1, done.stderr
+    return done.stderr
 
 
-@pytest.fixture
-async def temporal(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A namespace with the search attributes of these names."""
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(Path(sys.executable).with_name("temporal")),
-        search_attributes=[SearchAttributeKey.for_keyword(name) for name in request.param],
-    ) as server:
-        yield server.client
-
-
-@pytest.mark.parametrize("temporal", [SEARCH_ATTRIBUTES[1:]], indirect=True)
 async def test_without_its_search_attributes_it_refuses_and_says_how_to_make_them(
-    temporal: Client, tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = temporal.service_client.config.target_host
-    never = "postgresql://127.0.0.1:1/none"
-    done = await asyncio.to_thread(_start, tmp_path, TEMPORAL_ADDRESS=address, DATABASE_URL=never)
-    assert done.returncode == 1, done.stderr
-    assert f"search-attribute create --name {SEARCH_ATTRIBUTES[0]} --type Keyword" in done.stderr
+    client = await connect()
+    monkeypatch.setattr(wired, "SEARCH_ATTRIBUTES", (*wired.SEARCH_ATTRIBUTES, "CaseMood"))
+    told = refusal(client, tmp_path)
+    assert "search-attribute create --name CaseMood --type Keyword`" in told
 
 
-@pytest.mark.parametrize("temporal", [SEARCH_ATTRIBUTES], indirect=True)
-async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(
-    temporal: Client, empty_url: str, tmp_path: Path
+async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(empty_url: str, tmp_path: Path) -> None:
+    assert "run `threadline db upgrade`" in refusal(await connect(), tmp_path, DATABASE_URL=empty_url)
+
+
+Process = Callable[[asyncio.Event], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    ("process", "given"),
+    [
+        (lambda stop: run_worker("core", stop), CORE),
+        (lambda stop: run_worker("agents", stop), AGENTS),
+        (lambda stop: run_gateway("127.0.0.1:0", stop), CORE),
+    ],
+    ids=["core", "agents", "gateway"],
+)
+async def test_what_seeks_temporal_ends_when_it_is_asked_to(
+    process: Process, given: dict[str, str], unused_tcp_port: int, tmp_path: Path
 ) -> None:
-    address = temporal.service_client.config.target_host
-    done = await asyncio.to_thread(_start, tmp_path, TEMPORAL_ADDRESS=address, DATABASE_URL=empty_url)
-    assert done.returncode == 1, done.stderr
-    assert "run `threadline db upgrade`" in done.stderr
+    at = {"THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}
+    stop = asyncio.Event()
+    with mock.patch.dict(os.environ, MACHINE | given | at, clear=True):
+        async with silent(unused_tcp_port) as sought:
+            running = asyncio.ensure_future(process(stop))
+            await sought.wait()
+            stop.set()
+            with pytest.raises(Permanent, match=r"Stopped before Temporal answered\."):
+                async with asyncio.timeout(10):  # the tries themselves go on for 40 s
+                    await running
 
 
-@pytest.mark.parametrize("command", ["worker --queue core", "worker --queue agents", "gateway --http 127.0.0.1:0"])
-async def test_a_process_that_seeks_temporal_ends_when_it_is_asked_to(
-    command: str, unused_tcp_port: int, tmp_path: Path
-) -> None:
-    sought: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
-    never = "postgresql://127.0.0.1:1/none"
-    agents = {"THREADLINE_AGENT_DATABASE_URL": never, "ANTHROPIC_API_KEY": "sk-none"}
-    given = {**GIVEN, "DATABASE_URL": never, "SLACK_SIGNING_SECRET": "none"}
-    if "agents" in command:
-        given = environment.pick(os.environ, environment.MACHINE) | agents
-    async with await asyncio.start_server(lambda _, writer: sought.put_nowait(writer), "127.0.0.1", unused_tcp_port):
+@pytest.mark.slow
+async def test_a_process_that_seeks_temporal_ends_on_sigterm(unused_tcp_port: int, tmp_path: Path) -> None:
+    at = {"THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}
+    async with silent(unused_tcp_port) as sought:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "threadline", *command.split()),
-            env={**given, "THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"},
+            *(sys.executable, "-m", "threadline", "gateway", "--http", "127.0.0.1:0"),
+            env=MACHINE | CORE | at,
             cwd=tmp_path,
             stderr=asyncio.subprocess.PIPE,
         )
-        connections = [await sought.get()]
+        await sought.wait()
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):  # the tries themselves go on for 40 s
+        async with asyncio.timeout(10):
             _, told = await process.communicate()
-        while not sought.empty():
-            connections.append(sought.get_nowait())
-        for connection in connections:
-            connection.close()
-            await connection.wait_closed()
     assert told.decode().splitlines()[-1] == "threadline: Stopped before Temporal answered."
+
+
+@asynccontextmanager
+async def silent(port: int) -> AsyncIterator[asyncio.Event]:
+    """A server that takes connections and never answers; the event tells that one has come."""
+    sought, writers = asyncio.Event(), list[asyncio.StreamWriter]()
+
+    def come(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        sought.set()
+
+    async with await asyncio.start_server(come, "127.0.0.1", port):
+        yield sought
+        for writer in writers:
+            writer.close()
+            await writer.wait_closed()

@@ -50,7 +50,7 @@ def played(
     return script, outcome
 
 
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_the_person_gets_one_message_that_can_be_seen(
     replies: list[ModelReply | StepFailed], results: list[list[Execution]], stops: list[bool], max_turns: int
@@ -62,7 +62,7 @@ def test_the_person_gets_one_message_that_can_be_seen(
     assert outcome.step or len(outcome.text) <= answers.LIMIT
 
 
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
     replies: list[ModelReply | StepFailed],
@@ -77,7 +77,7 @@ def test_the_model_is_called_at_most_once_more_than_it_may_ask_for_tools(
     assert script.asked.count(ToolChoice.AUTO) <= max(max_turns, 0)
 
 
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
     replies: list[ModelReply | StepFailed],
@@ -95,7 +95,7 @@ def test_only_calls_of_the_newest_reply_are_run_and_no_id_twice(
     assert len({id(reply) for reply in script.ran_after}) == len(script.ran)
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS)
 def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
     replies: list[ModelReply | StepFailed], results: list[list[Execution]], stops: list[bool], max_turns: int
@@ -106,7 +106,7 @@ def test_silence_is_kept_only_by_a_model_that_has_touched_nothing(
         assert all(each.read_only or each.status is ExecutionStatus.BLOCKED for each in outcome.executions)
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(MODELS | ASKERS, st.lists(RESULTS, max_size=4), STOPS, TURNS, st.booleans())
 def test_the_same_steps_lead_to_the_same_end_and_it_survives_json(
     replies: list[ModelReply | StepFailed],

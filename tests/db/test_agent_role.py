@@ -27,22 +27,25 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("table", sorted(metadata.tables))
-async def test_the_agent_reads_no_table(pool: asyncpg.Pool, table: str) -> None:
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await pool.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
+async def test_the_agent_reads_no_table(pool: asyncpg.Pool) -> None:
+    for table in sorted(metadata.tables):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match=table):
+            await pool.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
 
 
-@pytest.mark.parametrize("statement", FORBIDDEN)
-async def test_the_agent_may_not(pool: asyncpg.Pool, statement: str) -> None:
+async def test_the_agent_may_neither_write_create_nor_become_another(pool: asyncpg.Pool) -> None:
     refusals = (
         asyncpg.InsufficientPrivilegeError,
         asyncpg.ObjectNotInPrerequisiteStateError,
         asyncpg.FeatureNotSupportedError,
         asyncpg.WrongObjectTypeError,
     )
-    with pytest.raises(refusals):
-        await pool.execute(statement)
+    for statement in FORBIDDEN:
+        try:
+            await pool.execute(statement)
+        except refusals:
+            continue
+        pytest.fail(f"the agent may: {statement}")
 
 
 async def test_the_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool: asyncpg.Pool) -> None:

@@ -9,17 +9,27 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
+from tests.devstack.model_reset import reset
 from threadline_devstack.models import ModelSandbox, Turn, director
 
 GREP = {"name": "Grep", "input_schema": {"type": "object"}}
 PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
 
 
-@pytest.fixture
-async def model() -> AsyncIterator[ModelSandbox]:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served_model() -> AsyncIterator[ModelSandbox]:
     async with ModelSandbox.running() as running:
         yield running
+
+
+@pytest.fixture
+def model(served_model: ModelSandbox) -> ModelSandbox:
+    return reset(served_model)
 
 
 async def post(url: str, body: Any = None, **headers: str) -> tuple[int, Any]:

@@ -7,21 +7,31 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, RateLimitError
 
+from tests.devstack.model_reset import reset
 from threadline_devstack.models import ModelSandbox, Turn
 
 LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
-@pytest.fixture
-async def sandbox() -> AsyncIterator[ModelSandbox]:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served_model() -> AsyncIterator[ModelSandbox]:
     async with ModelSandbox.running() as running:
         yield running
 
 
 @pytest.fixture
+def sandbox(served_model: ModelSandbox) -> ModelSandbox:
+    return reset(served_model)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def client(sandbox: ModelSandbox) -> AsyncIterator[Any]:
     """The SDK, untyped: the tests send what its types forbid, too."""
     async with AsyncOpenAI(api_key="any", base_url=f"{sandbox.url}/v1", max_retries=0) as made:

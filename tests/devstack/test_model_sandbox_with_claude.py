@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, query
 
+from tests.devstack.model_reset import reset
 from threadline_devstack.models import ModelSandbox, Turn
 
 SCHEMA = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
@@ -49,10 +51,18 @@ class Claude:
         return next(message for message in messages if isinstance(message, ResultMessage)), messages
 
 
-@pytest.fixture
-async def model() -> AsyncIterator[ModelSandbox]:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served_model() -> AsyncIterator[ModelSandbox]:
     async with ModelSandbox.running() as running:
         yield running
+
+
+@pytest.fixture
+def model(served_model: ModelSandbox) -> ModelSandbox:
+    return reset(served_model)
 
 
 @pytest.fixture

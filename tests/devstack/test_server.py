@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.slack import SlackSandbox
@@ -19,14 +20,17 @@ SANDBOXES: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str, 
 }
 
 
-@pytest.fixture(params=SANDBOXES)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SANDBOXES)
 async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[tuple[str, str, str, str]]:
     running, *rest = SANDBOXES[request.param]
     async with running() as sandbox:
         yield sandbox.url, *rest
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session

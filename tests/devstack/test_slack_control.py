@@ -9,19 +9,20 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import pytest
+import pytest_asyncio
 
+from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BYSTANDER, REPORTER, REPORTS
 
 
-@pytest.fixture
-async def slack() -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05) as sandbox:
+@pytest_asyncio.fixture(loop_scope="module")
+async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+    async with slack_server.sandbox(retry_delays=(), ack_timeout=0.05) as sandbox:
         yield sandbox
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def browser(slack: SlackSandbox) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(base_url=slack.url) as session:
         yield session

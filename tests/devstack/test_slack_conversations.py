@@ -7,9 +7,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, BYSTANDER, GENERAL, REPORTER
 from threadline_devstack.slack.statuses import KEPT
@@ -31,9 +33,9 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-async def slack(clock: Clock) -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05, clock=clock) as sandbox:
+@pytest_asyncio.fixture(loop_scope="module")
+async def slack(slack_server: SlackServer, clock: Clock) -> AsyncIterator[SlackSandbox]:
+    async with slack_server.sandbox(retry_delays=(), ack_timeout=0.05, clock=clock) as sandbox:
         yield sandbox
 
 
@@ -42,7 +44,7 @@ def client(slack: SlackSandbox) -> AsyncWebClient:
     return AsyncWebClient(token=BOT_TOKEN, base_url=slack.api_url)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def browser(slack: SlackSandbox) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(base_url=slack.url) as session:
         yield session

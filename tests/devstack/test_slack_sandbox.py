@@ -6,10 +6,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.chaos.plan import dice_of
+from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.faults import CallFault, Faults, Weather
 from threadline_devstack.slack.identity import (
@@ -26,9 +28,9 @@ from threadline_devstack.slack.identity import (
 )
 
 
-@pytest.fixture
-async def slack() -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05) as sandbox:
+@pytest_asyncio.fixture(loop_scope="module")
+async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+    async with slack_server.sandbox(retry_delays=(), ack_timeout=0.05) as sandbox:
         yield sandbox
 
 
@@ -313,7 +315,7 @@ async def test_a_failure_comes_before_or_after_storing(slack: SlackSandbox, clie
 
 
 async def test_a_slow_answer_comes_after_its_post_is_stored(slack: SlackSandbox, client: AsyncWebClient) -> None:
-    slack.faults.slow("chat.postMessage", seconds=30)
+    slack.faults.slow("chat.postMessage", seconds=2)
     stored = asyncio.Event()
     slack.workspace.listeners.append(lambda _: stored.set())
     posting = asyncio.create_task(client.chat_postMessage(channel=REPORTS, text="stored"))

@@ -4,7 +4,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import pytest
+import pytest_asyncio
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.signature import SignatureVerifier
@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tests.devstack.conftest import SlackServer
 from threadline_devstack import server
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SIGNING_SECRET
@@ -51,13 +52,13 @@ class Receiver:
         return await self._bolt.handle(request)
 
 
-@pytest.fixture
-async def slack() -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox.running(retry_delays=(0.0, 0.01, 0.02)) as sandbox:
+@pytest_asyncio.fixture(loop_scope="module")
+async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+    async with slack_server.sandbox(retry_delays=(0.0, 0.01, 0.02)) as sandbox:
         yield sandbox
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def receiver(slack: SlackSandbox) -> AsyncIterator[Receiver]:
     with server.bound(0) as listener:
         receiver = Receiver(slack, listener)

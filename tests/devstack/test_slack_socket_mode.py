@@ -7,10 +7,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import (
     APP_TOKEN,
@@ -78,13 +80,13 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def slack() -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox.running(ack_timeout=1.0, retry_delays=(0.0, 0.05, 0.05)) as sandbox:
+@pytest_asyncio.fixture(loop_scope="module")
+async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+    async with slack_server.sandbox(ack_timeout=1.0, retry_delays=(0.0, 0.05, 0.05)) as sandbox:
         yield sandbox
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def gateway(slack: SlackSandbox) -> AsyncIterator[Gateway]:
     gateway = Gateway(slack)
     async with connected(slack, gateway):

@@ -40,6 +40,7 @@ async def family(home: Path) -> AsyncIterator[Family]:
     await family.stop_all([])
 
 
+@pytest.mark.slow
 async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: Family, home: Path) -> None:
     server = await temporal.start(family, home, Ports(usual=False), MACHINE)
     client = await Client.connect(server.address)
@@ -61,33 +62,25 @@ async def test_a_missing_temporal_program_is_said_with_what_to_do(
         await temporal.start(family, home, Ports(usual=False), MACHINE)
 
 
-async def test_postgres_is_made_once_and_its_data_stays(family: Family, home: Path) -> None:
+@pytest.mark.slow
+async def test_postgres_is_made_once_and_for_the_agent_there_is_a_restricted_login(family: Family, home: Path) -> None:
+    (home / "postgres" / "data-half" / "base").mkdir(parents=True)  # left by an initdb that was interrupted
     databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
     assert migrate.is_current(databases.owner)
+    assert [path.name for path in (home / "postgres").glob("data*")] == ["data"], "nothing half is left"
     with psycopg.connect(databases.owner, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept (x int)")
     await family.stop_all([])
     again = await postgres.start(family, home, Ports(usual=False), MACHINE)
     with psycopg.connect(again.owner) as connection:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
-
-
-async def test_the_agents_login_is_not_the_owner_and_cannot_become_it(family: Family, home: Path) -> None:
-    databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
     with (
-        psycopg.connect(databases.agent) as connection,
+        psycopg.connect(again.agent) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         connection.execute("SELECT * FROM cases")
     with pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(databases.agent.replace("threadline_agent:", "threadline:"))
-
-
-async def test_an_interrupted_initdb_is_not_taken_for_a_cluster(family: Family, home: Path) -> None:
-    (home / "postgres" / "data-half" / "base").mkdir(parents=True)
-    databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
-    assert migrate.is_current(databases.owner)
-    assert [path.name for path in (home / "postgres").glob("data*")] == ["data"], "nothing half is left"
+        psycopg.connect(again.agent.replace("threadline_agent:", "threadline:"))
 
 
 async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -> None:
@@ -97,6 +90,7 @@ async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -
             pytest.fail("it must not come up")
 
 
+@pytest.mark.slow
 async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
     before, told = children(), list[str]()
     wishes = Wishes(given=MACHINE, settings={"THREADLINE_MAX_QUESTIONS": "many"})

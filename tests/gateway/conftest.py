@@ -1,11 +1,9 @@
 """Real parts for the gateway's tests: Temporal's dev server or its absence, a Slack, and the gateway between them."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,26 +12,20 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
 
+from tests.support.temporal import connect
 from threadline.gateway.author_policy import PeopleLookup
-from threadline.gateway.dispatcher import CASE_CHANNEL, RETRIES
+from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.threads.addressing import Thread
 from threadline_devstack.slack import SlackSandbox, identity
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def temporal() -> AsyncIterator[Client]:
-    """A client of a dev server; no worker runs, since accepting a message needs none."""
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(Path(sys.executable).with_name("temporal")),
-        data_converter=pydantic_data_converter,
-        retry_config=RETRIES,
-        search_attributes=[CASE_CHANNEL],
-    ) as environment:
-        yield environment.client
+@pytest_asyncio.fixture(loop_scope="session")
+async def temporal() -> Client:
+    """A client of a namespace of its own; no worker runs, since accepting a message needs none."""
+    return await connect(retry_config=RETRIES)
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=["refuses", "stalls"])
@@ -61,7 +53,12 @@ class Gate(Interceptor):
         self.open = asyncio.Event()
 
     def over(self, temporal: Client) -> Client:
-        return Client(temporal.service_client, data_converter=temporal.data_converter, interceptors=[self])
+        return Client(
+            temporal.service_client,
+            namespace=temporal.namespace,
+            data_converter=temporal.data_converter,
+            interceptors=[self],
+        )
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002
         gate = self

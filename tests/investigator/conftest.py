@@ -12,15 +12,17 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+import pytest_asyncio
 from claude_agent_sdk import InMemorySessionStore
 
-from tests.investigator.turn_scene import turns
+from tests.devstack.model_reset import reset
+from tests.investigator.turn_scene import agent, cli_model, cli_turns, turns
 from threadline.cases.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
 from threadline.investigator.ports import TurnBrief, TurnResult
 from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline_devstack.models import ModelSandbox, Turn
 
-__all__ = ["turns"]
+__all__ = ["agent", "cli_model", "cli_turns", "turns"]
 
 API_KEY = "sk-ant-test-0123456789abcdef"
 BUG = "BUG-12"
@@ -156,10 +158,16 @@ def is_cli(pid: int) -> bool:
         return False
 
 
-@pytest.fixture
-async def model() -> AsyncIterator[ModelSandbox]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served_model() -> AsyncIterator[ModelSandbox]:
     async with ModelSandbox.running(api_key=API_KEY) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def model(served_model: ModelSandbox) -> ModelSandbox:
+    """One server for the tests of a module, which run in one event loop: `asyncio(loop_scope="module")`."""
+    return reset(served_model)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,27 +13,24 @@ from threadline_devstack.models import Turn
 if TYPE_CHECKING:
     from tests.investigator.conftest import Bench
 
-GET_BUG: tuple[str, dict[str, Any]] = ("mcp__bug__get_bug", {"bug_id": "BUG-12"})
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.mark.parametrize("status", [429, 500, 529])
-async def test_busy_api_is_transient(bench: "Bench", status: int) -> None:
-    bench.model.fail_next(50, status=status)
-    with pytest.raises(Transient, match=f"HTTP {status}"):
+async def test_busy_api_is_transient(bench: "Bench") -> None:
+    bench.model.fail_next(50, status=529)
+    with pytest.raises(Transient, match="HTTP 529"):
         await bench.first_turn()
 
 
-async def test_wait_that_the_api_names_is_passed_on(bench: "Bench") -> None:
-    bench.model.fail_next(50, status=429, retry_after=2)
-    with pytest.raises(Transient) as failed:
+async def test_rate_limit_is_transient_and_the_wait_that_it_names_is_passed_on(bench: "Bench") -> None:
+    bench.model.fail_next(50, status=429, retry_after=1)
+    with pytest.raises(Transient, match="HTTP 429") as failed:
         await bench.first_turn()
     assert failed.value.retry_after is not None
-    assert failed.value.retry_after >= 2
+    assert failed.value.retry_after >= 1
 
 
-@pytest.mark.parametrize(
-    ("status", "told"), [(401, "refused the key"), (403, "refused the key"), (404, "model"), (400, "refused the turn")]
-)
+@pytest.mark.parametrize(("status", "told"), [(403, "refused the key"), (404, "model"), (400, "refused the turn")])
 async def test_refusing_api_is_permanent(bench: "Bench", status: int, told: str) -> None:
     bench.model.fail_next(50, status=status)
     with pytest.raises(Permanent, match=told):
@@ -59,7 +56,7 @@ async def test_reply_that_breaks_off_each_time_is_transient(bench: "Bench", even
 async def test_agent_that_never_ends_is_stopped_at_its_limit_of_steps(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
         while True:
-            await turn.call(GET_BUG[0], **GET_BUG[1])
+            await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
 
     bench.config = replace(bench.config, max_turns=4)
     bench.model.script(script)
@@ -72,7 +69,7 @@ async def test_agent_that_never_ends_is_stopped_at_its_limit_of_steps(bench: "Be
 async def test_agent_is_stopped_at_its_budget(bench: "Bench") -> None:
     async def script(turn: Turn) -> None:
         while True:
-            await turn.call(GET_BUG[0], **GET_BUG[1])
+            await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
 
     bench.model.script(script)
     with pytest.raises(TurnRefused, match="used up its budget"):
@@ -100,20 +97,6 @@ async def test_silent_agent_is_broken_off(bench: "Bench") -> None:
     with pytest.raises(TurnBroken, match="silent for 2 s"):
         await bench.first_turn()
     assert bench.running() == []
-
-
-async def test_failing_tool_tells_the_model_and_not_the_secret(bench: "Bench") -> None:
-    told: list[str] = []
-
-    async def script(turn: Turn) -> None:
-        told.append((await turn.call("mcp__bug__get_bug_conversations", bug_id="BUG-12")).text)
-        await turn.finish(**bench.outcome())
-
-    bench.model.script(script)
-    bench.case.failing = ConnectionError("postgresql://owner:hunter2@db/threadline refused")
-    result = await bench.first_turn()
-    assert told[-1] == "get_bug_conversations is out of order. Go on without it."
-    assert result.read == frozenset()
 
 
 async def test_error_of_whoever_counts_the_pulse_stops_the_turn_as_it_is(bench: "Bench") -> None:

@@ -15,27 +15,37 @@ from threadline.investigator.queries import ReadOnlyQueries
 PASSWORD = "hunter2secret"
 
 
-@pytest.fixture
-def shop(postgres: Postgres) -> Iterator[str]:
-    """Somebody's own database, with one view for the agent; as its owner."""
-    url = postgres.create("shop")
+@contextlib.contextmanager
+def made(postgres: Postgres, name: str, role: str) -> Iterator[str]:
+    """Somebody's own database, with one view for this role; as its owner."""
+    url = postgres.create(name)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE orders (id int, secret text)")
         connection.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(1, 1000) n")
         connection.execute("CREATE VIEW open_orders AS SELECT id, repeat('y', 3000) AS note FROM orders")
-        connection.execute("CREATE ROLE reader LOGIN")
-        connection.execute("GRANT SELECT ON open_orders TO reader")
+        connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+        connection.execute(f"GRANT SELECT ON open_orders TO {role}".encode())
     yield url
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP OWNED BY reader")
-        connection.execute("DROP ROLE reader")
+        connection.execute(f"DROP OWNED BY {role}".encode())
+        connection.execute(f"DROP ROLE {role}".encode())
     postgres.drop(url)
 
 
-@pytest.fixture
+def login(url: str, role: str) -> str:
+    return make_url(url).set(username=role, password=PASSWORD).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="module")
+def shop(postgres: Postgres) -> Iterator[str]:
+    """One for the tests that only read."""
+    with made(postgres, "shop", "reader") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
 def as_reader(shop: str) -> str:
-    url = make_url(shop).set(username="reader", password=PASSWORD)
-    return url.render_as_string(hide_password=False)
+    return login(shop, "reader")
 
 
 def queries_of(dsn: str, *, own: str = "postgresql://elsewhere/threadline") -> ReadOnlyQueries:
@@ -144,26 +154,27 @@ async def test_a_superuser_is_no_source(shop: str) -> None:
 @pytest.mark.parametrize(
     ("grant", "word"),
     [
-        ("GRANT SELECT ON orders TO reader", "read public.orders"),
-        ("GRANT SELECT (secret) ON orders TO reader", "read public.orders"),
-        ("GRANT INSERT ON orders TO reader", "write to public.orders"),
-        ("GRANT UPDATE (note) ON open_orders TO reader", "write to public.open_orders"),
-        ("GRANT CREATE ON SCHEMA public TO reader", "too many rights"),
-        ("CREATE ROLE boss SUPERUSER; GRANT boss TO reader WITH INHERIT FALSE", "too many rights"),
+        ("GRANT SELECT ON orders TO visitor", "read public.orders"),
+        ("GRANT SELECT (secret) ON orders TO visitor", "read public.orders"),
+        ("GRANT INSERT ON orders TO visitor", "write to public.orders"),
+        ("GRANT UPDATE (note) ON open_orders TO visitor", "write to public.open_orders"),
+        ("GRANT CREATE ON SCHEMA public TO visitor", "too many rights"),
+        ("CREATE ROLE boss SUPERUSER; GRANT boss TO visitor WITH INHERIT FALSE", "too many rights"),
         (
             "CREATE FUNCTION peek() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT 'secret' $$",
             "too many rights",
         ),
-        ("GRANT pg_read_all_data TO reader", "too many rights"),
-        ("GRANT pg_read_server_files TO reader", "too many rights"),
-        ("ALTER ROLE reader CREATEROLE", "too many rights"),
+        ("GRANT pg_read_all_data TO visitor", "too many rights"),
+        ("GRANT pg_read_server_files TO visitor", "too many rights"),
+        ("ALTER ROLE visitor CREATEROLE", "too many rights"),
     ],
 )
-async def test_a_login_that_could_do_more_is_no_source(shop: str, as_reader: str, grant: str, word: str) -> None:
-    with psycopg.connect(shop, autocommit=True) as connection:
-        connection.execute(grant.encode())
-    with pytest.raises(Permanent, match=word):
-        await queries_of(as_reader).check()
+async def test_a_login_that_could_do_more_is_no_source(postgres: Postgres, grant: str, word: str) -> None:
+    with made(postgres, "shop_of_another", "visitor") as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(grant.encode())
+        with pytest.raises(Permanent, match=word):
+            await queries_of(login(url, "visitor")).check()
 
 
 async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agent_url: str) -> None:

@@ -12,9 +12,17 @@ from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts_in
 from threadline.investigator.ports import LogSearch, QuerySource
 from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
+from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.investigation import investigate
 
 if TYPE_CHECKING:
     from tests.investigator.conftest import Bench
+
+
+@pytest.fixture
+def model() -> ModelSandbox:
+    """Nobody asks it here: the tools are called without the CLI."""
+    return ModelSandbox(investigate)
 
 
 class Shop:
@@ -125,10 +133,9 @@ async def test_sentence_of_a_port_reaches_the_model(bench: "Bench", failure: Exc
 
 
 async def test_unforeseen_error_reaches_the_model_without_its_text(bench: "Bench") -> None:
-    bench.case.failing = OSError("password=hunter2")
-    text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12")
-    assert is_error
-    assert "hunter2" not in text
+    bench.case.failing = ConnectionError("postgresql://owner:hunter2@db/threadline refused")
+    told = await _use(bench, "get_bug_conversations", bug_id="BUG-12")
+    assert told == ("get_bug_conversations is out of order. Go on without it.", True)
 
 
 async def test_port_that_hangs_is_given_up(bench: "Bench") -> None:

@@ -9,15 +9,17 @@ from typing import Any, NoReturn
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from tests.investigator.turn_scene import TurnScene
+from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
 from threadline.cases.model import Action, CaseStatus, Limits
 from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.investigator.errors import TurnBroken
+from threadline.investigator.ports import TurnBrief
+from threadline.investigator.stream import Spend
 from threadline.investigator.workspace import Workspaces
 from threadline.threads import messages
 from threadline.threads.messages import FileRef
-from threadline_devstack.models import Turn
-from threadline_devstack.models.investigation import _outcome
+from threadline_devstack.models import ModelSandbox, Turn
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 
@@ -31,7 +33,8 @@ async def _open(turns: TurnScene, *more: messages.IncomingMessage) -> None:
     await turns.scene.become(CaseStatus.INVESTIGATING)
 
 
-async def test_a_turn_investigates_the_real_code_and_commits_what_it_came_to(turns: TurnScene) -> None:
+async def test_turns_investigate_the_real_code_and_edit_it_when_a_developer_asks(cli_turns: TurnScene) -> None:
+    turns = cli_turns
     await _open(turns)
     ended = await turns.run()
     settled = await turns.scene.settle(1)
@@ -45,11 +48,6 @@ async def test_a_turn_investigates_the_real_code_and_commits_what_it_came_to(tur
     [entries] = await turns.scene.rows("SELECT count(*) FROM agent_session_entries")
     assert entries["count"] > 5
 
-
-async def test_a_developers_request_edits_the_code_and_the_diff_is_kept(turns: TurnScene) -> None:
-    await _open(turns)
-    await turns.run()
-    await turns.scene.settle(1)
     await turns.scene.flush(said(10, "Please fix it and open a pull request", by=messages.DEVELOPER))
     await turns.run(turn=2)
     settled = await turns.scene.settle(2)
@@ -60,23 +58,31 @@ async def test_a_developers_request_edits_the_code_and_the_diff_is_kept(turns: T
     assert turn["parent_session"] == turns.request(turn=1).session_id
 
 
-async def test_a_reporters_request_for_a_fix_edits_nothing(turns: TurnScene) -> None:
+async def test_a_reporters_request_for_a_fix_edits_nothing(turns: TurnScene, agent: ScriptedAgent) -> None:
+    def edits(brief: TurnBrief) -> dict[str, Any]:
+        (brief.workspace / "sample-shop" / "shop" / "cart.py").write_text("# mended\n")
+        return findings(brief)
+
+    agent.play = edits
     await _open(turns, said(5, "Please fix it and open a pull request"))
     await turns.run()
+    assert not agent.briefs[0].may_fix
     assert not (await turns.scene.settle(1)).has_fix
-    assert not any("Edit" in exchange.conversation.tools for exchange in turns.model.log)
 
 
-async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(turns: TurnScene) -> None:
+async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(
+    cli_turns: TurnScene, cli_model: ModelSandbox
+) -> None:
     async def thinks(turn: Turn) -> None:
         await turn.hold("thinking")
         await turn.finish(action="post_findings")
 
-    turns.model.script(thinks)
+    turns = cli_turns
+    cli_model.script(thinks)
     await _open(turns)
     before = _children()
     attempt = asyncio.create_task(turns.run())
-    await asyncio.wait_for(turns.model.reached("thinking"), 20)
+    await asyncio.wait_for(cli_model.reached("thinking"), 20)
     await turns.scene.settle(1)
     with pytest.raises((ClaimLost, Transient)):  # whichever notices first: its lease, or its transcript
         await asyncio.wait_for(attempt, 15)
@@ -91,36 +97,34 @@ def _is_agent(pid: int) -> bool:
         return False
 
 
-async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(turns: TurnScene) -> None:
-    turns.model.fail_next(3, status=500)  # the agent asks twice more by itself
+async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(
+    turns: TurnScene, agent: ScriptedAgent
+) -> None:
+    def breaks(_: TurnBrief) -> dict[str, Any]:
+        raise TurnBroken("The model's API did not answer: the turn is tried again.", Spend(0.5, 100, 10, 1))
+
+    agent.play = breaks
     await _open(turns)
     with pytest.raises(Transient):
         await turns.run()
     assert (await turns.scene.settle(1)).action is None
-    turns.model.log.clear()
-    ended = await asyncio.wait_for(_until_it_works(turns), 60)
-    assert ended is Action.POST_FINDINGS
-    assert any(BULK in exchange.conversation.prompt for exchange in turns.model.log)
+    agent.play = findings
+    assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
+    first, second = agent.briefs
+    assert [entry.text for entry in first.entries] == [entry.text for entry in second.entries] == [BULK]
     [turn] = await turns.scene.rows("SELECT attempt, session_id FROM agent_turns")
-    assert turn["attempt"] >= 2
+    assert turn["attempt"] == 2
+    await turns.scene.settle(1)
+    [case] = await turns.scene.rows("SELECT cost_usd FROM cases")
+    assert float(case["cost_usd"]) == pytest.approx(0.51), "the broken attempt's, too"
 
 
-async def _until_it_works(turns: TurnScene) -> Action:
-    for attempt in range(2, 12):
-        try:
-            return (await turns.run(attempt=attempt)).action
-        except Transient:
-            await turns.scene.settle(1)
-    raise AssertionError("the model never recovered")
-
-
-async def test_a_turn_that_is_done_is_not_run_again(turns: TurnScene) -> None:
+async def test_a_turn_that_is_done_is_not_run_again(turns: TurnScene, agent: ScriptedAgent) -> None:
     await _open(turns)
     first = await turns.run()
-    asked = len(turns.model.log)
     again = await turns.run(attempt=2)
     assert again.action == first.action
-    assert len(turns.model.log) == asked
+    assert len(agent.briefs) == 1
 
 
 async def test_a_case_that_has_used_up_its_budget_is_for_people(turns: TurnScene) -> None:
@@ -132,12 +136,11 @@ async def test_a_case_that_has_used_up_its_budget_is_for_people(turns: TurnScene
         await turns.run(turn=2, limits=Limits(case_budget_usd=0.001))
 
 
-async def test_an_unanswered_question_forbids_another(turns: TurnScene) -> None:
+async def test_an_unanswered_question_forbids_another(turns: TurnScene, agent: ScriptedAgent) -> None:
     await _open(turns)
     await turns.run(unanswered=True)
-    prompt = turns.model.log[0].conversation.prompt
-    assert "The reporter did not answer the last question in time." in prompt
-    assert "You may not ask the reporter in this turn." in prompt
+    [brief] = agent.briefs
+    assert (brief.unanswered, brief.may_ask) == (True, False)
 
 
 async def test_the_workspace_goes_when_the_case_ends(turns: TurnScene) -> None:
@@ -148,14 +151,10 @@ async def test_the_workspace_goes_when_the_case_ends(turns: TurnScene) -> None:
     assert not (turns.root / "cases" / "BUG-1").exists()
 
 
-async def test_what_the_agent_hands_over_is_stored_without_its_secrets(turns: TurnScene) -> None:
+async def test_what_the_agent_hands_over_is_stored_without_its_secrets(turns: TurnScene, agent: ScriptedAgent) -> None:
     token = "gh" + "p_" + "a1B2" * 9
-
-    async def found_a_token(turn: Turn) -> None:
-        found = _outcome(action="post_findings", title=f"Leak of {token}", summary=f"config.py holds {token}")
-        await turn.finish(**found)
-
-    turns.model.script(found_a_token)
+    leak = {"title": f"Leak of {token}", "summary": f"config.py holds {token}"}
+    agent.play = lambda brief: findings(brief) | leak
     await _open(turns)
     await turns.run()
     [turn] = await turns.scene.rows("SELECT result FROM agent_turns")
@@ -194,7 +193,9 @@ async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_w
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
 
 
-async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(turns: TurnScene) -> None:
+async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(
+    turns: TurnScene, agent: ScriptedAgent
+) -> None:
     """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
     await _open(turns, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))
     with pytest.raises(Transient, match="attached when the turn started"):
@@ -204,4 +205,4 @@ async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_
         [file] = await work.attachments.pending("BUG-1")
         await work.attachments.store(file.id, b"the log's words")
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
-    assert "Here is what I saw" in turns.model.log[0].conversation.prompt
+    assert "Here is what I saw" in [entry.text for entry in agent.briefs[0].entries]

@@ -1,26 +1,49 @@
 """A model sandbox, clients of it, and an endpoint that answers as a test says."""
 
+import inspect
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.devstack.model_reset import reset
 from tests.models import asking
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline_devstack.models import ModelSandbox
 
+HERE = Path(__file__).parent
 
-@pytest.fixture
-async def sandbox() -> AsyncIterator[ModelSandbox]:
-    """A model that lets in the key of `asking`."""
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that use the sandbox run in the event loop of their module, as it does."""
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and item.path.is_relative_to(HERE)
+            and "sandbox" in item.fixturenames
+            and inspect.iscoroutinefunction(item.function)
+        ):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served_model() -> AsyncIterator[ModelSandbox]:
     async with ModelSandbox.running(api_key=asking.KEY) as running:
         yield running
 
 
 @pytest.fixture
+def sandbox(served_model: ModelSandbox) -> ModelSandbox:
+    """A model that lets in the key of `asking`."""
+    return reset(served_model)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def make(sandbox: ModelSandbox) -> AsyncIterator[asking.Make]:
     """Makes models that are closed at the end; without changes one for the sandbox."""
     made: list[OpenAIModel] = []
@@ -44,7 +67,7 @@ def bodies() -> list[Any]:
     return []
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def answering(bodies: list[Any]) -> AsyncIterator[asking.Answering]:
     """Starts an endpoint that answers every request alike, and keeps them in `bodies`; gives its address."""
     servers: list[TestServer] = []

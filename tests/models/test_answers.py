@@ -66,7 +66,7 @@ async def test_an_answer_that_never_ends_is_given_up(make: Make) -> None:
         await answer.prepare(request)
         with contextlib.suppress(ConnectionError):
             while True:
-                await answer.write(b" ")
+                await answer.write(b" " * 1_000)  # a single one would fill the buffers for seconds
         return answer
 
     app = web.Application()

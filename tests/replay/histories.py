@@ -11,7 +11,16 @@ from temporalio.client import WorkflowHistory
 FOLDER = Path(__file__).parent / "histories"
 
 _LEFT_OUT = {
-    *("identity", "stackTrace", "binaryChecksum", "workerVersion", "taskId", "requestId", "requestReferences"),
+    *(
+        "identity",
+        "stackTrace",
+        "binaryChecksum",
+        "workerVersion",
+        "taskId",
+        "requestId",
+        "requestReferences",
+        "namespaceId",
+    ),
     *("retryPolicy", "scheduleToCloseTimeout", "scheduleToStartTimeout", "startToCloseTimeout", "heartbeatTimeout"),
     *("header", "priority", "meteringMetadata", "userMetadata"),
 }
@@ -62,6 +71,8 @@ def _anonymous(value: Any) -> Any:
         return value
     if value.get("kind") == "TASK_QUEUE_KIND_STICKY":
         return {**value, "name": "sticky"}
+    if "namespace" in value:
+        value = {**value, "namespace": "default"}
     return {name: _anonymous(each) for name, each in value.items() if name not in _LEFT_OUT}
 
 

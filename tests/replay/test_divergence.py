@@ -11,10 +11,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories
+from tests.support.temporal import sandbox_runner
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.replay_divergence import Divergence
 from threadline.wiring.replay import judged
-from threadline.wiring.temporal import WORKFLOWS, workflow_runner
+from threadline.wiring.temporal import WORKFLOWS
 
 Json = dict[str, Any]
 
@@ -22,7 +23,7 @@ Json = dict[str, Any]
 def _judge(*changed: type) -> Replayer:
     kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
     return Replayer(
-        workflows=[*changed, *kept], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+        workflows=[*changed, *kept], data_converter=pydantic_data_converter, workflow_runner=sandbox_runner()
     )
 
 

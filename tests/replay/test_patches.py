@@ -5,9 +5,10 @@ from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories
 from tests.replay.paths import PATHS
+from tests.support.temporal import sandbox_runner
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.patches import GATES
-from threadline.wiring.temporal import WORKFLOWS, workflow_runner
+from threadline.wiring.temporal import WORKFLOWS
 
 
 async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_one() -> None:
@@ -16,7 +17,7 @@ async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_
     diverged: dict[str, int] = {}
     for changed in (diverging.OneActivityMore, diverging.OneActivityMoreBehindAGate):
         judge = Replayer(
-            workflows=[changed, *kept], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+            workflows=[changed, *kept], data_converter=pydantic_data_converter, workflow_runner=sandbox_runner()
         )
         results = [await judge.replay_workflow(run, raise_on_replay_failure=False) for run in runs]
         diverged[changed.__name__] = sum(result.replay_failure is not None for result in results)

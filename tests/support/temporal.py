@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Interceptor, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+from tests.replay.recorder import Recorder, recorder
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
@@ -43,7 +43,9 @@ def binary(name: str) -> str:
 async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
     """A server whose clock jumps while workflows wait, for tests of hours; one a test, since an open child stops it."""
     async with await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=binary("temporal-test-server"), data_converter=pydantic_data_converter
+        test_server_existing_path=binary("temporal-test-server"),
+        data_converter=pydantic_data_converter,
+        interceptors=_recorders(),
     ) as environment:
         kind = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
         await environment.client.operator_service.add_search_attributes(
@@ -52,20 +54,33 @@ async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
             )
         )
         yield environment
+        await _keep(environment.client)
 
 
 @asynccontextmanager
 async def real_time() -> AsyncIterator[WorkflowEnvironment]:
     """Temporal's dev server, one for the test process; each block has a namespace of its own."""
-    yield WorkflowEnvironment.from_client(await connect())
+    client = await connect(interceptors=_recorders())
+    yield WorkflowEnvironment.from_client(client)
+    await _keep(client)
 
 
 @asynccontextmanager
 async def continuing_soon() -> AsyncIterator[WorkflowEnvironment]:
     """The same, on a server that suggests to continue as new after 30 events."""
-    yield WorkflowEnvironment.from_client(
-        await connect("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30")
-    )
+    few = ("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30")
+    client = await connect(*few, interceptors=_recorders())
+    yield WorkflowEnvironment.from_client(client)
+    await _keep(client)
+
+
+def _recorders() -> list[Recorder]:
+    return [each] if (each := recorder()) else []
+
+
+async def _keep(client: Client) -> None:
+    if each := recorder():
+        await each.keep(client)
 
 
 async def connect(*options: str, **changes: Any) -> Client:
@@ -150,6 +165,10 @@ class PreparedOnce(SandboxedWorkflowRunner):
             self._prepared.add(defn.cls)
 
 
+def sandbox_runner() -> PreparedOnce:
+    return PreparedOnce(restrictions=workflow_runner().restrictions)
+
+
 @asynccontextmanager
 async def worker(
     environment: WorkflowEnvironment,
@@ -164,7 +183,7 @@ async def worker(
         workflows=workflows,
         activities=activities,
         interceptors=[FaultInterceptor(), *interceptors],
-        workflow_runner=PreparedOnce(restrictions=workflow_runner().restrictions),
+        workflow_runner=sandbox_runner(),
         graceful_shutdown_timeout=GRACE,
     )
     async with running(made):
@@ -173,23 +192,18 @@ async def worker(
 
 @asynccontextmanager
 async def running(worker: Worker) -> AsyncIterator[None]:
-    """A worker for as long as the block lasts; left to itself when it does not come to its end.
-
-    Stopped amid many activities, about once in a hundred times the SDK's core goes on waiting, with no activity and no
-    workflow of ours left (temporalio 1.35): what a test is about has been seen by then.
-    """
+    """A worker for as long as the block lasts; it has to end when it is stopped."""
     await worker.__aenter__()
     try:
         yield
     finally:
         leaving = asyncio.create_task(worker.__aexit__(None, None, None))
         done, _ = await asyncio.wait({leaving}, timeout=LEAVES)
-        if done:
-            leaving.result()
-        else:
-            warnings.warn("a worker was left to itself: it did not end when it was stopped", stacklevel=2)
+        if not done:
             leaving.cancel()
             await asyncio.wait({leaving}, timeout=LEAVES)
+        assert done, f"the worker did not end within {LEAVES} s of its stop"
+        leaving.result()
 
 
 async def deliver(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from tests.properties.insides import INSIDES, WORD
+from tests.properties.internals import INTERNALS, WORD
 from tests.support.remote_tools import Office, opened
 from threadline.errors import Permanent, Transient
 from threadline.tools.output import rendered
@@ -17,7 +17,7 @@ from threadline_devstack.trackers import Kind
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
 
-WORDS = st.one_of(INSIDES, st.builds("{} {} {}".format, WORD, INSIDES, WORD), st.text(max_size=400))
+WORDS = st.one_of(INTERNALS, st.builds("{} {} {}".format, WORD, INTERNALS, WORD), st.text(max_size=400))
 HEADER = st.text("0123456789abcXYZ :,.-", max_size=30).map(str.strip)
 HEADERS = st.dictionaries(st.sampled_from(["Retry-After", "X-RateLimit-Remaining", "X-RateLimit-Reset"]), HEADER)
 FAULTS = st.fixed_dictionaries(
@@ -63,7 +63,7 @@ def test_whatever_a_service_answers_no_error_names_a_place_or_a_secret() -> None
         office = runner.run(opening.enter_async_context(opened()))
         count = iter(range(10**6))
 
-        @settings(max_examples=200)
+        @settings(max_examples=60)
         @given(FAULTS, st.sampled_from(CALLS))
         def holds(fault: dict[str, Any], call: tuple[str, dict[str, Any]]) -> None:
             name, arguments = call

@@ -57,7 +57,7 @@ async def test_doctor_says_whether_anybody_may_approve_and_that_they_exist(monke
     async with SlackSandbox.running() as slack:
         monkeypatch.setenv("SLACK_API_URL", slack.api_url)
         monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER}, {identity.REPORTER}")
-        assert await surroundings.approvers() == "2 may approve what is proposed"
+        assert await surroundings.approvers() == "2 may approve proposals"
         monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER},U0NOBODY")
         with pytest.raises(Permanent, match="U0NOBODY, who is not a person in Slack"):
             await surroundings.approvers()

@@ -24,7 +24,7 @@ def draw(calibration: Calibration, path: Path) -> None:
     figure = Figure(figsize=(6, 6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.plot([0, 1], [0, 1], linestyle="--", color="grey", label="as sure as right")
+    axes.plot([0, 1], [0, 1], linestyle="--", color="grey", label="perfect calibration")
     axes.bar(
         [each.low for each in calibration.bins],
         [each.right for each in calibration.bins],
@@ -37,7 +37,7 @@ def draw(calibration: Calibration, path: Path) -> None:
     axes.plot([each.confidence for each in calibration.bins], [each.right for each in calibration.bins], "o")
     for each in calibration.bins:
         axes.annotate(str(each.count), ((each.low + each.high) / 2, each.right), ha="center", va="bottom")
-    axes.set(xlim=(0, 1), ylim=(0, 1.05), xlabel="confidence", ylabel="share that was right")
+    axes.set(xlim=(0, 1), ylim=(0, 1.05), xlabel="confidence", ylabel="share correct")
     axes.set_title(f"{calibration.count} judged: Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}")
     axes.legend(loc="upper left")
     try:

@@ -25,7 +25,7 @@ _COLUMNS = ("", "decisions", "went on", "asked", "escalated", "👍", "👎", "r
 
 def report(found: "Report") -> None:
     rows = [(action.value, tally) for action, tally in found.actions]
-    _tallies("What was decided", [*rows, ("in all", found.whole)])
+    _tallies("Decisions", [*rows, ("total", found.whole)])
     if found.whole.calibration:
         _reliability(found.whole.calibration)
     else:
@@ -33,8 +33,8 @@ def report(found: "Report") -> None:
             "There is no calibration yet: no answer has more thumbs one way than the other, and no escalation for low "
             "confidence was answered or closed by a person."
         )
-    _listed("Escalated, and need not have been", found.needless)
-    _listed("Answered, and should have been escalated", found.missed)
+    _listed("Escalated without need", found.needless)
+    _listed("Answered, but should have been escalated", found.missed)
     if len(found.variants) > 1:
         _tallies(
             "Variants", [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
@@ -45,22 +45,22 @@ def proposal(found: "Proposal | TooFew") -> None:
     from threadline.decisions.tuning import TooFew
 
     if isinstance(found, TooFew):
-        counted = f"Judged decisions that the confidence made: {found.count}"
+        counted = f"Judged decisions by confidence: {found.count}"
         telling.line(f"{counted}; {found.missing} more are needed before thresholds are proposed.")
         return
     now, then = found.now, found.then
     present = f"Now: high {now.high:g}, low {now.low:g} (cost {found.cost_now:.3f})."
-    telling.line(f"Judged decisions that the confidence made: {found.lessons}. {present}")
+    telling.line(f"Judged decisions by confidence: {found.lessons}. {present}")
     if then == now:
-        telling.line("No other thresholds would have served better.")
+        telling.line("No other thresholds have a lower cost.")
         return
     telling.line(f"Proposed: high {then.high:g}, low {then.low:g} (cost {found.cost_then:.3f}).")
-    telling.line(f"Of {found.weighed} decisions {found.changed} would have another course:")
+    telling.line(f"Of {found.weighed} decisions {found.changed} would change:")
     for before, after, count in found.moves:
         telling.line(f"  {count}: {before.value} → {after.value}")
     telling.line(
-        f"Nothing was changed: THREADLINE_DECISION_HIGH={then.high:g} and THREADLINE_DECISION_LOW={then.low:g} do so, "
-        "and THREADLINE_DECISION_VARIANTS tries them in a share of the threads."
+        f"Nothing was changed. To apply it, set THREADLINE_DECISION_HIGH={then.high:g} and "
+        f"THREADLINE_DECISION_LOW={then.low:g}. To try it in a share of the threads, use THREADLINE_DECISION_VARIANTS."
     )
 
 

@@ -17,7 +17,7 @@ app = typer.Typer(help="Report on the decision engine, and propose thresholds.",
 
 Days = Annotated[float, typer.Option(metavar="DAYS", min=0, max=36_500, help="How many days back to look.")]
 Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, all workspaces.")]
-_NOTHING = "Nothing was decided in this time: the engine decides once somebody asks the bot something."
+_NOTHING = "There are no decisions in this time. The engine decides when somebody asks the bot a question."
 
 
 @app.callback()
@@ -43,7 +43,7 @@ def report(
         return
     decision_tables.report(found)
     if plot and found.whole.calibration is None:
-        telling.line("There is no picture: there is no calibration yet.")
+        telling.line("There is no plot, because there is no calibration yet.")
     elif plot and found.whole.calibration:
         decision_plot.draw(found.whole.calibration, plot)
         telling.progress(f"{plot} shows the calibration.")
@@ -60,7 +60,7 @@ def tune(
 
     outcomes = [each for each in _outcomes(since, team) if variant in ("", each.variant)]
     if not outcomes:
-        telling.line(f"No decision of the variant {variant} is there." if variant else _NOTHING)
+        telling.line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
         return
     decision_tables.proposal(tuning.proposal(outcomes, outcomes[-1].thresholds))
 

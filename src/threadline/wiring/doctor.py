@@ -78,7 +78,7 @@ async def _checked(name: str, check: Callable[[], Awaitable[str]]) -> Check:
     try:
         return Check(name, ok=True, found=await check())
     except (Permanent, Transient) as error:
-        return Check(name, ok=False, found="not as it should be", advice=str(error))
+        return Check(name, ok=False, found="needs attention", advice=str(error))
     except Exception as error:  # noqa: BLE001 - one check that breaks must not hide the others
         return Check(name, ok=False, found=f"the check itself failed: {type(error).__name__}", advice=str(error))
 
@@ -87,21 +87,21 @@ async def _database() -> str:
     url = DatabaseSettings.read().url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, url):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    return "it answers, with the newest schema"
+    return "reachable, with the newest schema"
 
 
 async def _agents_database() -> str:
     async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1) as pool:
         if found := await excess(pool):
             raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
-        return "it answers, with the restricted role and no right too many"
+        return "reachable, with the restricted role and no extra rights"
 
 
 async def _temporal() -> str:
     client = await temporal_client(tries=1)
     if missing := await missing_search_attributes(client):
         raise Permanent(f"The namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}.")
-    return f"namespace {client.namespace!r} answers, with its search attributes"
+    return f"namespace {client.namespace!r} is reachable and has its search attributes"
 
 
 async def _quarantine() -> str:
@@ -113,10 +113,8 @@ async def _quarantine() -> str:
     finally:
         await database.dispose()
     if not kept.newest:
-        return "nothing is in it"
-    return (
-        f"messages in it: {kept.count}, newest {kept.newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
-    )
+        return "empty"
+    return f"{kept.count} messages, newest {kept.newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
 
 
 async def _slack() -> str:
@@ -153,4 +151,4 @@ async def _channels() -> str:
                 raise Permanent(
                     f"The bot is not in #{about.get('name')} (THREADLINE_CONVERSATION_CHANNELS): invite it there."
                 )
-    return "the bot is in all of them"
+    return "the bot is a member of each"

@@ -98,7 +98,7 @@ async def programs() -> str:
         raise Permanent(f"{cli} is not executable: install claude-agent-sdk again.")
     with tempfile.TemporaryDirectory() as folder:
         told = (await Git().run("version", git_dir=Path(folder))).text
-    return f"{judge_git(told)}; the agent's CLI is there"
+    return f"{judge_git(told)}; the agent's CLI is installed"
 
 
 def judge_git(told: str) -> str:
@@ -115,7 +115,7 @@ async def model() -> str:
     settings = AgentSettings.read()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
-    return f"{settings.model}, with a key (not tried: a call costs something)"
+    return f"{settings.model}, with a key (not tested, since a call costs money)"
 
 
 async def conversation_model() -> str:
@@ -123,14 +123,14 @@ async def conversation_model() -> str:
     settings = OpenAISettings.read()
     if settings.api_key is None or not settings.api_key.get_secret_value().strip():
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
-    return f"{settings.model}, with a key (not tried: a call costs something)"
+    return f"{settings.model}, with a key (not tested, since a call costs money)"
 
 
 async def approvers() -> str:
-    """Those who may approve what is proposed are people whom Slack knows. That there are none is said, and no fault."""
+    """Those who may approve proposals are people whom Slack knows. That there are none is said, and no fault."""
     named = ApprovalSettings.read().approvers
     if not named:
-        return "no approvers: what is proposed of medium or high risk is refused, until THREADLINE_APPROVERS names some"
+        return "no approvers: proposals of medium or high risk are refused until THREADLINE_APPROVERS names someone"
     async with slack_client(SlackSettings.read()) as web:
         for user in named:
             known = await Slack(web).person(user)
@@ -138,7 +138,7 @@ async def approvers() -> str:
                 raise Permanent(
                     f"THREADLINE_APPROVERS names {user}, who is not a person in Slack: give the ids of people."
                 )
-    return f"{len(named)} may approve what is proposed"
+    return f"{len(named)} may approve proposals"
 
 
 async def repositories() -> str:
@@ -157,4 +157,4 @@ async def repositories() -> str:
                     )  # fmt: skip
             except TimeoutError as error:
                 raise Transient(f"the repository {name} did not answer within {_PATIENCE:.0f} s") from error
-    return f"{', '.join(named)}: they answer"
+    return f"{', '.join(named)}: reachable"

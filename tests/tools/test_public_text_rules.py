@@ -1,4 +1,4 @@
-"""What people are told of errors, and what they are not."""
+"""The text of an error: no secret, no place and no stack trace reaches a person."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""What the person is told of a call."""
+"""The status, the note and the criticality of a tool call that ended."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the bot says of its own accord, to each of its two audiences."""
+"""The notices of a case: each audience reads only what it may know."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_an_end_says_of_a_fix_only_what_its_audience_may_know(reason: Reason) ->
 
 
 def test_an_escalation_is_told_in_the_agents_words_for_the_reporter_or_in_neutral_ones() -> None:
-    assert sentences.with_people("BUG-1", "We look into it.").endswith("now. We look into it.")
+    assert sentences.with_people("BUG-1", "We look into it.").endswith("We look into it.")
     assert sentences.with_people("BUG-1", "").endswith("will take it from here.")
 
 

@@ -1,0 +1,59 @@
+"""One server for the Slack sandboxes of a module's tests, which come one after the other."""
+
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from threadline_devstack import server
+from threadline_devstack.slack import SlackSandbox
+
+HERE = Path(__file__).parent
+
+
+class SlackServer:
+    """Serves the sandbox of the test that runs: uvicorn takes 0.2 s to end, and a new sandbox none to begin."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self._url, self._session = url, session
+        self._app = Starlette()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def sandbox(self, **options: Any) -> AsyncIterator[SlackSandbox]:
+        sandbox = SlackSandbox(self._url, self._session, **options)
+        self._app = sandbox.app
+        try:
+            yield sandbox
+        finally:
+            await sandbox.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def slack_server() -> AsyncIterator[SlackServer]:
+    with server.bound(0) as listener:
+        async with aiohttp.ClientSession() as session:
+            slack = SlackServer(f"http://{server.HOST}:{listener.getsockname()[1]}", session)
+            async with server.serving(cast("Starlette", slack), listener):
+                yield slack
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that use it run in the event loop of their module, as it does."""
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and item.path.is_relative_to(HERE)
+            and "slack_server" in item.fixturenames
+            and inspect.iscoroutinefunction(item.function)
+        ):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)

@@ -1,0 +1,653 @@
+"""The sixteen correctness properties of the Slack agent, by their numbers in docs/designs.md."""
+
+import asyncio
+import json
+import string
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from itertools import count
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+from openai import APIConnectionError, APIError, APIStatusError, RateLimitError
+from pydantic import BaseModel, create_model
+from structlog.testing import capture_logs
+
+from tests.conversations.dialogues import REGISTRY, THREAD, brief, person, placed, transcripts
+from tests.conversations.scripted_turn import Script
+from tests.properties.internals import ERRORS, assert_clean, error_of, is_public
+from tests.properties.turns import REFUSALS, TOOL_FAILURES, ScriptedModel, failing_turn, new_turn, numbers, play_turn
+from tests.slack.limits import check, legible, tables
+from tests.support.conversation_activities import REGISTRY as LAMPS
+from tests.support.conversation_activities import Make, make_talk
+from tests.support.conversation_store import Talking, mention
+from tests.support.tool_fakes import Clock, MemoryCache, MemoryLog, context
+from threadline.conversations import context_window, intent
+from threadline.conversations.blocks import answer_of
+from threadline.conversations.context_window import Budget, Past
+from threadline.conversations.contract import TalkTurn, ThinkRequest
+from threadline.conversations.intent import Intent, IntentType
+from threadline.conversations.model import answers
+from threadline.conversations.model.answers import is_blank
+from threadline.conversations.prompt_building import TakingUp
+from threadline.conversations.summary import Summaries
+from threadline.conversations.think import Mind
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Verdict
+from threadline.db.values import storable
+from threadline.errors import Permanent
+from threadline.models.chat_model import Prompt
+from threadline.models.errors import AnswerBroken, RateLimited, translate
+from threadline.models.model import Execution, ExecutionStatus, Message, ModelReply, Role, ToolCall, ToolChoice
+from threadline.retry_after import retry_after
+from threadline.slack.formatting import Rendered
+from threadline.threads.activity_options import FOR
+from threadline.threads.addressing import Thread
+from threadline.threads.user_names import Names
+from threadline.tools.access import allowed
+from threadline.tools.cells import label
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.model import Code, Status, ToolError, ToolResult
+from threadline.tools.public_text import account
+from threadline.tools.registry import Cache, Registry, Tool, tool
+from threadline.tools.runner import Guards, pipeline
+
+__all__ = ["make_talk"]
+
+ALLOWED = allowed(REGISTRY, Ports(), read_only=False)
+AT = 1_772_000_000.0
+ANY_TEXT = st.text(st.characters())
+
+
+def examples(most: int) -> settings:
+    """Examples share the fixtures; where these are Postgres, each example has a thread or a team of its own."""
+    return settings(max_examples=most, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+WORDS = st.text(st.characters(categories=["L", "N"]), min_size=1)
+WORDLESS = st.text(st.characters(categories=["P", "S", "Z"], exclude_characters="_")) | st.lists(
+    st.sampled_from([":tada:", ":+1:", "🎉", "👍🏽", "<@U123>", " ", "!"])
+).map("".join)
+HELP = ("help", "Help!", "hi, help me please", "<@U1> what can you do?", "usage")
+NO_HELP = ("help me close these tickets", "how are you?", "helpless")
+
+
+@examples(150)
+@given(ANY_TEXT | st.text(min_size=1).map(lambda text: text * 500), WORDS, WORDLESS)
+@example("<@" * 20_000, "a", "")
+@example(":" * 40_000, "a", "")
+def test_property_1_intent_of_any_text_is_valid_or_unknown(text: str, word: str, wordless: str) -> None:
+    found = intent.extract(text)
+    if found is not None:
+        assert isinstance(found, Intent)
+        assert found.type in set(IntentType)
+        assert 0 <= found.confidence <= 1
+    assert intent.extract(f"{text[:100]} {word}") is not None
+    assert intent.extract(wordless) is None
+    assert {intent.extract(each) for each in HELP} == {Intent(IntentType.HELP, 1.0)}
+    assert {intent.extract(each) for each in NO_HELP} == {Intent(IntentType.REQUEST, 0.5)}
+
+
+NAMES = st.from_regex(r"[a-z]{1,12}(\.[a-zA-Z]{1,20})?", fullmatch=True)
+DESCRIPTIONS = st.text(st.characters(codec="utf-8")).filter(lambda text: bool(text.strip()) and not is_blank(text))
+
+
+async def _nothing(context: ToolContext) -> None:
+    return None
+
+
+@examples(80)
+@given(WORDLESS, st.dictionaries(NAMES, DESCRIPTIONS, max_size=30))
+@example("", {f"tools{number}": "word " * 30 for number in range(30)})
+def test_property_2_unknown_intent_is_answered_with_a_capability(text: str, described: dict[str, str]) -> None:
+    tools = [tool(name, description)(_nothing) for name, description in described.items()]
+    assert intent.extract(text) is None
+    shown = intent.help_text(tools)
+    assert "answer questions about what was said in this thread" in shown
+    assert len(shown) <= answers.LIMIT
+    if tools:
+        assert any(f"**{each.toolset}**" in shown for each in tools) or "more groups of tools" in shown
+    shown = intent.help_text(REGISTRY.all())
+    assert "- **rooms**: Book a room\n" in shown
+    assert "- **tickets**: Close a ticket; Search the tickets\n" in shown
+
+
+STORED_TEXT = st.text(st.one_of(st.characters(), st.sampled_from("\x00\ud83d\ude00\udfff\ufdd0\\u🙂")), max_size=60)
+"""Every character that Python has: NUL, both halves of surrogate pairs apart and together, noncharacters."""
+STORED_JSON = st.recursive(
+    STORED_TEXT, lambda inner: st.dictionaries(STORED_TEXT, inner, max_size=3), max_leaves=10
+).map(repr)
+STORED_CALLS = st.builds(ToolCall, STORED_TEXT, STORED_TEXT, STORED_TEXT | STORED_JSON, st.booleans(), st.booleans())
+STORED = st.builds(
+    Message, st.sampled_from(Role), STORED_TEXT, st.lists(STORED_CALLS, max_size=4).map(tuple), *[STORED_TEXT] * 3
+)
+
+
+@examples(40)
+@given(st.lists(STORED, min_size=1, max_size=8))
+@example([Message(Role.USER, "\ud83d\ude00"), Message(Role.USER, "\U0001f600"), Message(Role.USER, "\ufdd0d83d")])
+@example([Message(Role.ASSISTANT, "", (ToolCall("\x00", "a.b", '{"a": [1, {"b": "\\ud800"}]}', read_only=True),))])
+async def test_property_3_stored_messages_are_read_back_equal(database: Database, messages: list[Message]) -> None:
+    talk = Talking(database, Thread("T1", "C1", f"{next(numbers)}"))
+    await talk.store(mention(1))
+    half = len(messages) // 2
+    entries = [(f"m:{-number}", message) for number, message in enumerate(messages, start=-3)]
+    await talk.append(*entries[:half])
+    await talk.append(*entries[half:])
+    assert [each.message for each in (await talk.read()).messages] == messages
+    async with database.begin() as work:
+        assert [await work.transcripts.at(talk.thread, key) for key, _ in entries] == messages
+
+
+FITTING = Budget().messages - 2
+"""Earlier messages that fit beside the newest one and the turn's note."""
+TIMES = st.integers(1, 300)
+WILD = st.tuples(st.text(max_size=60), TIMES).map(lambda drawn: drawn[0] * drawn[1])
+BUDGETS = st.integers(4_000, 20_000).map(lambda tokens: Budget(tokens=tokens))
+
+
+def first_prompt(past: Past, said: Sequence[str], budget: Budget) -> Prompt:
+    """The first call of a turn for which no summary was made."""
+    fresh = context_window.from_people([("", text, ()) for text in said], budget)
+    cut = context_window.cut(past, fresh, budget)
+    return prompt_of(Past(past.summary, cut.kept), [brief(7, since=cut.since).message(), *fresh])
+
+
+def prompt_of(past: Past, current: Sequence[Message]) -> Prompt:
+    return context_window.prompt_of(THREAD, past, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
+
+
+def told(messages: Sequence[Message]) -> list[tuple[Role, str, list[str]]]:
+    """What the model reads of the dialogue: an assistant's message with nothing in it is not sent."""
+    notes = [each for each in messages if each.role is Role.SYSTEM]
+    empty = [each for each in messages if each.role is Role.ASSISTANT and is_blank(each.content) and not each.calls]
+    read = [each for each in messages if each not in notes + empty]
+    return [(each.role, each.content, [one.id for one in each.calls] or [each.call_id]) for each in read]
+
+
+@examples(120)
+@given(transcripts(least=1), BUDGETS)
+def test_property_4_latest_messages_are_sent_in_order_without_a_gap(earlier: list[Message], budget: Budget) -> None:
+    earlier = [replace(each, content=each.content and f"{at} {each.content}") for at, each in enumerate(earlier)]
+    sent = first_prompt(Past("", placed(earlier)), ["newest"], budget).messages
+    shown, whole = told(sent), told([*earlier, person("newest")])
+    assert shown == whole[-len(shown) :]
+    assert shown[0][0] is not Role.TOOL
+    assert len(sent) <= budget.messages
+    if len(earlier) <= FITTING and sum(map(context_window.tokens, earlier)) <= 3_000:
+        assert shown == whole
+
+
+class Nobody:
+    """Slack, which knows no names."""
+
+    async def person(self, user: str) -> None:
+        return None
+
+
+@examples(25)
+@given(
+    transcripts(),
+    st.lists(st.builds("{0:}{0:}?".format, WILD), min_size=1, max_size=5) | st.just(["x" * 16_000] * 5),
+    st.just("") | st.text(max_size=3_000) | st.text(min_size=1, max_size=20).map(lambda text: text * 1_000),
+    st.just(Budget()) | BUDGETS,
+)
+async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
+    database: Database, earlier: list[Message], said: list[str], summary: str, budget: Budget
+) -> None:
+    """What no summary tells is sent as it is, from the summary's end to the last word."""
+    talk, number = Talking(database, Thread("T1", "C1", f"1{next(numbers):09}.000100")), count(1)
+
+    async def hear(*texts: str) -> None:
+        await talk.hear(*(mention(at := next(number), each, id=f"{talk.thread.key}:{at}") for each in texts))
+
+    await hear("hello")
+    await talk.append(*((f"e:{place}", each) for place, each in enumerate(earlier)))
+    await talk.settle(1)
+    await hear(*said)
+    assert (await talk.marks()).crowded
+    await Summaries(database, ScriptedModel(*[ModelReply(summary)] * 99), budget).make(TalkTurn(talk.thread, 2))
+    taking_up = TakingUp(database, Names(Nobody()), budget, lambda: AT)
+    question = await taking_up.question(ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO))
+    until = (await talk.read()).summary_until
+    kept = [each for _, each in question.past.messages]
+    assert kept == earlier[len(earlier) - len(kept) :]
+    assert is_blank(summary) or until + len(kept) == len(earlier)
+    assert question.past.summary == (context_window.as_summary(storable(summary)) if until else "")
+    past = Past(context_window.as_summary("x" + summary), placed(earlier))
+    for sent in (prompt_of(question.past, list(question.current)), first_prompt(past, said, budget)):
+        assert len(sent.messages) <= 20
+        assert sum(map(context_window.tokens, sent.messages)) <= budget.tokens
+
+
+ENDS = ("the model is silent", "the model fails", "a user stops it")
+ADVICE = ("try", "shorten", "check", "ask", "wait", "say", "call", "change", "use", "offer", "choose")
+
+
+def assert_postable(text: str, internal: str) -> None:
+    """The answer can be read, Slack takes it, and nothing internal is in it."""
+    messages = answer_of(text)
+    assert messages
+    check(messages)
+    assert not is_blank(legible(messages))
+    assert_clean(legible(messages), internal)
+
+
+def advises(text: str) -> bool:
+    return any(word in text.lower() for word in ADVICE)
+
+
+@examples(45)
+@given(ERRORS, st.sampled_from(TOOL_FAILURES + REFUSALS), st.booleans(), st.sampled_from(ENDS))
+@example((Permanent, "zqword", "/srv/app/main.py", "word", False), "side effect", False, ENDS[0])
+async def test_property_6_failing_tool_is_reported_without_internals(
+    database: Database, make_talk: Make, raised: tuple[Any, ...], condition: str, mutating: bool, end: str
+) -> None:
+    after = [error_of(*raised)] if end == "the model fails" else []
+    with capture_logs():
+        talk = await failing_turn(make_talk, database, raised, condition, mutating, after)
+        text = await play_turn(talk, stop=end == "a user stops it")
+    assert_postable(text, raised[2])
+    if condition in TOOL_FAILURES and condition != "side effect":
+        assert "did not work" in text or "do not know whether" in text
+    if condition == "blocked" and mutating:
+        assert "was not allowed" in text
+    assert condition == "returns" or is_public(raised) or raised[1] not in text
+    assert end != "the model is silent" or condition == "side effect" or advises(text)
+    for content in [each.content for key, each in await talk.transcript() if key.startswith("t:")]:
+        read = json.loads(content)
+        if condition == "side effect":
+            assert read["success"]
+            assert any(each.startswith("[Side Effect Error] ") for each in read["notes"])
+            assert raised[2] not in str(read["notes"])
+            continue
+        assert read["error"]["message"]
+        assert read["error"]["suggestion"]
+        assert_clean(f"{read['error']['message']} {read['error']['suggestion']}", raised[2])
+
+
+KINDS = st.sampled_from(
+    ["appointments", "orders", "tickets", "builds", "projects", "wbs_items", "roles", "quotes", "cases", "slots"]
+)
+CELLS = st.text() | st.sampled_from(["<!channel>", "@here", "x" * 5_000, "& " * 900, "2026-03-02T09:00:00Z", "|"])
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | CELLS
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(CELLS, inner, max_size=4), max_leaves=12
+)
+COLUMNS = CELLS | st.sampled_from(["url", "key", "id", "number", "title", "status", "appointment_id", "project_id"])
+RECORDS = st.lists(st.dictionaries(COLUMNS, VALUES, max_size=6) | VALUES, min_size=1, max_size=6)
+GROUPS = st.lists(st.tuples(KINDS | CELLS, RECORDS), min_size=1, max_size=5)
+ANSWERS = st.sampled_from(["", "Here they are.", "y" * 9_000, "a|b\n-|-\n1|2\n", "é\ud800\0"]) | st.text()
+SMALL = st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), min_size=1), min_size=2, max_size=9)
+
+
+def blocks_of(messages: Sequence[Rendered]) -> list[dict[str, Any]]:
+    return [block for message in messages for block in message.blocks]
+
+
+@examples(60)
+@given(ANSWERS, GROUPS, st.booleans(), st.integers(1, 400), SMALL)
+def test_property_7_structured_data_is_shown_in_blocks_that_slack_accepts(
+    text: str, groups: list[tuple[str, list[Any]]], detail: bool, times: int, small: list[dict[str, int]]
+) -> None:
+    """Records that do not fit are counted, and every value of a small table can be read."""
+    messages = answer_of(text, groups, detail)
+    check(messages)
+    shown = blocks_of(messages)[len(blocks_of(answer_of(text, (), detail))) :]
+    assert len(shown) >= len({kind for kind, _ in groups})
+
+    kind, records = groups[0]
+    many = [[number, each] for number, each in enumerate((records * times)[:1_500])]
+    (message,) = answer_of("", [(kind, many)])
+    check([message])
+    if len(many) > 1:
+        assert f"({len(many):,})" in message.text
+        left = len(many) - sum(len(table["rows"]) - 1 for table in tables(message))
+        assert (f"Not shown: {left:,} of the records" in legible([message])) == (left > 0)
+
+    read = legible(answer_of("", [("things", small)]))
+    for name, value in (pair for record in small for pair in record.items()):
+        assert label(name) in read
+        assert str(value) in read
+
+
+def model_failures(raised: tuple[Any, ...], status: int) -> Sequence[Exception]:
+    """What the client of a model's API may raise, and what it is translated to."""
+    error, internal = error_of(*raised), raised[2]
+    request = httpx2.Request("POST", "https://api.example/v1/responses")
+    response = httpx2.Response(status, request=request)
+    body = {"message": internal, "code": raised[1], "type": internal, "param": internal}
+    known = (
+        APIStatusError(internal, response=response, body=body),
+        APIConnectionError(message=internal, request=request),
+        APIError(internal, request, body=body),
+        AnswerBroken(internal),
+        TimeoutError(internal),
+    )
+    return (error, *known, *(translate(each, 1) for each in known))
+
+
+@examples(25)
+@given(
+    st.lists(ERRORS, min_size=8, max_size=8),
+    st.integers(400, 599),
+    st.integers(0, 10),
+    st.sampled_from(ExecutionStatus),
+)
+async def test_property_8_every_error_is_friendly(
+    make_talk: Make, errors: list[tuple[Any, ...]], code: int, which: int, status: ExecutionStatus
+) -> None:
+    """The answer without a model has words and advice; whatever text comes into our own is cleaned with it."""
+    raised = errors[0]
+    failures = model_failures(raised, code)
+    with capture_logs():
+        talk = await new_turn(make_talk, Mind(ScriptedModel(failures[which]), LAMPS, Ports()))
+        text = await play_turn(talk)
+    assert_postable(text, raised[2])
+    assert raised[1] not in text or (which == 0 and is_public(raised))
+    assert advises(text)
+
+    for number, raised in enumerate(errors):
+        error, internal = error_of(*raised), raised[2]
+        for each in model_failures(raised, 400 + (code + 29 * number) % 200)[6:]:
+            assert_clean(str(each), internal)
+        refused = ToolError(list(Code)[(which + number) % len(Code)], str(error), repr(error))
+        assert_clean(refused.words, internal)
+        assert refused.message
+        assert refused.suggestion
+        one = Execution("1", "any.thing", status, note=str(error))
+        other = Execution("2", internal, status, note=refused.words)
+        for own in (answers.failed(str(error), [one, other]), answers.summary([one]), answers.stopped([other, one])):
+            clean = account(own, answers.TROUBLE)
+            assert_postable(clean, internal)
+            assert clean != answers.TROUBLE
+
+
+LONG_WORDS = st.text(st.characters(categories=["L", "N", "S"], exclude_characters="`~"), min_size=1, max_size=30)
+GAPS = st.sampled_from([" ", " ", "\n", "\n\n", "\t"])
+LONG = st.tuples(st.lists(st.tuples(LONG_WORDS, GAPS), min_size=1, max_size=20), TIMES).map(
+    lambda drawn: "".join(map("".join, drawn[0])) * drawn[1]
+)
+CODE = LONG.map(lambda text: f"Look:\n\n```python\n{text}\n```\n")
+NO_DETAIL = st.sampled_from(["what is open for checkout?", "create three WBS items", "no details, please"])
+
+
+@examples(100)
+@given(NO_DETAIL, LONG, LONG | WILD | CODE, st.integers(200, 12_000), st.lists(WILD, min_size=1, max_size=5))
+@example("create three WBS items", "x", "x" * 2_001, 200, ["x"])
+def test_property_9_answer_has_at_most_2000_characters_unless_details_are_asked_for(
+    asked: str, long: str, text: str, limit: int, names: list[str]
+) -> None:
+    """In detail no word is lost or cut. The limit holds for the texts of our own at the end of a turn too."""
+    parts = answers.parts(text, detail=answers.wants_detail(asked))
+    assert sum(map(len, parts)) <= 2_000
+    assert len(parts) == (0 if is_blank(text) else 1)
+    assert not any(map(is_blank, parts))
+
+    in_detail = answers.parts(long, detail=answers.wants_detail("please explain it in detail"), limit=limit)
+    assert " ".join(in_detail).split() == long.split()
+    assert all(len(part) <= limit for part in in_detail)
+
+    calls = tuple(ToolCall(str(number), name) for number, name in enumerate(names))
+    for stopping in (False, True):
+        script = Script([ModelReply(names[0], calls)])
+        outcome = script.play(stopping=lambda stopping=stopping, script=script: stopping and bool(script.ran))
+        assert sum(map(len, answers.parts(outcome.text))) <= 2_000
+
+
+SAME_WITHIN = 120
+HALVES = st.integers(0, 4 * SAME_WITHIN).map(lambda halves: halves / 2) | st.sampled_from([119.5, 120.0])
+SAID = st.lists(st.tuples(st.tuples(*[st.integers(0, 1)] * 4), HALVES), min_size=2, max_size=8)
+PAIRS = st.lists(st.text(st.characters(), max_size=40), min_size=2, max_size=2, unique=True)
+
+
+@examples(50)
+@given(PAIRS, PAIRS, PAIRS, SAID)
+@example(["U1", "U2"], ["C1", "C2"], ["hello", "bye"], [((0, 0, 0, 0), 0.0), ((0, 0, 0, 0), 119.5)])
+@example(["U1", "U2"], ["C1", "C2"], ["hello", "bye"], [((0, 0, 0, 0), 0.0), ((0, 0, 0, 0), 120.0)])
+async def test_property_10_same_words_within_120_seconds_are_a_duplicate(
+    database: Database, users: list[str], places: list[str], texts: list[str], said: list[tuple[Any, float]]
+) -> None:
+    """By the user in the thread, since the words were last said; a message asked about again has its verdict."""
+    team, now = f"T{next(numbers)}", AT
+    last: dict[Any, float] = {}
+    async with database.begin() as work:
+
+        async def is_duplicate(key: Any, number: int, at: float) -> bool:
+            user, channel, root, text = key
+            thread = Thread(team, places[channel], places[root])
+            return await work.limits.is_duplicate(thread, users[user], texts[text], f"{number}", at)
+
+        verdicts: list[bool] = []
+        for number, (key, gap) in enumerate(said):
+            now += gap
+            verdicts.append(await is_duplicate(key, number, now))
+            assert verdicts[-1] == (now - last.get(key, 0.0) < SAME_WITHIN)
+            last[key] = now
+        assert [await is_duplicate(key, number, now + 7) for number, (key, _) in enumerate(said)] == verdicts
+
+
+RATE_LIMITED_AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
+HEADER_TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126))
+SECONDS = st.floats(0, 1e6).map(lambda seconds: f"{seconds:g}")
+AWAY = st.integers(-10_000, 10_000)
+DATES = AWAY.map(lambda away: format_datetime(RATE_LIMITED_AT + timedelta(seconds=away), usegmt=True))
+HEADERS = st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms"]), HEADER_TEXT | SECONDS | DATES)
+BODIES = st.none() | st.dictionaries(st.sampled_from(["code", "message", "type", "param"]), st.none() | HEADER_TEXT)
+
+
+@examples(150)
+@given(st.integers(1, 3) | st.integers(), HEADERS, BODIES, st.integers(1, 10_000))
+def test_property_11_rate_limited_call_waits_2_to_the_attempt_and_is_retried_3_times(
+    attempt: int, headers: dict[str, str], body: dict[str, str | None] | None, away: int
+) -> None:
+    """Or as long as the server asks for, as a number or a date; what is no time to wait is ignored."""
+    request = httpx2.Request("POST", "https://inner.example/v1/responses")
+    response = httpx2.Response(429, headers=headers, request=request)
+    failure = translate(RateLimitError("Slow down.", response=response, body=body), attempt)
+    assert isinstance(failure, RateLimited)
+    assert failure.retry_after is not None
+    assert failure.retry_after >= 2.0 ** min(max(attempt, 0), 10)
+    asked = retry_after(headers, RATE_LIMITED_AT)
+    assert asked is None or 0 < asked < float("inf")
+    if not headers.get("retry-after", "").endswith("GMT"):  # a date is counted from the moment of the call
+        assert failure.retry_after == max(2.0 ** min(max(attempt, 0), 10), asked or 0)
+    date = format_datetime(RATE_LIMITED_AT + timedelta(seconds=away), usegmt=True)
+    assert retry_after({"retry-after": date}, RATE_LIMITED_AT) == away
+    assert FOR["think"].retry.maximum_attempts == 1 + 3
+
+
+def run_tools(calls: list[ToolCall], tools: list[Tool], guards: Guards | None = None, **where: Any) -> list[ToolResult]:
+    registry = Registry(tools)
+    run = pipeline(registry, allowed(registry, Ports(), read_only=False), guards or Guards())
+
+    async def all_of_them() -> list[ToolResult]:
+        return [await run(each, context(**where, call_id=each.id)) for each in calls]
+
+    with capture_logs():
+        return asyncio.run(all_of_them())
+
+
+JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
+
+
+@examples(60)
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
+    st.floats(1, 10_000),
+    st.floats(0, 0.99),
+    JSON_SCALARS,
+    st.randoms(),
+)
+def test_property_12_cached_result_is_returned_without_running_the_tool(
+    arguments: dict[str, str], seconds: float, part: float, answer: Any, random: Any
+) -> None:
+    """For the same tool with the same arguments in any order, within the time that its cache keeps."""
+    clock, cache, runs = Clock(), MemoryCache(), [0]
+
+    @tool("any.thing", "Answers.", cache=Cache(seconds))
+    async def thing(context: ToolContext, *, a: str = "", b: str = "", c: str = "") -> Any:
+        runs[0] += 1
+        return [answer, runs[0]]
+
+    def ask(call_id: str, given: dict[str, Any]) -> ToolResult:
+        shuffled = random.sample(sorted(given), len(given))
+        text = json.dumps({name: given[name] for name in shuffled})
+        guards = Guards(log=MemoryLog(), cache=cache)
+        return run_tools([ToolCall(call_id, "any_thing", text)], [thing], guards, clock=clock)[0]
+
+    first = ask("1", arguments)
+    clock.advance(seconds * part)
+    again = ask("2", dict.fromkeys("abc") | arguments)
+    assert (again.status, again.data, runs[0]) == (Status.CACHED, first.data, 1)
+    assert ask("3", arguments | {"a": arguments.get("a", "") + "x"}).status is Status.OK
+    clock.advance(seconds + 1)
+    assert ask("4", arguments).status is Status.OK
+    assert runs[0] == 3
+
+
+MINUTE, MOST = 60, 10
+PAUSES = st.integers(0, 20).map(lambda halves: halves / 2) | st.integers(0, 2 * MINUTE).map(float) | st.just(0.0)
+
+
+@examples(50)
+@given(st.lists(st.tuples(st.integers(1, 2), PAUSES), min_size=1, max_size=30))
+@example([(1, 0.0)] * 10)
+@example([(1, 0.0)] * 12)
+@example([(1, 0.0)] * 10 + [(1, MINUTE - 0.5)])
+@example([(1, 0.0)] * 10 + [(1, float(MINUTE))])
+async def test_property_13_more_than_10_requests_within_60_seconds_are_throttled(
+    database: Database, asked: list[tuple[int, float]]
+) -> None:
+    """For two users at once; the first refusal of a minute says so, and a request asked about again has its verdict."""
+    team, now = f"T{next(numbers)}", AT
+    given: list[tuple[int, float, Verdict]] = []
+    async with database.begin() as work:
+        for number, (user, gap) in enumerate(asked):
+            now += gap
+            recent = [verdict for who, at, verdict in given if who == user and now - at < MINUTE]
+            refused = Verdict.THROTTLED if Verdict.THROTTLED_FIRST in recent else Verdict.THROTTLED_FIRST
+            verdict = await work.limits.of_user(team, f"U{user}", f"{team}:{number}", now)
+            assert verdict is (Verdict.OK if len(recent) < MOST else refused)
+            given.append((user, now, verdict))
+        for number, (user, _, verdict) in enumerate(given):
+            assert await work.limits.of_user(team, f"U{user}", f"{team}:{number}", now + 7) is verdict
+
+
+PART = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,20}", fullmatch=True)
+TOOL_NAMES = st.lists(PART, min_size=1, max_size=3).map(".".join)
+FIELD = st.from_regex(r"[a-z][a-z0-9]{0,10}", fullmatch=True).filter(lambda name: not hasattr(BaseModel, name))
+TYPES: dict[type, st.SearchStrategy[Any]] = {
+    int: st.integers(-(10**9), 10**9),
+    str: st.text(string.printable, max_size=20),
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    list[int]: st.lists(st.integers(0, 9), max_size=3),
+}
+SHAPES = st.dictionaries(FIELD, st.tuples(st.sampled_from(list(TYPES)), st.booleans()), min_size=1, max_size=4)
+
+
+def tool_of(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], description: str = "Something.") -> Tool:
+    """A tool of these parameters, each with its type and whether it may be left out."""
+    fields: dict[str, Any] = {
+        each: (kind | None, None) if optional else (kind, ...) for each, (kind, optional) in shape.items()
+    }
+    model = create_model("Given", **fields)
+
+    async def thing(context: ToolContext, given: Any) -> str:
+        seen.append((context, given))
+        return "done"
+
+    thing.__annotations__["given"] = model
+    return tool(name, description)(thing)
+
+
+@examples(50)
+@given(st.dictionaries(TOOL_NAMES, st.tuples(st.text(min_size=1).filter(str.strip), SHAPES), min_size=1, max_size=4))
+def test_property_14_registered_tool_is_found_listed_and_defined(given: dict[str, tuple[str, Any]]) -> None:
+    registry = Registry()
+    for name, (description, shape) in given.items():
+        registry.register(tool_of(name, shape, [], description))
+    definitions = {each["name"]: each for each in registry.definitions()}
+    assert len(definitions) == len(given) == len(registry.all())
+    for name, (description, shape) in given.items():
+        found = registry.get(name)
+        assert found in registry.all()
+        assert found
+        assert registry.get(found.wire_name) is found
+        made = definitions[found.wire_name]
+        assert made["description"] == description
+        assert list(made["parameters"]["properties"]) == made["parameters"]["required"] == list(shape)
+        assert made["parameters"]["additionalProperties"] is False
+
+
+STORABLE = JSON_SCALARS.filter(lambda value: not isinstance(value, str) or "\0" not in value)
+"""A text with NUL is refused for that, whatever its type: tests/tools/test_arguments.py."""
+
+
+def fits(kind: Any, value: Any) -> bool:
+    """Whether a JSON value is of the type: a whole number is a float too, a boolean is no number."""
+    if isinstance(value, bool) or value is None:
+        return kind is bool and value is not None
+    if kind == list[int]:
+        return isinstance(value, list) and all(fits(int, each) for each in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+@examples(75)
+@given(SHAPES, st.data(), st.sampled_from(["missing", "type", "unknown"]))
+def test_property_15_invalid_arguments_are_refused_before_the_tool_runs(
+    shape: dict[str, tuple[Any, bool]], data: st.DataObject, fault: str
+) -> None:
+    seen: list[Any] = []
+    thing = tool_of("any.thing", shape, seen)
+    valid = {name: data.draw(TYPES[kind]) for name, (kind, _) in shape.items()}
+    wrong = dict(valid)
+    field = data.draw(st.sampled_from(sorted(shape)))
+    kind, optional = shape[field]
+    if fault == "missing":
+        assume(not optional)
+        del wrong[field]
+    elif fault == "type":
+        wrong[field] = data.draw(STORABLE | st.sampled_from([{}, [None], True, "1"]))
+        assume(not fits(kind, wrong[field]) and not (optional and wrong[field] is None))
+    else:
+        field = data.draw(FIELD.filter(lambda name: name not in shape))
+        wrong[field] = data.draw(STORABLE)
+
+    (refused,) = run_tools([ToolCall("1", "any.thing", json.dumps(wrong))], [thing])
+    assert refused.error
+    assert refused.error.code is Code.INVALID_ARGUMENTS
+    assert f"`{field}" in refused.error.message
+    assert "expected" in refused.error.message
+    assert seen == []
+    (done,) = run_tools([ToolCall("1", "any.thing", json.dumps(valid))], [thing])
+    assert done.success
+    assert len(seen) == 1
+
+
+IDENTITY = ("team", "channel", "thread_ts", "user_id", "request_id", "correlation_id")
+ID = st.text(min_size=1, max_size=200).filter(str.strip)
+
+
+@examples(60)
+@given(
+    st.fixed_dictionaries(dict.fromkeys(IDENTITY, ID)), st.sampled_from(IDENTITY), st.sampled_from([None, "", " \n"])
+)
+def test_property_16_tool_context_has_channel_thread_user_and_request(
+    identity: dict[str, str], field: str, blank: str | None
+) -> None:
+    """Without one of them there is no context."""
+    seen: list[Any] = []
+    numbered = tool_of("any.thing", {"n": (int, False)}, seen)
+    run_tools([ToolCall("call 1", "any.thing", '{"n": 1}')], [numbered], None, **identity)
+    ((given, _arguments),) = seen
+    assert {name: getattr(given, name) for name in IDENTITY} == identity
+    assert given.call_id == "call 1"
+    with pytest.raises(ValueError, match=field):
+        context(**(identity | {field: blank}))

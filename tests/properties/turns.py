@@ -1,0 +1,167 @@
+"""Turns on the parts that run in production, from message to answer, with a scripted model and a tool that fails."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+
+from tests.properties.internals import error_of
+from tests.support.conversation_activities import Make, Talking
+from tests.support.tool_fakes import OutOfOrder
+from threadline.conversations.contract import ActRequest, ThinkRequest
+from threadline.conversations.react_loop import react
+from threadline.conversations.step_failures import broken_off, no_reply
+from threadline.conversations.think import Mind
+from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Rate
+from threadline.estimates.model import BINDING
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.model import Execution, ModelReply, ToolCall, ToolChoice
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity_options import ACT, UNEXPECTED
+from threadline.threads.addressing import Thread
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.ledger import Entry
+from threadline.tools.model import Code, failure
+from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.tools.registry import Cache, Registry, tool
+from threadline.tools.runner import Guards
+from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
+
+numbers = itertools.count(1)
+"""Examples share a database, so each has a number of its own."""
+TOOL_FAILURES = ("raises", "returns", "unknown", "not json", "invalid", "interrupted", "side effect")
+REFUSALS = ("blocked", "throttled", "repeated", "ports out of order")
+
+
+class ScriptedModel(ChatModel):
+    """Replies, or raises, in order; then it has no words."""
+
+    def __init__(self, *replies: ModelReply | Exception) -> None:
+        self._replies = list(replies)
+
+    async def ask(self, prompt: Prompt, *, attempt: int = 1, **_: Any) -> Answer:
+        reply = self._replies.pop(0) if self._replies else ModelReply()
+        if isinstance(reply, Exception):
+            raise reply
+        return Answer(reply)
+
+
+class LossyLog(PostgresExecutionLog):
+    """Loses the first record with the error `lost`, as when a worker dies."""
+
+    lost = ""
+
+    async def record(self, entry: Entry) -> None:
+        lost, self.lost = self.lost, ""
+        if lost:
+            raise RuntimeError(lost)
+        await super().record(entry)
+
+
+async def new_turn(make_talk: Make, mind: Mind, guards: Guards | None = None) -> Talking:
+    """A new thread in which a user has asked for something, minutes after the last request."""
+    talk, number = make_talk(mind=mind, guards=guards), next(numbers)
+    talk.thread = Thread(TEAM, GENERAL, f"1{number:09}.000100")
+    talk.at += number * 60
+    await talk.said("Please use any thing that you have, and tell me how it went.")
+    return talk
+
+
+async def failing_turn(
+    make_talk: Make, database: Database, raised: Any, condition: str, mutating: bool, after: Sequence[Exception]
+) -> Talking:
+    """The model makes a call that fails under this condition. Its next replies raise `after`."""
+    error, internal = error_of(*raised), raised[2]
+
+    async def broken(_success: object) -> str:
+        raise error
+
+    async def any_thing(context: ToolContext, *, n: int = 0) -> object:
+        if condition == "returns":
+            return failure(Code.REFUSED, str(error), repr(error))
+        if condition != "side effect":
+            raise error
+        return n
+
+    effects = (broken,) if condition == "side effect" else ()
+    cache = None if mutating else Cache(60)
+    made = tool("any.thing", "Fails.", mutating=mutating, cache=cache, side_effects=effects)(any_thing)
+    text = {"not json": internal, "invalid": json.dumps({"n": internal, internal: 1})}.get(condition, "{}")
+    call = ToolCall("1", internal if condition == "unknown" else "any_thing", text)
+    model = ScriptedModel(ModelReply(calls=(call,) * (2 if condition == "repeated" else 1)), *after)
+    log, limit = LossyLog(database), PostgresMutationLimit(database, Rate(1, 3600.0))
+    log.lost = internal if condition == "interrupted" else ""
+    guards = Guards(log, limit, PostgresResultCache(database))
+    if condition == "ports out of order":
+        guards = Guards(log, OutOfOrder(), OutOfOrder())
+    talk = await new_turn(make_talk, Mind(model, Registry([made]), Ports()), guards)
+    if condition == "throttled":
+        assert await limit.admit(TEAM, f"thread:{talk.thread.key}", "an earlier change", time.time())
+    if condition == "blocked":
+        async with database.begin() as work:
+            project = await work.estimates.open_project(TEAM, "Locked", "EUR")
+            await work.estimates.set_locked(TEAM, project.project_id, locked=True)
+            await work.bindings.bind(talk.thread, BINDING, project.project_id, REPORTER)
+    return talk
+
+
+async def play_turn(talk: Talking, *, stop: bool = False) -> str:
+    """The stored answer of the turn; with `stop` a user stops it after the first tool."""
+    step = 0
+    done: list[Execution] = []
+
+    async def think(choice: ToolChoice) -> ModelReply:
+        nonlocal step
+        step += 1
+        request = ThinkRequest(talk.thread, 1, step, choice)
+        try:
+            reply: ModelReply = (await _attempt(talk, talk.thinking.think, request, UNEXPECTED)).reply
+        except ApplicationError as error:
+            raise no_reply(error) from error
+        return reply
+
+    async def act(calls: list[ToolCall]) -> list[Execution]:
+        new = [await _execute(talk, step, each) for each in calls]
+        done.extend(new)
+        return new
+
+    await talk.settle(await react(think, act, stopping=lambda: stop and bool(done)))
+    async with talk.database.begin() as work:
+        settled = await work.conversations.settled(talk.thread, 1)
+    assert settled
+    return settled.answer
+
+
+async def _execute(talk: Talking, step: int, call: ToolCall) -> Execution:
+    """The call, tried as often as Temporal would."""
+    request = ActRequest(talk.thread, 1, step, call.reference())
+    for attempt in range(1, ACT.retry.maximum_attempts + 1):
+        try:
+            done: Execution = await _attempt(talk, talk.thinking.act, request, attempt)
+        except ApplicationError as error:
+            failed = error
+            if error.non_retryable:
+                break
+        else:
+            return done
+    return broken_off(call, failed)
+
+
+async def _attempt(talk: Talking, method: Callable[..., Coroutine[Any, Any, Any]], given: object, attempt: int) -> Any:
+    execute = FaultInterceptor().intercept_activity(_Activity()).execute_activity
+    return await talk.run(execute, ExecuteActivityInput(method, (given,), None, {}), attempt=attempt)
+
+
+class _Activity(ActivityInboundInterceptor):
+    """The last in the chain."""
+
+    def __init__(self) -> None:
+        """There is none behind it."""
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        return await input.fn(*input.args)
