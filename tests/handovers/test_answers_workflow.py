@@ -149,6 +149,7 @@ async def test_of_a_long_answer_that_is_changed_or_deleted_no_part_stays_and_the
         await house.event(card, said, **deleted(card, said))
         await until_dealt_with(house, 4)
     assert not any("Short." in each for each in whole(house))
+    assert any("(deleted by its author)" in each for each in house.said())
     assert await notes(house) == [f"{PERSON}, a person of the team, answered: (deleted by its author)"]
 
 
@@ -186,8 +187,8 @@ async def test_what_is_written_under_a_closed_card_and_then_edited_is_nowhere_bu
     async with house.working():
         await house.escalated()
         card = await house.card()
-        await house.press(card, PERSON, CLOSE)
-        await house.ended()
+        await house.press(card, PERSON, CLOSE)  # nobody has taken it
+        assert await house.ended() == ""
         said = await house.reply(card, PERSON, "One more thing.")
         await until_dealt_with(house, 1)
         (notice,) = [each for each in house.talk.posted(ESCALATIONS) if "This handover is closed" in each.text]
@@ -198,6 +199,8 @@ async def test_what_is_written_under_a_closed_card_and_then_edited_is_nowhere_bu
         await house.event(card, said, **edited(card, said, "One more thing, and another.", "1790000000.000200"))
         await until_dealt_with(house, 2)
     assert whole(house) == before
+    assert not any("One more thing" in each or "has taken this over" in each for each in house.said())
+    assert any("has closed the handover" in each for each in house.said())
     assert await notes(house) == []
     assert await house.talk.rows("SELECT key FROM slack_posts WHERE key LIKE 'handover:%:answer:%'") == []
 

@@ -4,15 +4,12 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
 from temporalio.workflow import Info
 
-from tests.support.case_scene import House, house, outcome
-from tests.threads.test_catch_up_threads_workflow import opened
-from tests.threads.test_catch_up_workflow import install, look, resent, until_ended
-from threadline.cases.model import Action, CaseStatus
-from threadline.db.engine import Database
+from tests.support.case_scene import House
+from tests.threads.test_catch_up_workflow import home, install, look, opened, resent, until_ended
+from threadline.cases.model import CaseStatus
 from threadline.errors import Permanent, Transient
 from threadline.gateway.dispatcher import Dispatcher, NotAccepted, Outcome
 from threadline.gateway.routes import Route
@@ -23,15 +20,9 @@ from threadline.threads.catch_up_store import ChannelMark
 from threadline.wiring.catch_up import check_catch_up
 from threadline_devstack.slack import identity
 
+__all__ = ["home"]
+
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
-
-
-@pytest.fixture
-async def home(database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
-    """Nothing is found by chance here: no thread is compared that shows no change."""
-    monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 0)
-    async with house(database, pool, outcome(Action.POST_FINDINGS)) as home:
-        yield home
 
 
 async def marks(home: House) -> dict[str, ChannelMark]:
@@ -85,8 +76,16 @@ async def test_a_channel_that_cannot_be_read_keeps_no_other_waiting(home: House)
     assert mark.looked_at
 
 
-@pytest.mark.parametrize("error", [Permanent("no scope"), Transient("again"), KeyError("user")], ids=repr)
-@pytest.mark.parametrize("where", ["reading", "handing over"])
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("reading", Permanent("no scope")),
+        ("reading", KeyError("user")),
+        ("handing over", Transient("again")),
+        ("handing over", KeyError("user")),
+    ],
+    ids=repr,
+)
 async def test_a_thread_that_cannot_be_compared_waits_alone(
     home: House, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
 ) -> None:
@@ -132,10 +131,9 @@ async def test_a_long_look_goes_on_in_a_new_run(home: House, monkeypatch: pytest
     monkeypatch.setattr("threadline.threads.catch_up_activities.BATCH", 1)
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
     await install(home, float(home.thread.ts) - 60)
-    for number in range(2):
-        home.slack.workspace.post(identity.REPORTS, REPORTER, f"Report {number}")
+    home.slack.workspace.post(identity.REPORTS, REPORTER, "Another report")
     await look(home)
-    assert await resent(home) == 3
+    assert await resent(home) == 2
     runs = home.environment.client.get_workflow_handle(addressing.CATCH_UP_ID)
     first = (await runs.fetch_history()).events[0].workflow_execution_started_event_attributes
     assert first.continued_execution_run_id, "the run that ended was not the first"

@@ -1,25 +1,95 @@
-"""The schedule that runs the catch-up, on the dev server: the only Temporal here that has schedules."""
+"""When and in what order the catch-up looks: started by a schedule, cases first, however long conversations take."""
 
-from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
+from temporalio import activity
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
 
-from tests.support.temporal import binary, worker
+from tests.support.temporal import activities_of, real_time, worker
+from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID
-from threadline.threads.catch_up_workflow import CatchUpTickWorkflow
+from threadline.threads.catch_up_contract import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
+from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_workflow import CatchUpTickWorkflow, CatchUpWorkflow
 from threadline.wiring.catch_up import ensure_schedule
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=binary("temporal"), data_converter=pydantic_data_converter
-    ) as environment:
-        yield environment
+@dataclass
+class Looks(CatchUpActivities):
+    """One channel of cases and two in which people talk, each with two pages and one thread that has changed.
+
+    `asks` begins a look when this channel's first page is read.
+    """
+
+    asks: str = ""
+    done: list[str] = field(default_factory=list)
+
+    @activity.defn
+    async def begin_look(self, deep: bool) -> LookPlan:
+        self.done.append("deep look" if deep else "look")
+        windows = [Window(channel, False, "0", "2", talk=channel != "cases") for channel in ("talk1", "cases", "talk2")]
+        return LookPlan(0.0, deep, 0.0, windows)
+
+    @activity.defn
+    async def read_history(self, request: PageRequest) -> str:
+        self.done.append(request.window.channel)
+        if self.asks == request.window.channel:
+            self.asks = ""
+            info = activity.info()
+            assert info.workflow_id
+            await activity.client().get_workflow_handle(info.workflow_id).signal(addressing.LOOK, {"deep": False})
+        return "1" if request.latest == "2" else ""
+
+    @activity.defn
+    async def finish_channel(self, done: WindowDone) -> None: ...
+
+    @activity.defn
+    async def choose_threads(self, plan: LookPlan) -> int:
+        return 2
+
+    @activity.defn
+    async def compare_threads(self, plan: LookPlan) -> Compared:
+        self.done.append("talks" if plan.talk else "threads")
+        return Compared(self.done.count("talks") % 2 if plan.talk else 0)
+
+
+async def look(looks: Looks) -> list[str]:
+    async with (
+        real_time() as environment,
+        worker(environment, [CatchUpWorkflow], activities_of(looks, CatchUpActivities)),
+    ):
+        await environment.client.execute_workflow(
+            CatchUpWorkflow.run,
+            CatchUpState(deep=True),
+            id=addressing.CATCH_UP_ID,
+            task_queue=addressing.CORE_QUEUE,
+        )
+    return looks.done
+
+
+CASES = ["cases", "cases", "threads"]
+
+
+async def test_the_cases_are_compared_before_any_conversation_is_looked_at() -> None:
+    assert await look(Looks()) == ["deep look", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
+
+
+async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("threadline.threads.catch_up_model.CASES_EVERY", -1.0)
+    again = ["look", *CASES]
+    pages = [each for channel in ("talk1", "talk1", "talk2", "talk2", "talks", "talks") for each in (channel, *again)]
+    assert await look(Looks()) == ["deep look", *CASES, *pages]
+
+
+async def test_a_look_that_is_asked_for_begins_with_the_cases_and_goes_as_deep_as_the_one_that_gave_way() -> None:
+    whole = [*CASES, "talk1", "talk1", "talk2", "talk2"]
+    done = await look(Looks(asks="talk1"))
+    first = ["deep look", *CASES, "talk1", "talk1", "deep look", *whole, "talks"]
+    assert done[: len(first)] == first
 
 
 async def results(client: Client) -> list[str]:
@@ -30,10 +100,11 @@ async def results(client: Client) -> list[str]:
     return [str(await client.get_workflow_handle(each).result()) for each in ids]
 
 
-async def test_every_tick_starts_the_one_catch_up_or_leaves_it_alone(server: WorkflowEnvironment) -> None:
-    client = server.client
-    await ensure_schedule(client, 1.0)
-    async with worker(server, [CatchUpTickWorkflow], []):  # the catch-up itself is started, and waits for a worker
+async def test_every_tick_starts_the_one_catch_up_or_leaves_it_alone() -> None:
+    # The catch-up itself is started, and waits for a worker.
+    async with real_time() as server, worker(server, [CatchUpTickWorkflow], []):
+        client = server.client
+        await ensure_schedule(client, 1.0)
         handle = client.get_schedule_handle(CATCH_UP_ID)
         found: list[str] = []
         while "it runs already" not in found:

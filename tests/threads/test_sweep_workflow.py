@@ -304,10 +304,12 @@ async def test_what_can_be_said_is_not_hidden_by_what_a_workflow_owes(
     home.slack.workspace.post(identity.REPORTS, identity.REPORTER, "A third report")
     await _all_reported(home)
 
-    async def said() -> bool:
-        return all(posts_with(home, f"BUG-{number}:turn:1:findings") for number in (1, 2, 3))
+    async def found() -> bool:
+        async with home.database.begin() as work:
+            cases = await work.overview.cases(open_only=False)
+        return [case.status for case in cases] == [CaseStatus.PENDING_VERIFICATION] * 3
 
-    await home.until(said, "all have their findings")
+    await home.until(found, "all have their findings")
     await change(home, "UPDATE agent_turns SET finished_at = now() - interval '1 hour'")
     assert await change(home, "DELETE FROM slack_posts WHERE key LIKE '%findings'") == 3
     async with home.database.begin() as work:

@@ -1,4 +1,4 @@
-"""What the catch-up makes of Slack's history is routed as the event was, for everything that people do."""
+"""What is missed is looked for wherever the bot is, and routed as its event was: over the sandbox's real wire."""
 
 import time
 from collections.abc import Callable
@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.conversations.test_catch_up_activities import BOT, CALL, CHANNELS, GENERAL, REPORTER, House, house
 from threadline.cases.message_reads import StoredMessage
+from threadline.errors import Permanent
 from threadline.gateway.routes import Close, Ignored, Lookup, Message, RoutingConfig, Start, route
+from threadline.slack.history import History
 from threadline.threads import addressing
 from threadline.threads import catch_up_events as missed_events
 from threadline.threads.catch_up_events import MissedEvent
@@ -15,6 +18,8 @@ from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.model import Message as Post
 from threadline_devstack.slack.seed import populate
 from threadline_devstack.slack.workspace import Workspace
+
+__all__ = ["house"]
 
 CONFIG = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
 TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES
@@ -113,3 +118,71 @@ def test_a_correction(where: str, correct: Callable[[Floor, Post], MissedEvent])
     assert not isinstance(expected, Ignored)
     assert route(missed.body, CONFIG) == expected
     assert missed.id == expected.message.id
+
+
+async def test_a_mention_and_a_first_direct_message_are_found_wherever_the_bot_is(house: House) -> None:
+    random = house.workspace.create_channel("random", [BOT, REPORTER])
+    await house.say(f"{CALL} before the installation", kept=False)
+    assert await house.look(talk=None) == []
+
+    called = await house.say_in(random.id, f"{CALL} add three items", kept=False)
+    await house.say_in(random.id, "lunch?", kept=False)
+    direct = house.workspace.open_im(REPORTER)
+    asked = await house.say_in(direct.id, "what is open?", kept=False)
+    await house.say_in(direct.id, "for the shop", asked, kept=False)
+
+    assert await house.look(deep=False, talk=None) == ["message"] * 3
+    assert await house.memory.said(house.thread(called)) == ["add three items"]
+    assert await house.memory.said(house.thread(asked)) == ["what is open?", "for the shop"]
+    assert await house.look(talk=None) == []
+
+
+async def test_a_mention_that_an_edit_has_brought_is_found_as_a_message(house: House) -> None:
+    await house.look(talk=None)
+    said = await house.say("add three items", kept=False)
+    house.workspace.edit(GENERAL, said.ts, f"{CALL} add three items", by=REPORTER)
+
+    assert await house.look(deep=False, talk=None) == ["message"]
+    assert await house.memory.said(house.thread(said)) == ["add three items"]
+
+
+async def test_channels_without_cases_take_turns(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.threads.catch_up_windows.LISTENED", 1)
+    random = house.workspace.create_channel("random", [BOT, REPORTER])
+    await house.look(talk=None)
+    for channel in (GENERAL, random.id):
+        await house.say_in(channel, f"{CALL} hi", kept=False)
+
+    assert [await house.look(deep=False, talk=None) for _ in range(3)] == [["message"], ["message"], []]
+
+
+async def test_a_bot_that_may_not_ask_where_it_is_looks_where_it_was(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.look(talk=None)
+    await house.say(f"{CALL} hi", kept=False)
+
+    async def refused(_: History) -> list[str]:
+        raise Permanent("The bot token lacks the scope im:read.")
+
+    monkeypatch.setattr(History, "channels", refused)
+
+    assert await house.look(deep=False, talk=None) == ["message"]
+
+
+async def test_a_gateway_that_starts_forgets_no_channel_of_the_bots(house: House) -> None:
+    await house.look(talk=None)
+    async with house.database.begin() as work:
+        await work.followed.install(list(CHANNELS), time.time(), alone=False)
+    await house.say(f"{CALL} hi", kept=False)
+
+    assert await house.look(deep=False, talk=None) == ["message"]
+
+
+async def test_a_channel_that_the_bot_has_left_is_read_no_more(house: House) -> None:
+    await house.look(talk=None)
+    house.workspace.leave(GENERAL, BOT)
+    await house.look(talk=None)
+
+    async with house.database.begin() as work:
+        assert {mark.channel for mark in await work.followed.marks()} == set(CHANNELS)
