@@ -78,6 +78,7 @@ def recorded_histories(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with recording() as made:
         yield
+    assert made.histories, "the test ran no workflow on a server of tests/support/temporal.py"
     histories.write(marker.args[0], made.histories)
 
 

@@ -102,6 +102,7 @@ async def house(make_house: MakeHouse) -> AsyncIterator[House]:
         yield house
 
 
+@pytest.mark.records("approval_given")
 async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -115,6 +116,7 @@ async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: Hous
     assert memo["correlation_id"] == f"{house.desk.talk.thread.key}:1"
 
 
+@pytest.mark.records("approval_rejected")
 async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -140,6 +142,7 @@ async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others
     assert len(house.desk.whispers(APPROVER)) + len(house.desk.whispers(ASKER)) == 4
 
 
+@pytest.mark.records("approval_not_allowed")
 async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> None:
     async with house.working():
         await house.desk.propose()
@@ -152,6 +155,7 @@ async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> No
         assert await house.ended() == "approved"
 
 
+@pytest.mark.records("approval_expired")
 async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: MakeHouse) -> None:
     async with make_house(expiry=2.0) as house, house.working():
         await house.desk.propose()
@@ -260,6 +264,7 @@ async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(hou
         assert await house.ended() == "approved"
 
 
+@pytest.mark.records("approval_cancelled")
 async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
     async with house.working():
         await house.desk.propose()

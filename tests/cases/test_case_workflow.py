@@ -35,6 +35,7 @@ async def test_a_report_gets_its_number_and_its_findings(database: Database, poo
         assert (case.title, case.severity) == ("Cart total", "S2")
 
 
+@pytest.mark.records("question_answered")
 async def test_a_question_waits_for_the_reporter_alone(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), outcome(POST)) as home:
         await home.report()
@@ -45,6 +46,7 @@ async def test_a_question_waits_for_the_reporter_alone(database: Database, pool:
         assert home.agent.batches[1] == ["Firefox"]
 
 
+@pytest.mark.records("reopened")
 async def test_never_mind_closes_at_once_and_a_message_reopens(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST), outcome(POST, "looked again")) as home:
         await home.report()
@@ -60,6 +62,7 @@ async def test_never_mind_closes_at_once_and_a_message_reopens(database: Databas
         assert [request.turn for request in home.agent.requests] == [1, 2]
 
 
+@pytest.mark.records("question_unanswered")
 async def test_an_unanswered_question_leads_to_a_turn_that_may_not_ask(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), outcome(POST), server=skipping_time) as home:
         await home.report()
@@ -74,6 +77,7 @@ async def test_an_unanswered_question_leads_to_a_turn_that_may_not_ask(database:
         assert (await home.transitions())[-2].reason == "question_unanswered"
 
 
+@pytest.mark.records("findings_and_silence")
 async def test_silence_of_developers_resolves_after_48_hours_and_says_so_in_both_threads(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -108,6 +112,7 @@ async def test_developers_messages_wait_with_the_question_and_come_in_the_next_b
         await home.until_said("forwarded to the investigation", SUMMARIES)
 
 
+@pytest.mark.records("escalation")
 async def test_escalation_calls_people_starts_the_clock_and_is_never_resolved_by_silence(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -127,6 +132,7 @@ async def test_escalation_calls_people_starts_the_clock_and_is_never_resolved_by
         assert await clock.result() == "resolved"
 
 
+@pytest.mark.records("escalation_acknowledged")
 async def test_a_developers_first_message_acknowledges_the_escalation(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ESCALATE), outcome(POST), server=skipping_time) as home:
         await home.report()
@@ -143,6 +149,7 @@ async def test_a_developers_first_message_acknowledges_the_escalation(database: 
         assert (await home.statuses())[-1] == "pending_verification", "an escalated case is not resolved by silence"
 
 
+@pytest.mark.records("agent_resolved")
 async def test_resolved_ends_the_case_and_tells_the_reporter(database: Database, pool: asyncpg.Pool) -> None:
     told = "It is no bug: the discount had ended."
     async with house(database, pool, outcome(RESOLVE, "the clock of the shop is right", for_reporter=told)) as home:
@@ -177,6 +184,7 @@ async def test_a_question_is_not_posted_when_the_reporter_wrote_meanwhile(
         assert not any("Which browser?" in said for said in home.said(REPORTS))
 
 
+@pytest.mark.records("close_during_a_turn")
 async def test_a_close_during_a_turn_cancels_it_and_drops_its_findings(database: Database, pool: asyncpg.Pool) -> None:
     async def never_ends(_: TurnRequest, __: Claim) -> TurnOutcome:
         await home.reporter("never mind", messages.CLOSE)
@@ -205,6 +213,7 @@ async def test_never_mind_then_still_broken_does_not_close(database: Database, p
         assert "resolved" not in await home.statuses()
 
 
+@pytest.mark.records("thanks_after_the_end")
 async def test_thanks_after_the_end_reopens_nothing_and_gets_a_reaction(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(RESOLVE)) as home:
         await home.report()
@@ -217,6 +226,7 @@ async def test_thanks_after_the_end_reopens_nothing_and_gets_a_reaction(database
         assert list(thanks[0].reactions) == ["+1"]
 
 
+@pytest.mark.records("interrupted_turn")
 async def test_a_turn_whose_worker_was_lost_is_run_again_with_the_same_batch(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -230,6 +240,7 @@ async def test_a_turn_whose_worker_was_lost_is_run_again_with_the_same_batch(
         assert len({request.session_id for request in home.agent.requests}) == 3
 
 
+@pytest.mark.records("model_overloaded")
 async def test_an_overloaded_model_is_waited_for_and_then_people_take_over(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -242,6 +253,7 @@ async def test_an_overloaded_model_is_waited_for_and_then_people_take_over(
         assert any("The model is overloaded." in said for said in home.said(ESCALATIONS))
 
 
+@pytest.mark.records("permanent_fault")
 async def test_a_permanent_fault_escalates_at_once_in_words(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, Permanent("The model refused the request.")) as home:
         await home.report()
@@ -261,6 +273,7 @@ async def test_a_result_that_was_lost_after_its_commit_is_taken_over(database: D
         assert len(home.agent.requests) == 1
 
 
+@pytest.mark.records("operator_cancel")
 async def test_cancel_in_the_ui_stores_what_came_and_closes_the_case(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         await home.report()
@@ -274,6 +287,7 @@ async def test_cancel_in_the_ui_stores_what_came_and_closes_the_case(database: D
         assert "one more thing" in [entry.text for entry in page.entries]
 
 
+@pytest.mark.records("report_fetched_from_slack")
 async def test_a_reply_whose_report_is_late_fetches_it_from_slack(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         await home.reporter("and it is urgent")
@@ -284,6 +298,7 @@ async def test_a_reply_whose_report_is_late_fetches_it_from_slack(database: Data
         assert len(home.agent.requests) == 1
 
 
+@pytest.mark.records("strangers_reply")
 async def test_a_strangers_reply_opens_nothing(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool) as home:
         home.thread = replace(home.thread, ts="1600000000.000001")
@@ -291,6 +306,7 @@ async def test_a_strangers_reply_opens_nothing(database: Database, pool: asyncpg
         assert await home.result() == "ignored"
 
 
+@pytest.mark.records("unreadable_signal")
 async def test_a_signal_that_cannot_be_read_is_kept_and_the_case_goes_on(
     database: Database, pool: asyncpg.Pool
 ) -> None:
@@ -411,6 +427,7 @@ async def test_when_nobody_can_be_called_the_reporter_is_told(database: Database
         await home.until_said("could not call anyone")
 
 
+@pytest.mark.records("operator_resolves")
 async def test_an_operator_resolves_a_case_with_a_reason(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(POST)) as home:
         await home.report()

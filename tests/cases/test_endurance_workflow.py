@@ -118,6 +118,7 @@ async def test_the_clock_of_an_escalation_outlives_the_run_that_started_it(
         await home.until(acknowledged, "the clock hears of the developer")
 
 
+@pytest.mark.records("continued_as_new")
 async def test_what_the_ui_shows_is_there_again_in_the_next_run(database: Database, pool: asyncpg.Pool) -> None:
     async with house(database, pool, outcome(ASK), limits=Limits(history_events=11), server=real_time) as home:
         await home.report()

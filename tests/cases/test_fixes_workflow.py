@@ -53,6 +53,7 @@ async def _asked_for_a_fix(home: House) -> None:
     await home.until_status("pending_verification", "investigating", "pending_verification")
 
 
+@pytest.mark.records("fix_proposed")
 async def test_a_developers_request_becomes_a_pull_request_and_their_word_resolves_it(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -95,6 +96,7 @@ async def test_an_open_fix_is_not_resolved_by_the_reporters_word(
         await home.until_status(*["investigating", "pending_verification"] * 3)
 
 
+@pytest.mark.records("fix_refused")
 async def test_a_fix_to_the_ci_configuration_is_refused_in_words(
     database: Database, pool: asyncpg.Pool, repository: Path
 ) -> None:
@@ -115,6 +117,7 @@ async def test_a_second_fix_goes_to_the_same_branch(database: Database, pool: as
         assert _git(repository, "branch", "--list", "threadline/*") == "threadline/bug-1"
 
 
+@pytest.mark.records("fix_merged")
 async def test_a_merge_resolves_the_case(database: Database, pool: asyncpg.Pool, repository: Path) -> None:
     script = [outcome(Action.POST_FINDINGS), _fixing(repository)]
     async with house(

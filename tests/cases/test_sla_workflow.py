@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import pytest
 from temporalio import activity
 from temporalio.testing import WorkflowEnvironment
 
@@ -50,6 +51,7 @@ async def _run(desk: Desk, tiers: int = 2) -> tuple[str, Escalation]:
         return outcome, escalation
 
 
+@pytest.mark.records("clock_without_answer")
 async def test_nobody_answers_reminders_breaches_the_next_tier_and_then_once_a_day() -> None:
     desk = Desk(open_for=6)
     outcome, escalation = await _run(desk)

@@ -130,6 +130,7 @@ async def test_the_answer_of_a_flush_that_has_begun_a_turn_may_be_lost(database:
         assert await home.statuses() == ["new", "investigating"]
 
 
+@pytest.mark.records("burst_in_one_turn")
 async def test_what_comes_while_the_first_of_a_burst_is_stored_is_in_the_same_turn(
     database: Database, pool: asyncpg.Pool
 ) -> None:

@@ -30,6 +30,7 @@ def summaries(events: list[Any]) -> list[str]:
     ]
 
 
+@pytest.mark.records("talk_with_tools")
 async def test_a_mention_is_thought_about_acted_on_and_answered(database: Database) -> None:
     script = calls("estimates.getProjectDetails", says="I look it up."), ModelReply("It costs 100.")
     async with conversation(database, *script) as scene:
@@ -134,6 +135,7 @@ async def test_a_signal_that_comes_twice_is_one_message(database: Database) -> N
         assert await scene.prompts() == [(1, "hello"), (2, "and now?")]
 
 
+@pytest.mark.records("talk_too_much")
 async def test_refused_messages_are_marked_and_their_author_is_told_once(database: Database) -> None:
     async with conversation(database) as scene:
         await scene.say("0")
@@ -166,6 +168,7 @@ async def test_who_was_refused_in_an_earlier_run_is_told(database: Database) -> 
         await scene.until(lambda: scene.marked.get("hourglass") == [last], "the message is marked")
 
 
+@pytest.mark.records("talk_for_nobody")
 async def test_a_thread_that_nobody_addressed_is_left_alone(database: Database) -> None:
     async with conversation(database) as scene:
         await scene.say("does anybody know?", addressed=False)
@@ -208,6 +211,7 @@ async def test_a_call_that_may_bind_the_thread_runs_in_its_order(database: Datab
             begun.discard(event.activity_task_completed_event_attributes.scheduled_event_id)
 
 
+@pytest.mark.records("talk_call_broke_off")
 @pytest.mark.parametrize(("name", "status"), [("look", ExecutionStatus.ERROR), ("ci.rerun", ExecutionStatus.UNKNOWN)])
 async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
     database: Database, name: str, status: ExecutionStatus
@@ -236,6 +240,7 @@ async def test_a_call_that_fails_does_not_keep_the_others_from_running(database:
         assert scene.ran == ["look:1", "create:2", "create:3"]
 
 
+@pytest.mark.records("talk_question_answered")
 async def test_silence_ends_the_run_and_the_next_message_starts_another(database: Database) -> None:
     script = ModelReply("Which project?"), ModelReply("Thanks.")
     async with conversation(database, *script, server=skipping_time) as scene:
@@ -284,6 +289,7 @@ async def test_a_signal_that_cannot_be_read_is_quarantined_and_the_conversation_
 # -- people among themselves, and what they click ---------------------------------------------------------------------
 
 
+@pytest.mark.records("talk_between_others")
 async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), SILENT) as scene:
         await scene.say("hello")
@@ -338,6 +344,7 @@ async def test_a_stop_in_a_thread_that_a_person_has_is_a_message_for_them(databa
         assert NOTHING_TO_STOP not in scene.marked
 
 
+@pytest.mark.records("relayed_edit")
 async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Database) -> None:
     async with conversation(database) as scene:
         await scene.say("hello there")
@@ -345,6 +352,7 @@ async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Databas
         await scene.take_over()
         said = await scene.say("the account is 17")
         await scene.until(lambda: any("is 17" in each for each in scene.posted(HANDOVERS)), "the person is shown it")
+        await scene.until_idle()
         await scene.send(scene.edit(said, "the account is 71"))
         await scene.until(lambda: any("is 71" in each for each in scene.posted(HANDOVERS)), "the edit is shown")
         assert not any("is 17" in each for each in scene.posted(HANDOVERS))

@@ -56,6 +56,7 @@ async def test_evidence_is_looked_up_and_weighed_before_the_answer(database: Dat
         assert (steps(scene), scene.documents.asked) == (ROUND, ["plans"])
 
 
+@pytest.mark.records("decided_after_looking_twice")
 async def test_more_is_looked_up_once_and_no_more_than_once(database: Database) -> None:
     async with conversation(database, ModelReply("never"), decides=True) as scene:
         scene.documents.retrieval = Retrieval(0.3)
@@ -66,6 +67,7 @@ async def test_more_is_looked_up_once_and_no_more_than_once(database: Database) 
         assert (steps(scene), scene.asked) == ([*ROUND, *ROUND], [])
 
 
+@pytest.mark.records("decided_asks_back")
 @pytest.mark.parametrize(
     ("decision", "kind"),
     [(CLARIFY, OutcomeKind.CLARIFIED), (ESCALATE, OutcomeKind.ESCALATED)],
@@ -98,6 +100,7 @@ async def test_a_turn_whose_decision_cannot_be_made_goes_on_without(database: Da
         assert steps(scene) == [*["decide"] * 3, "give_up_deciding"]
 
 
+@pytest.mark.records("undecided")
 async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_made(database: Database) -> None:
     async with conversation(database, ModelReply("never"), decides=True) as scene:
         scene.model.decisions[1, 1] = Permanent("The key is wrong.")
@@ -107,6 +110,7 @@ async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_
         assert scene.asked == []
 
 
+@pytest.mark.records("answer_given_up")
 async def test_an_answer_that_cannot_be_made_ends_with_a_person(database: Database) -> None:
     limits = ConversationLimits(model_patience=600)
     async with conversation(database, *[AWAY] * 6, limits=limits, decides=True, server=skipping_time) as scene:
@@ -125,6 +129,7 @@ async def test_a_turn_in_which_the_operator_fails_as_well_ends_with_a_person(dat
         assert [each.step for each in scene.requests("pass_on")] == [2]
 
 
+@pytest.mark.records("given_to_a_person")
 @pytest.mark.parametrize("ends_well", [False, True])
 async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_answer(
     database: Database, ends_well: bool
@@ -203,6 +208,7 @@ def with_handover(
     return scene()
 
 
+@pytest.mark.records("relayed_to_a_person")
 @pytest.mark.parametrize("taken", [True, False])
 async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(database: Database, taken: bool) -> None:
     async with with_handover(database, ModelReply("Here is how."), taken=taken) as scene:

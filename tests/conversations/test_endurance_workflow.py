@@ -85,6 +85,7 @@ async def test_a_terminated_run_is_carried_on_by_the_next_message(database: Data
         assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
 
 
+@pytest.mark.records("talk_left_unsaid")
 async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first(database: Database) -> None:
     async def stay() -> None:
         settled.set()

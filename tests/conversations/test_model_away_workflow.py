@@ -21,6 +21,7 @@ LOST = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_
 PATIENCE = ConversationLimits(model_patience=600)
 
 
+@pytest.mark.records("talk_model_comes_back")
 async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once(database: Database) -> None:
     async with conversation(database, *[AWAY] * 8, ModelReply("There I am."), server=skipping_time) as scene:
         await scene.say("hello")
@@ -49,6 +50,7 @@ async def test_a_message_while_the_model_is_away_is_in_the_call_that_it_answers(
         assert await scene.prompts() == [(1, "one"), (1, "two")]
 
 
+@pytest.mark.records("talk_model_stays_away")
 async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_message(database: Database) -> None:
     """Messages that came meanwhile are given up with the rest, and nobody is told again."""
     script: list[Reply] = [calls("create:1"), *[AWAY] * 6, ModelReply("Now.")]
@@ -88,6 +90,7 @@ async def test_a_fault_that_is_over_soon_is_told_to_nobody(database: Database) -
         assert scene.words == []
 
 
+@pytest.mark.records("talk_fault_stays")
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

@@ -44,6 +44,7 @@ async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its
         assert scene.ran == []
 
 
+@pytest.mark.records("talk_stopped_between_calls")
 async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account(database: Database) -> None:
     async def create(_: object) -> str:
         await scene.stop_heard()
@@ -72,6 +73,7 @@ async def test_a_stop_for_the_bot_that_finds_nothing_to_stop_gets_a_reaction(dat
         assert list(scene.said) == ([1] if begun else [])
 
 
+@pytest.mark.records("talk_stopped_while_thinking")
 @pytest.mark.slow
 async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop(database: Database) -> None:
     async def nothing() -> None: ...
@@ -92,6 +94,7 @@ async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop(data
         assert await scene.answers() == {1: ONE_DONE}
 
 
+@pytest.mark.records("talk_stopped_while_model_away")
 async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once(database: Database) -> None:
     async with conversation(database, *[AWAY] * 50) as scene:
         await scene.say("create one")
@@ -119,6 +122,7 @@ async def test_a_stop_cancels_a_summary(database: Database) -> None:
         assert len(scene.asked) == 1
 
 
+@pytest.mark.records("talk_cancelled")
 async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(database: Database) -> None:
     async def hang(_: ThinkRequest) -> ModelReply:
         thinking.set()

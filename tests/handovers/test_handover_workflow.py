@@ -197,6 +197,7 @@ def house(handover_house: House) -> House:
     return handover_house
 
 
+@pytest.mark.records("handover_taken")
 async def test_a_person_takes_it_answers_hears_the_asker_and_closes_it(house: House) -> None:
     async with house.working():
         await house.escalated()
@@ -278,6 +279,7 @@ async def test_whoever_answers_what_nobody_has_taken_has_taken_it(house: House) 
         await house.until_whispered(PERSON, f"<@{OTHER}> has already taken this")
 
 
+@pytest.mark.records("handover_guest")
 async def test_a_guest_takes_and_closes_nothing_where_guests_have_no_say(house: House) -> None:
     house.guest_joins("U0GUEST")
     async with house.working():
@@ -322,6 +324,7 @@ async def test_people_are_reminded_five_times_in_all_also_over_two_runs_and_then
     assert len(house.reminders()) == 5
 
 
+@pytest.mark.records("handover_reminded")
 async def test_nobody_is_reminded_of_what_somebody_has_taken(house: House) -> None:
     house.remind_every = 0.2
     async with house.working():

@@ -37,6 +37,7 @@ async def fire(talk: Jobbing, job: AgentJob) -> None:
     await handle.trigger()
 
 
+@pytest.mark.records("job_cron")
 async def test_a_cron_runs_each_time_and_says_so_each_time(talk: Jobbing) -> None:
     async with talk.working():
         job = await talk.schedule(**WEEKLY)
@@ -135,6 +136,7 @@ async def test_one_run_of_a_cron_that_somebody_cancels_leaves_the_job(talk: Jobb
     assert len(talk.said()) == 1
 
 
+@pytest.mark.records("job_cancelled_before_it_waits")
 async def test_a_job_that_is_cancelled_as_it_begins_to_wait_does_not_run(talk: Jobbing) -> None:
     """Temporal cancels it before, or while, it is looked at for the first time."""
     async with talk.working():

@@ -42,6 +42,7 @@ async def described(talk: Jobbing, workflow_id: str) -> WorkflowExecutionDescrip
     return await talk.environment.client.get_workflow_handle(workflow_id).describe()
 
 
+@pytest.mark.records("job_digest")
 async def test_a_digest_is_posted_once_when_its_time_has_come(talk: Jobbing) -> None:
     due, late = days_from_now(9), days_from_now(-2)
     await talk.rfp(due, title="A *crane*")
@@ -98,6 +99,7 @@ async def test_a_reminder_follows_a_due_date_that_moves(talk: Jobbing) -> None:
     assert len(talk.said()) == 1
 
 
+@pytest.mark.records("job_reminder")
 async def test_a_reminder_waits_while_there_is_no_due_date(talk: Jobbing) -> None:
     rfp_id = await talk.rfp(days_from_now(5))
     job = await talk.schedule("deadline_reminder", rfp_id=rfp_id, time_zone="UTC")
@@ -126,6 +128,7 @@ async def test_of_a_deleted_rfp_nobody_is_reminded(talk: Jobbing) -> None:
     assert talk.said() == []
 
 
+@pytest.mark.records("job_follow_up")
 async def test_a_follow_up_is_asked_in_the_thread_and_answered_as_if_the_person_had(talk: Jobbing) -> None:
     rfp_id = await talk.rfp()
     job = await talk.schedule("follow_up", question="Is the *crane* on its way?", rfp_id=rfp_id, after_minutes=600)
@@ -226,6 +229,7 @@ async def test_a_run_that_is_cancelled_when_it_was_counted_and_nothing_else_does
     assert talk.said() == []
 
 
+@pytest.mark.records("job_cancelled")
 async def test_a_cancelled_job_does_not_run(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
     await talk.until_waiting(job)
@@ -268,6 +272,7 @@ async def test_nobody_is_told_who_has_cancelled_it_themselves_or_reads_it_in_the
     assert talk.said() == []
 
 
+@pytest.mark.records("job_cancelled_in_temporal")
 async def test_what_is_cancelled_in_temporal_is_cancelled_on_record(talk: Jobbing) -> None:
     job = await talk.schedule(after_minutes=60)
     await talk.until_waiting(job)
@@ -275,6 +280,7 @@ async def test_what_is_cancelled_in_temporal_is_cancelled_on_record(talk: Jobbin
     assert (await talk.until_status(JobStatus.CANCELLED)).runs == 0
 
 
+@pytest.mark.records("job_fails")
 async def test_a_job_that_cannot_be_done_says_so_in_its_thread(talk: Jobbing) -> None:
     job = await talk.schedule(channel=SUMMARIES, after_minutes=60)
     talk.slack.workspace.leave(SUMMARIES, BOT_USER)

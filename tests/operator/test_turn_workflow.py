@@ -25,6 +25,7 @@ async def memories(scene: ConversationScene) -> int:
     return len(await scene.rows("SELECT 1 FROM memories"))
 
 
+@pytest.mark.records("operator_speaks")
 async def test_the_operator_is_prepared_before_it_thinks_and_its_turn_is_remembered(database: Database) -> None:
     async with conversation(database) as scene:
         rfp_id = await scene.rfp()
@@ -62,6 +63,7 @@ async def test_each_call_of_one_reply_meets_the_state_after_the_one_before_it(da
         assert len(scene.asked) == 1
 
 
+@pytest.mark.records("operator_asks")
 async def test_a_turn_that_ends_by_rule_asks_no_model(database: Database) -> None:
     async with conversation(database) as scene:
         await scene.say("add to journal: they called")
@@ -81,6 +83,7 @@ async def test_the_conversational_agent_remembers_what_somebody_asks_it_to(datab
         assert await memories(scene) == remembers
 
 
+@pytest.mark.records("operator_goes_on")
 @pytest.mark.parametrize("unclear", [True, False])
 async def test_the_operator_goes_on_where_the_conversational_agent_fails_with_an_unclear_request(
     database: Database, unclear: bool
@@ -158,6 +161,7 @@ async def test_a_call_whose_outcome_is_unknown_counts_as_tried(
         assert POST not in scene.ran
 
 
+@pytest.mark.records("talk_continued_as_new")
 async def test_a_turn_is_remembered_before_its_run_continues_as_new(database: Database) -> None:
     async with conversation(database, SPOKEN, limits=ConversationLimits(history_events=20)) as scene:
         await scene.say(f"submit {await scene.rfp()}")

@@ -41,8 +41,14 @@ Json = dict[str, Any]
 
 
 def files(name: str) -> list[Path]:
-    """The runs of one path, in the order in which they were recorded."""
+    """The runs of one recording, oldest first."""
     return sorted(FOLDER.glob(f"{name}.*.json"))
+
+
+def files_of(workflow: str) -> list[Path]:
+    """The runs of one type of workflow."""
+    start = "workflowExecutionStartedEventAttributes"
+    return [file for file in sorted(FOLDER.iterdir()) if events(file)[0][start]["workflowType"]["name"] == workflow]
 
 
 def read(file: Path) -> WorkflowHistory:
@@ -55,7 +61,7 @@ def events(file: Path) -> list[Json]:
 
 
 def write(name: str, runs: Sequence[WorkflowHistory]) -> None:
-    """Replace what is recorded of a path; one event a line, so that a change can be read."""
+    """Replace a recording; one event a line, so that a change can be read."""
     for file in files(name):
         file.unlink()
     for number, run in enumerate(runs, start=1):

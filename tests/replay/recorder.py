@@ -47,7 +47,8 @@ class Recorder(Interceptor):
                 continue
             seen.add(run)
             history = await client.get_workflow_handle(run[0], run_id=run[1]).fetch_history()
-            self.histories.append(history)
+            if any(each.HasField("workflow_task_completed_event_attributes") for each in history.events):
+                self.histories.append(history)
             waiting.update(dict.fromkeys(_leads_to(history)))
         self.histories.sort(key=lambda each: each.events[0].event_time.ToNanoseconds())
 

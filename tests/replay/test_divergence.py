@@ -70,7 +70,7 @@ async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> N
 
 
 async def test_an_end_that_the_code_does_not_reach_is_told() -> None:
-    history = _recorded("a_strangers_reply")
+    history = _recorded("strangers_reply")
     found = await _found(_judge(diverging.NeverEnds), history)
     assert found.event == f"event {history.events[-1].event_id} (WorkflowExecutionCompleted)"
     assert "threads/patches.py" in found.hint

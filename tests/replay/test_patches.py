@@ -4,7 +4,6 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay import diverging, histories
-from tests.replay.paths import PATHS
 from tests.support.temporal import sandbox_runner
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.patches import GATES
@@ -12,7 +11,7 @@ from threadline.wiring.temporal import WORKFLOWS
 
 
 async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_one() -> None:
-    runs = [histories.read(run) for path in PATHS for run in histories.files(path.name)]
+    runs = [histories.read(file) for file in histories.files_of(BugInvestigationWorkflow.__name__)]
     kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
     diverged: dict[str, int] = {}
     for changed in (diverging.OneActivityMore, diverging.OneActivityMoreBehindAGate):

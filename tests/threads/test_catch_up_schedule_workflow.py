@@ -100,6 +100,7 @@ async def results(client: Client) -> list[str]:
     return [str(await client.get_workflow_handle(each).result()) for each in ids]
 
 
+@pytest.mark.records("catch_up_tick")
 async def test_every_tick_starts_the_one_catch_up_or_leaves_it_alone() -> None:
     # The catch-up itself is started, and waits for a worker.
     async with real_time() as server, worker(server, [CatchUpTickWorkflow], []):

@@ -111,6 +111,7 @@ async def home(database: Database, pool: asyncpg.Pool, monkeypatch: pytest.Monke
         yield home
 
 
+@pytest.mark.records("catch_up")
 async def test_a_report_and_what_follows_it_are_found_once(home: House) -> None:
     await install(home, float(home.thread.ts) - 60)
     say = home.slack.workspace.post

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 
+import pytest
 from temporalio import activity
 
 from tests.support.temporal import skipping_time, worker
@@ -49,6 +50,7 @@ async def _route(desk: Desk, *messages: IncomingMessage) -> str:
             return await handle.result()
 
 
+@pytest.mark.records("reply_forwarded")
 async def test_each_reply_is_forwarded_once_whole_and_in_order() -> None:
     desk = Desk()
     first, second = _reply(1), _reply(2)
@@ -62,6 +64,7 @@ async def test_a_database_that_is_away_delays_but_loses_nothing() -> None:
     assert desk.forwarded == [_reply(1)]
 
 
+@pytest.mark.records("reply_to_no_case")
 async def test_a_thread_that_is_no_case_ends_quietly() -> None:
     assert await _route(Desk(known=False), _reply(1)) == "not a case"
 

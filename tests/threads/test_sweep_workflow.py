@@ -193,6 +193,7 @@ async def runs(home: House, workflow_id: str) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
+@pytest.mark.records("sweep_posts_findings")
 async def test_what_finished_and_was_never_said_is_said(home: House) -> None:
     lost = "BUG-1:turn:1:findings"
     await home.report()
@@ -207,6 +208,7 @@ async def test_what_finished_and_was_never_said_is_said(home: House) -> None:
     assert len(posts_with(home, lost)) == 1
 
 
+@pytest.mark.records("end_said_by_next_run")
 @pytest.mark.parametrize("channel", [identity.REPORTS, identity.SUMMARIES])
 async def test_how_a_case_ended_is_said_by_a_run_after_the_one_that_was_terminated(home: House, channel: str) -> None:
     lost = f"BUG-1:closing:1:{channel}"
