@@ -177,7 +177,7 @@ class Faults:
         return [addressing.bug_workflow_id(each.thread) for each in self.people.cases]
 
     def _conversations(self) -> Sequence[str]:
-        """Leave handovers out: a turn that was stopped is handed over to nobody."""
+        """Leave handovers out: a turn that was stopped is not handed over."""
         handovers = {each.thread for each in self.people.handovers}
         mine = [each.thread for each in self.people.conversations if each.thread not in handovers]
         return [addressing.conversation_workflow_id(each) for each in mine]
@@ -185,7 +185,7 @@ class Faults:
     async def _end_one(self, verb: str, which: Callable[[], Sequence[str]], random: Random) -> bool:
         """Cancel or terminate a run of the workflows known by now, if a running one is found in a few tries.
 
-        Nobody writes for a run that was terminated: the sweep revives it, and the catch-up finds what was lost.
+        Nobody has to write after a run was terminated: the sweep revives it, and the catch-up finds what was lost.
         """
         for _ in range(TRIES):
             if (known := which()) and (ended := await self._end_run(verb, random.choice(known))):

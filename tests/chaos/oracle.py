@@ -81,7 +81,7 @@ def _unwritten(evidence: Evidence) -> Iterator[Fault]:
     known = {*_expected(evidence), *evidence.stop_signs}
     for row in (*evidence.case_messages, *evidence.messages):
         if row.message_id not in known:
-            yield Fault(row.thread, f"{row.message_id} was stored, and is nobody's")
+            yield Fault(row.thread, f"{row.message_id} was stored, and nobody wrote it")
 
 
 def _expected(evidence: Evidence) -> dict[str, Written]:
@@ -215,7 +215,7 @@ def _case_posts(evidence: Evidence) -> Iterator[Fault]:
     """What each settled turn asks for is posted, except where the case was closed as the turn was settled."""
     posted, escalations, called_since = set(map(key_of, evidence.posts)), Counter[str](), dict[str, int]()
     for turn in evidence.case_turns:
-        # A failure calls nobody whom an earlier turn has called, unless the case has ended since.
+        # A failure does not call people again whom an earlier turn has called, unless the case has ended since.
         if turn.action == "escalate" and not (turn.failure and called_since.get(turn.thread) == turn.ends):
             escalations[turn.thread] += 1
             called_since[turn.thread] = turn.ends
@@ -319,7 +319,7 @@ def _use(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _verdicts(evidence: Evidence) -> Iterator[Fault]:
-    """Of what somebody says twice in the same words one is refused, and nobody asks too often.
+    """Of two messages in the same words one is refused, and none is refused for coming too often.
 
     What people say to each other is not judged.
     """

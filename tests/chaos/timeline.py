@@ -37,25 +37,26 @@ FROM slack_posts WHERE bug_id = :thread
 """)
 
 _CONVERSATION_ROWS = text("""
-WITH talk AS (SELECT *, team || ':' || channel || ':' || thread_ts AS key FROM conversations
+WITH conversation AS (SELECT *, team || ':' || channel || ':' || thread_ts AS key FROM conversations
               WHERE team || ':' || channel || ':' || thread_ts = :thread)
 SELECT m.created_at AS at, 'stored' AS what, m.seq || ' ' || message_type || ' by ' || sender_id || ', turn '
        || coalesce(m.turn || '/' || step, '-') || ', ' || coalesce(verdict, 'not judged') || ', wakes ' || wakes || ': '
        || message_id || ' ' || left(message_text, 60) AS words
-FROM conversation_messages m JOIN talk ON talk.id = conversation_id
+FROM conversation_messages m JOIN conversation ON conversation.id = conversation_id
 UNION ALL
-SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120) FROM transcript t JOIN talk ON talk.id = conversation_id
+SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120)
+FROM transcript t JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT settled_at, 'turn', t.turn || ' is ' || kind || ': ' || left(answer, 80)
-FROM conversation_turns t JOIN talk ON talk.id = conversation_id
+FROM conversation_turns t JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT e.created_at, 'tool', e.turn || '/' || step || ' ' || coalesce(status, 'unknown') || ' '
        || left(parameters::text, 80)
-FROM agent_tool_executions e JOIN talk USING (team, channel, thread_ts)
+FROM agent_tool_executions e JOIN conversation USING (team, channel, thread_ts)
 UNION ALL
 SELECT to_timestamp(claimed_at), 'ledger',
        p.key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
-FROM slack_posts p JOIN talk ON starts_with(p.key, 'talk:' || talk.key || ':')
+FROM slack_posts p JOIN conversation ON starts_with(p.key, 'talk:' || conversation.key || ':')
 """)
 
 
