@@ -1,4 +1,4 @@
-"""One stage for all the runs of a sitting."""
+"""One stack for all tests of a module."""
 
 import shutil
 import tempfile
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.chaos.stage import Stage
+from tests.chaos.stack import ChaosStack
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Stage]:
+async def stack() -> AsyncIterator[ChaosStack]:
     folder = Path(tempfile.mkdtemp(prefix="threadline-chaos-"))
-    async with Stage.running(folder) as stage:
-        yield stage
+    async with ChaosStack.running(folder) as stack:
+        yield stack
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,166 +1,113 @@
-"""What must be true after a run, read from Postgres, the sandbox and Temporal; each fault is a sentence."""
+"""The oracle: what must be true after a run. Pure rules over the evidence; each fault is a sentence.
+
+Some rules hold for all threads, some for cases, and some for conversations.
+"""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Row, text
-
-from tests.chaos import effects, histories
-from tests.chaos.effects import Effects
-from tests.chaos.histories import Fault
+from tests.chaos.evidence import Evidence, is_case, thread_of_post
 from tests.chaos.people import Written
-from tests.chaos.stage import Stage
-from tests.chaos.trouble import Ended
+from tests.chaos.scripted import words_of
+from tests.chaos.stack import key_of
+from threadline.conversations.model import answers
 from threadline.threads import messages
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message
 
-_CASES = text("""
-SELECT bug_id, thread_ts, status, closings, close_reason, summary_channel, summary_ts FROM cases
-WHERE channel = :channel AND thread_ts = ANY(:roots)
-""")
-_MESSAGES = text("""
-SELECT bug_id, seq, message_id, message_type, message_text, said_at, turn, wakes, channel,
-       redacted_at IS NOT NULL AS redacted FROM bug_conversations
-WHERE sender_type <> 'bot' AND bug_id = ANY(:cases) ORDER BY bug_id, seq
-""")
-_SETTLED = text("""
-SELECT t.bug_id, t.turn, t.action, t.result, t.read_seqs, t.attempt, t.failure, t.session_id,
-       (SELECT s.to_status || ': ' || s.reason FROM case_transitions s
-        WHERE s.bug_id = t.bug_id AND s.at > t.finished_at
-          AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
-                          AND n.started_at < s.at)
-        ORDER BY s.rev LIMIT 1) AS next_step,
-       EXISTS (SELECT FROM case_transitions s
-        WHERE s.bug_id = t.bug_id AND s.at > t.finished_at AND s.to_status = 'resolved'
-          AND s.reason IN ('reporter_closed', 'operator_resolved', 'operator_cancelled')
-          AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
-                          AND n.started_at < s.at)) AS closed,
-       (SELECT count(*) FROM case_transitions s
-        WHERE s.bug_id = t.bug_id AND s.at < t.finished_at AND s.to_status = 'resolved') AS ends
-FROM agent_turns t JOIN cases c USING (bug_id)
-WHERE t.status = 'done' AND t.turn <= c.turn AND t.bug_id = ANY(:cases) ORDER BY t.bug_id, t.turn
-""")
-_HELD = text("""
-SELECT bug_id, 'turn ' || turn || ' is still claimed' AS what FROM agent_turns
-WHERE status = 'running' AND bug_id = ANY(:cases)
-UNION ALL
-SELECT bug_id, 'the post ' || key || ' is claimed and was never sent' FROM slack_posts
-WHERE ts IS NULL AND bug_id = ANY(:cases) AND key NOT LIKE '%:forwarded:%'
-""")
-"""A notice that a message was forwarded is cosmetic: it is tried twice and left out."""
-_SESSIONS = text("""
-SELECT session_id, string_agg(entry, ' ') AS words FROM agent_session_entries
-WHERE session_id = ANY(:sessions) GROUP BY session_id
-""")
-
-_OWN_WORD = re.compile(r"\bw\d\d[a-z]\w*")
+_CASE_WORD = re.compile(r"\bw\d\d[a-z]\w*")
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
+_BY_OPERATOR = answers.stopped([], by_operator=True).removesuffix(" Nothing was done yet.")
+"""How the answer of a turn begins that an operator has stopped."""
+_ANSWERING = ("answered", "spoken")
+_JOURNALLED = (*_ANSWERING, "summarised", "failed")
+"""Kinds of turns that say something about an RFP. A stopped turn may have nothing to say."""
 
 
-@dataclass
-class Evidence:
-    """What a run leaves behind: what people wrote by id, and the rows of the queries above."""
+@dataclass(frozen=True)
+class Fault:
+    """Something that is not as it must be. `thread` is the case's number or the conversation's key, or empty."""
 
-    written: Mapping[str, Written]
-    posts: Sequence[Message]
-    cases: list[Any] = field(default_factory=list)
-    stored: list[Any] = field(default_factory=list)
-    turns: list[Any] = field(default_factory=list)
-    held: list[Any] = field(default_factory=list)
-    sessions: dict[str, str] = field(default_factory=dict)
-    """The transcripts of the real agent, by session."""
-    unheard: set[str] = field(default_factory=set)
-    """Ids of what Slack gave up delivering, or a terminated run was told."""
-    cut: set[str] = field(default_factory=set)
-    """Cases of which a run was terminated."""
-    effects: Effects = field(default_factory=Effects)
-    attached: Mapping[str, bool] = field(default_factory=dict)
+    thread: str
+    words: str
 
-    @property
-    def bug_ids(self) -> dict[str, str]:
-        """Case numbers by the timestamp of their report."""
-        return {row.thread_ts: row.bug_id for row in self.cases}
-
-
-async def gather(
-    stage: Stage,
-    written: Mapping[str, Written],
-    roots: Iterable[str],
-    terminated: Sequence[Ended] = (),
-    attached: Mapping[str, bool] | None = None,
-) -> Evidence:
-    """Look everything up, once nothing moves any more."""
-    channel = stage.settings["THREADLINE_REPORTS_CHANNEL"]
-    evidence = Evidence(written, posts_of_the_bot(stage), attached=attached or {})
-    async with stage.database.begin() as work:
-        found = await work.connection.execute(_CASES, {"channel": channel, "roots": list(roots)})
-        evidence.cases = list(found)
-        which = {"cases": [row.bug_id for row in evidence.cases]}
-        evidence.stored = list(await work.connection.execute(_MESSAGES, which))
-        evidence.turns = list(await work.connection.execute(_SETTLED, which))
-        evidence.held = list(await work.connection.execute(_HELD, which))
-        sessions = {"sessions": [turn.session_id for turn in evidence.turns]}
-        evidence.sessions = {row.session_id: row.words for row in await work.connection.execute(_SESSIONS, sessions)}
-    for run in terminated:
-        evidence.unheard |= await histories.signalled(stage, run)
-        evidence.cut |= {row.bug_id for row in evidence.cases if run.workflow_id.endswith(f"{channel}:{row.thread_ts}")}
-    evidence.unheard |= histories.given_up(stage, written)
-    evidence.effects = await effects.gather(stage, list(evidence.bug_ids.values()))
-    return evidence
+    def __str__(self) -> str:
+        return f"{self.thread}: {self.words}" if self.thread else self.words
 
 
 def judge(evidence: Evidence) -> list[Fault]:
-    """Everything that is not as it must be in the database and in Slack. Pure."""
-    found = [*storage(evidence), *_ends(evidence), *_use(evidence), *_posts(evidence), *_closings(evidence)]
-    found += effects.judge(evidence.effects, list(evidence.bug_ids.values()), evidence.attached)
-    return found + list(_held(evidence))
+    """Return everything that is not as it must be in the database, in Slack and in the repository."""
+    rules = (
+        *(_storage, _unwritten, _single_posts, _unsent_posts, _revived),
+        *(_case_ends, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
+        *(_numbers, _use, _verdicts, _order, _turns, _answers, _answer_posts),
+        *(_tool_effects, _journal, _stops, _handovers),
+    )
+    return [fault for rule in rules for fault in rule(evidence)]
 
 
-def _held(evidence: Evidence) -> Iterator[Fault]:
-    """Terminate may end a run amid a post: when the case ends before the next run comes to it, the claim stays."""
-    for row in evidence.held:
-        if not (row.bug_id in evidence.cut and row.what.startswith("the post ")):
-            yield Fault(row.bug_id, row.what)
+# -- rules for all threads -------------------------------------------------------------------------------------------
 
 
-def posts_of_the_bot(stage: Stage) -> list[Message]:
-    places = stage.slack.workspace.channels.values()
-    return [message for place in places for message in place.messages.values() if message.metadata]
+def _storage(evidence: Evidence) -> Iterator[Fault]:
+    """Each message is stored once, in its thread, as it reads now and when it was said.
 
-
-def key_of(post: Message) -> str:
-    return str((post.metadata or {})["event_payload"]["key"])
-
-
-def storage(evidence: Evidence) -> Iterator[Fault]:
-    """Each message once, in the case of its thread, as it reads now and when it was said."""
-    rows = defaultdict(list)
-    for row in evidence.stored:
-        rows[row.message_id].append(row)
-    for each, written in evidence.written.items():
-        case = evidence.bug_ids.get(written.root, "")
-        if each not in rows:
-            if not _shown_no_more(evidence, written, set(rows)):
-                yield Fault(case, f"{each} ({written.kind}, “{written.text}”) was never stored")
-        elif len(rows[each]) > 1:
-            yield Fault(case, f"{each} was stored {len(rows[each])} times")
-        else:
-            yield from _as_written(rows[each][0], written, case)
-    for each, found in rows.items():
-        if each not in evidence.written:
-            yield Fault(found[0].bug_id, f"{each} was stored, and is nobody's")
-
-
-def _shown_no_more(evidence: Evidence, written: Written, stored: set[str]) -> bool:
-    """What Slack shows is what can be found: no message that is deleted, and of edits the last one.
-
-    That the original reads as it does now is looked at with the original.
+    The gateway may have left alone what came before the mention that began a conversation. The catch-up finds that as
+    Slack shows it then: of edits the last, and nothing of what was deleted.
     """
-    unheard = evidence.unheard
+    threads, written = evidence.threads, _expected(evidence)
+    fleeting = {each.id for each in written.values() if each.gone or each.kind == messages.EDIT}
+    unheard = evidence.unheard | {each for each in fleeting if not is_case(written[each].place)}
+    rows = defaultdict(list)
+    for row in (*evidence.case_messages, *evidence.messages):
+        rows[row.message_id].append(row)
+    for place in {each.place for each in written.values()} - set(threads):
+        yield Fault("", f"nothing was stored of what people said in {place}")
+    for each, said in written.items():
+        thread = threads.get(said.place, "")
+        if each not in rows:
+            if not _shown_no_more(said, unheard, stored=set(rows)):
+                yield Fault(thread, f"{each} ({said.kind}, “{said.text}”) was never stored")
+        elif len(rows[each]) > 1:
+            yield Fault(thread, f"{each} was stored {len(rows[each])} times")
+        else:
+            yield from _as_written(rows[each][0], said, thread)
+
+
+def _unwritten(evidence: Evidence) -> Iterator[Fault]:
+    known = {*_expected(evidence), *evidence.stop_signs}
+    for row in (*evidence.case_messages, *evidence.messages):
+        if row.message_id not in known:
+            yield Fault(row.thread, f"{row.message_id} was stored, and nobody wrote it")
+
+
+def _expected(evidence: Evidence) -> dict[str, Written]:
+    silent = _never_heard(evidence) - set(evidence.threads)
+    return {each.id: each for each in evidence.written.values() if each.place not in silent}
+
+
+def _never_heard(evidence: Evidence) -> set[str]:
+    """Return the direct messages of which Slack delivered none that speaks to the bot, or only to a terminated run.
+
+    The catch-up looks into channels only.
+    """
+    heard, direct = set(), set()
+    for each in evidence.written.values():
+        if not is_case(each.place) and not each.place.startswith(identity.GENERAL):
+            direct.add(each.place)
+            if each.kind == messages.MESSAGE and not each.gone and each.id not in evidence.unheard:
+                heard.add(each.place)
+    return direct - heard
+
+
+def _shown_no_more(written: Written, unheard: set[str], stored: set[str]) -> bool:
+    """The catch-up finds what Slack shows: no message that is deleted, and of edits the last one.
+
+    That the original reads as it does now is checked with the original.
+    """
     match written.kind:
         case messages.EDIT:
             return bool({written.id, written.original} & unheard)
@@ -170,126 +117,347 @@ def _shown_no_more(evidence: Evidence, written: Written, stored: set[str]) -> bo
             return written.gone and written.id in unheard
 
 
-def _as_written(row: Row[Any], written: Written, case: str) -> Iterator[Fault]:
-    if row.bug_id != case:
-        yield Fault(case, f"{written.id} is stored with {row.bug_id}")
+def _as_written(row: Any, written: Written, thread: str) -> Iterator[Fault]:
+    if row.thread != thread:
+        yield Fault(thread, f"{written.id} is stored with {row.thread}")
     if row.message_type != written.kind:
-        yield Fault(case, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
+        yield Fault(thread, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
     if written.event[0] and row.channel != written.event[0]:
-        yield Fault(case, f"{written.id} is stored as said in {row.channel}")
+        yield Fault(thread, f"{written.id} is stored as said in {row.channel}")
     if written.kind in (messages.REPORT, messages.MESSAGE) and f"{row.said_at:.6f}" != written.id.rpartition(":")[2]:
-        yield Fault(case, f"{written.id} is stored as said at {row.said_at}")
+        yield Fault(thread, f"{written.id} is stored as said at {row.said_at}")
     if written.gone and (row.message_text or not row.redacted):
-        yield Fault(case, f"{written.id} was deleted, and still reads “{row.message_text}”")
+        yield Fault(thread, f"{written.id} was deleted, and still reads “{row.message_text}”")
     if written.kind != messages.CLOSE and written.text and row.message_text != written.text:
-        yield Fault(case, f"{written.id} reads “{row.message_text}”, and was “{written.text}”")
+        yield Fault(thread, f"{written.id} reads “{row.message_text}”, and was “{written.text}”")
 
 
-def _ends(evidence: Evidence) -> Iterator[Fault]:
-    known = evidence.bug_ids
-    for root in {written.root for written in evidence.written.values()}:
-        if root not in known:
-            yield Fault("", f"the report {root} opened no case")
+def _single_posts(evidence: Evidence) -> Iterator[Fault]:
+    threads = set(evidence.threads.values())
+    for key, times in Counter(map(key_of, evidence.posts)).items():
+        if times > 1 and thread_of_post(key) in threads:
+            yield Fault(thread_of_post(key), f"{key} was posted {times} times")
+
+
+def _unsent_posts(evidence: Evidence) -> Iterator[Fault]:
+    """Each claimed post is sent. A run that is terminated in the middle of one may leave the claim.
+
+    That holds for a case's posts, which may end before its next run, and for a conversation's notices, which no other
+    run repeats, but not for the answer of its turn.
+    """
+    threads = set(evidence.threads.values())
+    for thread, key in evidence.unsent:
+        repeated = key.startswith("talk:") and ":turn:" in key
+        if thread in threads and (repeated or not evidence.terminated[thread]):
+            yield Fault(thread, f"the post {key} is claimed and was never sent")
+
+
+def _revived(evidence: Evidence) -> Iterator[Fault]:
+    """The sweep mends only where a run was terminated: elsewhere it would hide what went wrong before."""
+    threads = set(evidence.threads.values())
+    for thread, event in evidence.revived:
+        if thread in threads and not evidence.terminated[thread]:
+            yield Fault(thread, f"the sweep had to mend it: {event}")
+
+
+# -- rules for cases -------------------------------------------------------------------------------------------------
+
+
+def _case_ends(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.cases:
         if row.status != "resolved":
-            yield Fault(row.bug_id, f"was left {row.status}")
+            yield Fault(row.thread, f"was left {row.status}")
+    for row in evidence.running_turns:
+        yield Fault(row.thread, f"turn {row.turn} is still claimed")
 
 
-def _use(evidence: Evidence) -> Iterator[Fault]:
-    """A message is used by the one turn whose agent saw it, or by the closing that answered it."""
+def _case_use(evidence: Evidence) -> Iterator[Fault]:
+    """Each message is used by the one turn whose agent saw it, or by the closing that answered it."""
     seen = Counter(_seen(evidence))
-    read = {(turn.bug_id, turn.turn, seq) for turn in evidence.turns for seq in turn.read_seqs}
-    handed_over = {(turn.bug_id, turn.turn) for turn in evidence.turns if turn.failure}
-    said_at = {(row.bug_id, row.seq): row.said_at for row in evidence.stored}
-    for row in evidence.stored:
-        times = seen[row.bug_id, row.seq] + (row.turn == 0) + ((row.bug_id, row.turn, row.seq) in read)
-        times += (row.bug_id, row.turn) in handed_over  # people took over what this turn was to look at
+    read = {(turn.thread, turn.turn, seq) for turn in evidence.case_turns for seq in turn.read_seqs}
+    handed_over = {(turn.thread, turn.turn) for turn in evidence.case_turns if turn.failure}
+    said_at = {(row.thread, row.seq): row.said_at for row in evidence.case_messages}
+    for row in evidence.case_messages:
+        times = seen[row.thread, row.seq] + (row.turn == 0) + ((row.thread, row.turn, row.seq) in read)
+        times += (row.thread, row.turn) in handed_over  # people took over what this turn was to look at
         must = (row.wakes or row.message_type in (messages.REPORT, messages.MESSAGE)) and not row.redacted
         if times > 1 or (must and not times):
-            yield Fault(row.bug_id, f"{row.message_id} ({row.message_type}) was used {times} times")
-    for turn in evidence.turns:
-        order = [said_at[turn.bug_id, seq] for seq in turn.result.get("seen", ()) if (turn.bug_id, seq) in said_at]
+            yield Fault(row.thread, f"{row.message_id} ({row.message_type}) was used {times} times")
+    for turn in evidence.case_turns:
+        order = [said_at[turn.thread, seq] for seq in turn.result.get("seen", ()) if (turn.thread, seq) in said_at]
         if order != sorted(order):
-            yield Fault(turn.bug_id, f"turn {turn.turn} was shown its batch in another order than it was said in")
+            yield Fault(turn.thread, f"turn {turn.turn} was shown its batch in another order than it was said in")
 
 
 def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
-    """Which messages each settled turn's agent has seen: by its own word, or by the transcript of the real one."""
-    for turn in evidence.turns:
+    """Yield the messages that each settled turn's agent saw: the script reports them, the real one has a transcript."""
+    for turn in evidence.case_turns:
         if "seen" in turn.result:
-            yield from ((turn.bug_id, seq) for seq in turn.result["seen"])
+            yield from ((turn.thread, seq) for seq in turn.result["seen"])
             continue
         if turn.failure:
             continue
-        words = " ".join(
-            evidence.sessions.get(head.session_id, "") for head in evidence.turns if head.bug_id == turn.bug_id
-        )
-        for row in evidence.stored:
-            mine = (row.bug_id, row.turn) == (turn.bug_id, turn.turn) and row.seq not in turn.read_seqs
-            if mine and (row.message_type == messages.CLOSE or _word(row.message_text) in words):
-                yield turn.bug_id, row.seq
+        sessions = (each.session_id for each in evidence.case_turns if each.thread == turn.thread)
+        transcript = " ".join(evidence.sessions.get(session, "") for session in sessions)
+        for row in evidence.case_messages:
+            mine = (row.thread, row.turn) == (turn.thread, turn.turn) and row.seq not in turn.read_seqs
+            if mine and (row.message_type == messages.CLOSE or _case_word(row.message_text) in transcript):
+                yield turn.thread, row.seq
 
 
-def _word(said: str) -> str:
-    """The word that was in this message from the start and is in no other; an edit may come after the agent saw it."""
-    found = _OWN_WORD.search(said)
-    return found[0] if found else said
+def _case_word(text: str) -> str:
+    """Return the word that was in this message from the start: an edit may come after the agent saw it."""
+    found = _CASE_WORD.search(text)
+    return found[0] if found else text
 
 
-def _posts(evidence: Evidence) -> Iterator[Fault]:
-    """Nothing twice; and once what each settled turn asks for, but for what was closed as the turn was settled."""
-    posted = Counter(key_of(post) for post in evidence.posts)
-    mine = set(evidence.bug_ids.values())
-    yield from _misplaced(evidence)
-    for key, times in posted.items():
-        if times > 1 and key.partition(":")[0] in mine:
-            yield Fault(key.partition(":")[0], f"{key} was posted {times} times")
-    escalations, called_since = Counter[str](), dict[str, int]()
-    for turn in evidence.turns:
-        # A failure calls nobody whom an earlier turn has called, unless the case has ended since.
-        if turn.action == "escalate" and not (turn.failure and called_since.get(turn.bug_id) == turn.ends):
-            escalations[turn.bug_id] += 1
-            called_since[turn.bug_id] = turn.ends
-        due = {
-            "ask_reporter": (f"turn:{turn.turn}:question",) if _asked(turn) else (),
-            "escalate": (f"turn:{turn.turn}:findings", f"escalation:{escalations[turn.bug_id]}"),
-            "post_findings": (f"turn:{turn.turn}:findings", *((f"turn:{turn.turn}:told",) if _tells(turn) else ())),
-        }.get(turn.action, (f"turn:{turn.turn}:findings",))
-        missing = [key for key in due if not posted[f"{turn.bug_id}:{key}"]]
-        settled_late = turn.bug_id in evidence.cut  # its next step is not the first that was taken after it
+def _case_posts(evidence: Evidence) -> Iterator[Fault]:
+    """What each settled turn asks for is posted, except where the case was closed as the turn was settled."""
+    posted, escalations, called_since = set(map(key_of, evidence.posts)), Counter[str](), dict[str, int]()
+    for turn in evidence.case_turns:
+        # A failure does not call people again whom an earlier turn has called, unless the case has ended since.
+        if turn.action == "escalate" and not (turn.failure and called_since.get(turn.thread) == turn.ends):
+            escalations[turn.thread] += 1
+            called_since[turn.thread] = turn.ends
+        due = _due_posts(turn, escalations[turn.thread])
+        missing = [key for key in due if f"{turn.thread}:{key}" not in posted]
+        settled_late = evidence.terminated[turn.thread]  # its next step is not the first that was taken after it
         if missing and turn.next_step not in _CLOSED and not (settled_late and turn.closed):
-            yield Fault(turn.bug_id, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
+            yield Fault(turn.thread, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
 
 
-def _misplaced(evidence: Evidence) -> Iterator[Fault]:
-    """What is for developers is not in the reporter's thread, and the other way round."""
+def _due_posts(turn: Any, escalation: int) -> list[str]:
+    match turn.action:
+        case "ask_reporter":  # a question is left unsaid when its answer may have just come
+            return [f"turn:{turn.turn}:question"] if turn.next_step == "awaiting_reporter: question_asked" else []
+        case "escalate":
+            return [f"turn:{turn.turn}:findings", f"escalation:{escalation}"]
+        case "post_findings" if "seen" in turn.result:  # what the real agent has for the reporter may be kept back
+            return [f"turn:{turn.turn}:findings", f"turn:{turn.turn}:told"]
+        case _:
+            return [f"turn:{turn.turn}:findings"]
+
+
+def _case_places(evidence: Evidence) -> Iterator[Fault]:
+    """Posts for developers are not in the reporter's thread, and the other way round."""
     reports, summaries = identity.REPORTS, identity.SUMMARIES
     places = {"findings": summaries, "summary": summaries, "question": reports, "told": reports, "intake": reports}
     for post in evidence.posts:
-        bug_id, _, what = key_of(post).partition(":")
+        thread, _, what = key_of(post).partition(":")
         parts = what.split(":")
         about = parts[2] if parts[0] == "turn" else parts[0]
         if places.get(about, post.channel) != post.channel:
-            yield Fault(bug_id, f"{key_of(post)} was posted in {post.channel}")
+            yield Fault(thread, f"{key_of(post)} was posted in {post.channel}")
 
 
-def _tells(turn: Row[Any]) -> bool:
-    """The scripted agent always has something for the reporter; of the real one's words some are kept back."""
-    return "seen" in turn.result
-
-
-def _asked(turn: Row[Any]) -> bool:
-    """A question is left unsaid when its answer may have just come."""
-    return bool(turn.next_step == "awaiting_reporter: question_asked")
-
-
-def _closings(evidence: Evidence) -> Iterator[Fault]:
-    """The last end of a case is told in its threads, once."""
-    posted = Counter(key_of(post) for post in evidence.posts)
+def _case_closings(evidence: Evidence) -> Iterator[Fault]:
+    """The last end of a case is told in both its threads, once."""
+    posted = Counter(map(key_of, evidence.posts))
     for row in evidence.cases:
-        if row.status != "resolved":
-            continue
-        for channel in filter(None, (identity.REPORTS, row.summary_channel)):
-            key = f"{row.bug_id}:closing:{row.closings}:{channel}"
+        for channel in filter(None, (identity.REPORTS, row.summary_channel)) if row.status == "resolved" else ():
+            key = f"{row.thread}:closing:{row.closings}:{channel}"
             if posted[key] != 1:
-                yield Fault(row.bug_id, f"{key} was posted {posted[key]} times")
+                yield Fault(row.thread, f"{key} was posted {posted[key]} times")
+
+
+def _pushes(evidence: Evidence) -> Iterator[Fault]:
+    """A fix is one commit on the case's branch, and its pull request names that branch and commit."""
+    fixes = Counter(row.thread for row in evidence.fixes)
+    recorded = {row.thread: row for row in evidence.fixes if row.branch}
+    for case in (row.thread for row in evidence.cases):
+        tip, commits = evidence.branches.get(f"threadline/{case.lower()}", ("", 0))
+        if commits > fixes[case]:
+            yield Fault(case, f"{commits} commits were pushed for {fixes[case]} fixes")
+        if tip and case in recorded and recorded[case].commit != tip:
+            yield Fault(case, f"its branch is at {tip[:8]}, and its pull request at {recorded[case].commit[:8]}")
+        if bool(tip) is not (case in recorded):
+            yield Fault(case, f"its branch is {'' if tip else 'not '}there, and its pull request is otherwise")
+
+
+def _files(evidence: Evidence) -> Iterator[Fault]:
+    """A file is stored once with its content, and goes with its message."""
+    known = defaultdict(list)
+    for row in evidence.files:
+        known[row.file_id].append(row)
+    for each, there in evidence.attached.items():
+        rows = known[each]
+        if len(rows) > 1 or (there and len(rows) != 1):
+            yield Fault(rows[0].thread if rows else "", f"the file {each} was stored {len(rows)} times")
+        elif rows and rows[0].there and not there:
+            yield Fault(rows[0].thread, f"the file {rows[0].name} is kept, and its message was deleted")
+        elif rows and there and rows[0].turn and not rows[0].there:
+            words = rows[0].error or "nobody fetched it"
+            yield Fault(rows[0].thread, f"turn {rows[0].turn} was shown {rows[0].name} without its content: {words}")
+
+
+# -- rules for conversations -----------------------------------------------------------------------------------------
+
+
+def _numbers(evidence: Evidence) -> Iterator[Fault]:
+    for row in evidence.conversations:
+        numbers = [each.seq for each in evidence.messages if each.thread == row.thread]
+        if numbers != list(range(1, row.stored + 1)):
+            yield Fault(row.thread, f"its messages are numbered {numbers}, and {row.stored} are stored")
+
+
+def _use(evidence: Evidence) -> Iterator[Fault]:
+    """What the guards let pass is in one turn, which has shown it to the model once; nothing else is in any."""
+    settled = {row.thread: row.turn for row in evidence.conversations}
+    for row in evidence.messages:
+        match row.message_type:
+            case messages.STOP if row.turn is None:
+                yield Fault(row.thread, f"{row.message_id} stopped nothing, and is still to stop something")
+            case messages.MESSAGE if row.verdict != "ok" and (row.turn is not None or row.shown):
+                yield Fault(row.thread, f"{row.message_id} is {row.verdict}, and was shown in turn {row.turn}")
+            case messages.MESSAGE if row.shown > 1 or (row.shown and not row.turn):
+                yield Fault(row.thread, f"{row.message_id} was shown {row.shown} times, and used in turn {row.turn}")
+            case messages.MESSAGE if row.verdict == "ok" and not row.redacted:
+                if row.turn is None or row.turn > settled[row.thread]:
+                    yield Fault(row.thread, f"{row.message_id} was never answered: it is in turn {row.turn}")
+                elif not row.shown:
+                    yield Fault(row.thread, f"{row.message_id} is in turn {row.turn}, and was shown to nobody")
+
+
+def _verdicts(evidence: Evidence) -> Iterator[Fault]:
+    """Of two messages in the same words one is refused, and none is refused for coming too often.
+
+    What people say to each other is not judged.
+    """
+    alike, people = defaultdict(list), defaultdict(set)
+    for row in evidence.messages:
+        if row.message_type in (messages.MESSAGE, messages.STOP):
+            people[row.thread].add(row.sender_id)
+        if row.message_type != messages.MESSAGE or row.redacted:
+            continue
+        if row.verdict not in ("ok", "duplicate"):
+            yield Fault(row.thread, f"{row.message_id} was judged {row.verdict}")
+        alike[row.thread, row.sender_id, row.message_text].append(row)
+    for rows in alike.values():
+        passed = sum(row.verdict == "ok" for row in rows)
+        overheard = len(people[rows[0].thread]) > 1 and not all(row.addressed for row in rows)
+        if not passed or (passed > 1 and not (evidence.guards_opened or overheard)):
+            same = " and ".join(row.message_id for row in rows)
+            yield Fault(rows[0].thread, f"of {same}, which say the same, {passed} passed")
+
+
+def _order(evidence: Evidence) -> Iterator[Fault]:
+    """What one call of the model was shown first is in the order in which it was said."""
+    together = defaultdict(list)
+    for row in evidence.messages:
+        if row.message_type == messages.MESSAGE and row.position is not None:
+            together[row.thread, row.turn, row.step].append((row.position, row.said_at))
+    for (thread, turn, step), shown in together.items():
+        if any(earlier[1] > later[1] for earlier, later in pairwise(sorted(shown))):
+            yield Fault(thread, f"turn {turn} showed in step {step} what was said in another order")
+
+
+def _turns(evidence: Evidence) -> Iterator[Fault]:
+    for row in evidence.conversations:
+        numbers = [turn.turn for turn in evidence.turns if turn.thread == row.thread]
+        if numbers != list(range(1, row.turn + 1)):
+            yield Fault(row.thread, f"it is at turn {row.turn}, and settled {numbers}")
+        if row.taken_turn > row.turn:
+            yield Fault(row.thread, f"turn {row.taken_turn} was begun and never settled")
+    for turn in evidence.turns:
+        if bool(turn.answer) is (turn.kind == "silent"):
+            yield Fault(turn.thread, f"turn {turn.turn} is {turn.kind}, and its answer “{turn.answer}”")
+        if turn.answer and not turn.said:
+            yield Fault(turn.thread, f"the answer of turn {turn.turn} was never said")
+
+
+def _answers(evidence: Evidence) -> Iterator[Fault]:
+    """An answer of the model names all that its turn has used, and nothing that an earlier turn answered.
+
+    What is said again in the same words, and is not refused, is answered again.
+    """
+    silent = {(turn.thread, turn.turn) for turn in evidence.turns if turn.kind == "silent"}
+    used = [row for row in evidence.messages if row.message_type == messages.MESSAGE and row.turn and not row.redacted]
+    for turn in evidence.turns:
+        if turn.kind not in _ANSWERING:
+            continue
+        named, mine = set(words_of(turn.answer)), [row for row in used if row.thread == turn.thread]
+        again = {word for row in mine if row.turn == turn.turn for word in words_of(row.message_text)}
+        for row in mine:
+            own = next(iter(words_of(row.message_text)), "")
+            if not own:
+                continue  # it was about the thread, and is answered by rule
+            if row.turn == turn.turn and own not in named:
+                yield Fault(turn.thread, f"turn {turn.turn} used {row.message_id}, and its answer is not about it")
+            answered = row.turn < turn.turn and (row.thread, row.turn) not in silent
+            if answered and own in named - again and not row.edited and not evidence.guards_opened:
+                yield Fault(turn.thread, f"{row.message_id} of turn {row.turn} is answered in turn {turn.turn}, too")
+
+
+def _answer_posts(evidence: Evidence) -> Iterator[Fault]:
+    """Each answer is posted, each post is in its thread, and no turn without an answer has a post."""
+    places = {row.thread: row.place for row in evidence.conversations}
+    keyed = [(key_of(post), post) for post in evidence.posts if key_of(post).startswith("talk:")]
+    mine = [(key, post) for key, post in keyed if thread_of_post(key) in places]
+    due = {f"talk:{turn.thread}:turn:{turn.turn}" for turn in evidence.turns if turn.answer}
+    for key in due - {key for key, _ in mine}:
+        yield Fault(thread_of_post(key), f"{key} was posted 0 times")
+    for key, post in mine:
+        if f"{post.channel}:{post.thread_ts}" != places[thread_of_post(key)]:
+            yield Fault(thread_of_post(key), f"{key} was posted in {post.channel} under {post.thread_ts}")
+        if ":turn:" in key and key.partition("#")[0] not in due:
+            yield Fault(thread_of_post(key), f"{key} was posted, and is no answer")
+
+
+def _tool_effects(evidence: Evidence) -> Iterator[Fault]:
+    """There is a work item, entry or change for each call that says so, none twice, and none without a call."""
+    called = defaultdict(list)
+    for call in evidence.calls:
+        if call.title:
+            called[call.title].append(call)
+    for title, times in evidence.items.items():
+        thread = called[title][0].thread if called[title] else ""
+        if times > 1 or not thread:
+            yield Fault(thread, f"the work item {title} is there {times} times, of {len(called[title])} calls")
+    for title, calls in called.items():
+        done, there = any(call.status == "ok" for call in calls), evidence.items.get(title, 0)
+        if done and there != 1:
+            yield Fault(calls[0].thread, f"the work item {title} was added, and is there {there} times")
+        if len(calls) > 1:
+            yield Fault(calls[0].thread, f"the work item {title} was called for {len(calls)} times")
+
+
+def _journal(evidence: Evidence) -> Iterator[Fault]:
+    """What an operator's turn said about an RFP is in its journal, and each change was made once in its state."""
+    if evidence.empty_versions:
+        yield Fault("", f"the state of the RFP has {evidence.empty_versions} versions that have added nothing")
+    for turn in evidence.turns:
+        if turn.agent == "operator" and turn.rfp_id and turn.kind in _JOURNALLED and not turn.entries:
+            yield Fault(turn.thread, f"turn {turn.turn} has said “{turn.answer}”, and its journal has nothing of it")
+
+
+def _stops(evidence: Evidence) -> Iterator[Fault]:
+    """A stopped turn was stopped by somebody in the thread, or by an operator.
+
+    Cancel ends the turn under way, and one more for what was not heard in it. What is said later is answered.
+    """
+    by_operators = Counter[str]()
+    said = {row.thread for row in evidence.messages if row.message_type == messages.STOP}
+    for turn in evidence.turns:
+        if turn.kind == "stopped" and _BY_OPERATOR in turn.answer:
+            by_operators[turn.thread] += 1
+        elif turn.kind == "stopped" and turn.thread not in said:
+            yield Fault(turn.thread, f"turn {turn.turn} says that somebody stopped it, and nobody did")
+    for thread, times in by_operators.items():
+        if times > 2 * (cancels := evidence.cancelled[thread]):
+            yield Fault(thread, f"{times} turns say that an operator stopped them, who cancelled {cancels} runs")
+
+
+def _handovers(evidence: Evidence) -> Iterator[Fault]:
+    """One card asks people to take a thread over, and what either side says then reaches the other once.
+
+    While a person has the thread, the agent says nothing.
+    """
+    for handover in evidence.handovers:
+        key = handover.thread.key
+        if handover.cards != 1:
+            yield Fault(key, f"people were asked {handover.cards} times to take it over")
+        for word, times in (handover.answers | handover.asks).items():
+            if times != 1:
+                yield Fault(key, f"what was said to the other side, {word}, was said there {times} times")
+        if answered := [turn.turn for turn in evidence.turns if turn.thread == key and turn.kind in _ANSWERING]:
+            yield Fault(key, f"a person has it, and the agent has answered in {answered}")

@@ -1,42 +1,74 @@
-"""The people of a run: they write in the sandbox what the plan says; what they wrote is remembered for the oracle."""
+"""The people of a run. They write what the plan says; what they wrote is kept for the oracle."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
-from tests.chaos.plan import Act, Deed, Plan, Story, dice_of
+from tests.chaos.plan import (
+    BURST,
+    CASE_BURST,
+    Action,
+    CaseThread,
+    ConversationThread,
+    HandoverThread,
+    Plan,
+    Step,
+    seeded_random,
+)
+from tests.chaos.scripted import ASIDE, ROLE
+from tests.chaos.stack import ChaosStack, key_of
+from threadline.estimates.model import Role
+from threadline.handovers.model import CLOSE
+from threadline.rfps.model import Facts, NewRfp
+from threadline.slack import mentions
 from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
 from threadline_devstack.clients import until
-from threadline_devstack.slack import SlackSandbox, identity
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message, User
+from threadline_devstack.slack.refusal import Refused
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."
-_SAYINGS = {
-    Deed.SAYS: "It is the cart total, {}.",
-    Deed.BURSTS: "It is also this, {}.",
-    Deed.MENTIONS: f"<@{identity.BOT_USER}> the discount code, {{}}",
-    Deed.ANSWERS: "Could it be the quantity, {}?",
-    Deed.ASKS_FIX: "Please fix it, {}.",
+CALL = f"<@{identity.BOT_USER}>"
+_CASE_TEXTS = {
+    Action.SAYS: "It is the cart total, {}.",
+    Action.BURSTS: "It is also this, {}.",
+    Action.MENTIONS: f"{CALL} the discount code, {{}}",
+    Action.ATTACHES: "Here is the log, {}.",
+    Action.ANSWERS: "Could it be the quantity, {}?",
+    Action.ASKS_FIX: "Please fix it, {}.",
+    Action.MEDDLES: "Same here, {}.",
 }
-BURST = 5
-PATIENCE = 4.0
-"""Seconds for which a developer waits for a summary thread to answer in."""
-INSISTENCE = 20.0
-"""The same for one who wants a fix: the real agent's first findings take that long."""
+_CONVERSATION_TEXTS = {
+    Action.ASKS: f"{CALL} what do you know of {{}}?",
+    Action.SAYS: "It is about {}.",
+    Action.BURSTS: "And this too, {}.",
+    Action.ASIDE: f"{ASIDE}, {{}}.",
+    Action.JOINS: f"{CALL}, and what of {{}}?",
+}
+_PATIENCE = {Action.ANSWERS: 4.0, Action.ASKS_FIX: 20.0}
+"""Seconds for which a developer waits for a summary thread. The real agent takes long to find something to fix."""
+_CARD_PATIENCE = 20.0
+"""Seconds for which people wait for a handover's card, and its author for an answer before asking again."""
+_STOP_SIGN = "octagonal_sign"
 
 
 @dataclass(frozen=True)
 class Written:
-    """What must be stored: under which id, as what, in which report's thread, and how it reads now.
+    """A message that must be stored: under which id, as what, in which thread, and how it reads now.
 
-    `event` is the channel and the moment by which Slack's delivery of it is known, `original` what it corrects;
+    `event` is the channel and the moment by which Slack's delivery of it is known, `original` what it corrects.
     `gone`: its author deleted it, and no word of it may be left.
     """
 
     id: str
     kind: str
-    root: str
+    place: str
     text: str
     event: tuple[str, str] = ("", "")
     original: str = ""
@@ -44,129 +76,314 @@ class Written:
 
 
 @dataclass
-class Tale:
-    """A story as it went: the root of its thread, and who meddled."""
+class PlayedThread:
+    """A thread as it went, for all kinds of threads: its first message, and who takes part."""
 
-    story: Story
     root: Message
-    meddled: list[str] = field(default_factory=list)
-    told: list[Message] = field(default_factory=list)
-    """What its reporter and the developers wrote and may still edit."""
+    author: str
+    colleague: str = ""
+    direct: bool = False
+    about_rfp: bool = False
+    editable: list[Message] = field(default_factory=list)
+    """What may still be edited or deleted. The root is never deleted, and nothing that was said twice is changed."""
+    last: Message | None = None
+    """The author's last message in a conversation, if it is still there and unchanged."""
+
+    @property
+    def is_case(self) -> bool:
+        return self.root.channel == identity.REPORTS
+
+    @property
+    def thread(self) -> Thread:
+        return Thread(identity.TEAM, self.root.channel, self.root.ts)
+
+    @property
+    def place(self) -> str:
+        """Names the channel as well, since timestamps of two channels may be equal."""
+        return f"{self.root.channel}:{self.root.ts}"
+
+
+@dataclass
+class PlayedHandover:
+    """A handover as it went: `answers` were written under its card, `asks` by its author while a person had it."""
+
+    thread: Thread
+    answers: list[str] = field(default_factory=list)
+    asks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RelayedHandover:
+    """What Slack shows of a handover: the number of its cards, and how often each answer and question was relayed."""
+
+    thread: Thread
+    cards: int
+    answers: dict[str, int]
+    asks: dict[str, int]
 
 
 class People:
-    """Args: `plan` says what they do; it begins when `play` is called."""
+    """Plays the people of `plan`, from the call of `play` on."""
 
-    def __init__(self, plan: Plan, slack: SlackSandbox) -> None:
-        self._plan, self._workspace = plan, slack.workspace
-        self.tales: list[Tale] = []
+    def __init__(self, plan: Plan, stack: ChaosStack) -> None:
+        self._plan, self._stack, self._workspace = plan, stack, stack.slack.workspace
+        self._run = int(time.time())
+        self.project, self.rfp = f"chaos-{self._run}", f"rfp_chaos{self._run}"
+        """The project for which work is ordered and the RFP about which notes are: no other run uses them."""
+        self.cases: list[PlayedThread] = []
+        self.conversations: list[PlayedThread] = []
+        """Handovers included."""
+        self.handovers: list[PlayedHandover] = []
         self.written: dict[str, Written] = {}
         self.attached: dict[str, bool] = {}
         """Files by id, with whether their message is still there."""
+        self.stop_signs: set[str] = set()
+        """Ids of stop signs. Slack's history does not tell of one that Slack gave up delivering."""
+        self._special: dict[Action, Callable[[PlayedThread, Step], object]] = {
+            Action.ATTACHES: self._attach,
+            Action.MEDDLES: self._meddle,
+            Action.CLOSES: lambda thread, _: self._say(thread, thread.author, "never mind", messages.CLOSE),
+            Action.STOPS: lambda thread, _: self._say(thread, thread.author, "stop, please", messages.STOP),
+            Action.STOP_SIGN: lambda thread, _: self._put_stop_sign(thread),
+            Action.REPEATS: lambda thread, _: self._repeat(thread),
+            Action.EDITS: self._edit,
+            Action.DELETES: self._delete,
+        }
 
     async def play(self) -> None:
-        """Returns when everybody has said what they had to say."""
+        """Write everything. Handovers are still open then."""
+        await self._open_project()
         async with asyncio.TaskGroup() as together:
-            for story in self._plan.stories:
-                together.create_task(self._tell(story))
+            for case in self._plan.cases:
+                together.create_task(self._play_case(case))
+            for conversation in self._plan.conversations:
+                together.create_task(self._play_conversation(conversation))
+            for handover in self._plan.handovers:
+                together.create_task(self._play_handover(handover))
 
-    async def _tell(self, story: Story) -> None:
-        await asyncio.sleep(story.begins)
-        text = f"{VAGUE if story.vague else CLEAR} {story.word}"
-        root = self._workspace.post(identity.REPORTS, identity.REPORTER, text)
-        tale = Tale(story, root)
-        self.tales.append(tale)
-        self._remember(tale, root, messages.REPORT)
-        tale.told.append(root)
-        for act in story.acts:
-            await asyncio.sleep(act.after)
-            await self._do(tale, act)
+    async def close_handovers(self) -> None:
+        """Press each card's button, as a person does in the end. A press that was lost is repeated by the next call."""
+        for handover in self.handovers:
+            for card in self._cards(handover.thread):
+                try:
+                    await self._stack.slack.click(identity.DEVELOPER, card.channel, card.ts, CLOSE)
+                except Refused:
+                    continue  # the card has no button any more
 
-    async def _do(self, tale: Tale, act: Act) -> None:
-        match act.deed:
-            case Deed.ANSWERS | Deed.ASKS_FIX:
-                patience = PATIENCE if act.deed is Deed.ANSWERS else INSISTENCE
-                await self._answer(tale, _SAYINGS[act.deed].format(act.word), patience)
-            case Deed.ATTACHES:
-                self._attach(tale, act)
-            case Deed.EDITS:
-                self._edit(tale, act)
-            case Deed.DELETES:
-                self._delete(tale, act)
-            case Deed.CLOSES:
-                self._remember(tale, self._post(tale, identity.REPORTER, "never mind"), messages.CLOSE)
-            case Deed.MEDDLES:
-                tale.meddled.append(self._post(tale, identity.BYSTANDER, f"Same here, {act.word}.").ts)
-            case _:
-                words = [f"{act.word}{number}" for number in range(BURST)] if act.deed is Deed.BURSTS else [act.word]
-                for word in words:
-                    self._reply(tale, identity.REPORTER, _SAYINGS[act.deed].format(word))
+    def relayed(self) -> list[RelayedHandover]:
+        posts = self._stack.bot_posts()
 
-    def _reply(self, tale: Tale, user: str, text: str, files: Sequence[str] = ()) -> None:
-        message = self._post(tale, user, text, files)
-        self._remember(tale, message, messages.MESSAGE)
-        tale.told.append(message)
+        def count(words: Sequence[str], channel: str, roots: set[str | None]) -> dict[str, int]:
+            there = [post.text for post in posts if post.channel == channel and post.thread_ts in roots]
+            return {word: sum(word in text for text in there) for word in words}
 
-    def _attach(self, tale: Tale, act: Act) -> None:
-        file = self._workspace.add_file(f"{act.word}.txt", identity.REPORTER, f"What I saw, {act.word}.".encode())
-        self.attached[file.id] = True
-        self._reply(tale, identity.REPORTER, f"Here is the log, {act.word}.", [file.id])
+        found = []
+        for each in self.handovers:
+            cards = self._cards(each.thread)
+            answers = count(each.answers, each.thread.channel, {each.thread.ts})
+            asks = count(each.asks, identity.ESCALATIONS, {card.ts for card in cards})
+            found.append(RelayedHandover(each.thread, len(cards), answers, asks))
+        return found
 
-    def _post(self, tale: Tale, user: str, text: str, files: Sequence[str] = ()) -> Message:
-        return self._workspace.post(identity.REPORTS, user, text, thread_ts=tale.root.ts, files=files)
+    def bug_id(self, case: PlayedThread) -> str:
+        """Return the case's number from the bot's posts in its thread; empty before the first."""
+        keys = (key_of(message) for message in case.root.replies)
+        return next((key.partition(":")[0] for key in keys if key), "")
 
-    def _edit(self, tale: Tale, act: Act) -> None:
-        """Somebody corrects what they said; what was stored before reads anew."""
-        original = dice_of(f"{self._plan.seed}:{act.word}").choice(tale.told)
-        text = f"{original.text} (that is, {act.word})"
-        edited = self._workspace.edit(original.channel, original.ts, text, by=original.user)
-        identity_ = addressing.edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
-        first = self.written[id_of(edited)]
-        event = (edited.channel, edited.edited_ts)
-        self.written[identity_] = Written(identity_, messages.EDIT, tale.root.ts, text, event, first.id)
-        self.written[first.id] = replace(first, text=text)
+    # -- the three kinds of threads ----------------------------------------------------------------------------------
 
-    def _delete(self, tale: Tale, act: Act) -> None:
-        """Somebody takes back a message, but never the report: under a report that is gone there is nothing to do."""
-        if len(tale.told) < 2:
+    async def _open_project(self) -> None:
+        if not self._plan.conversations:
             return
-        gone = dice_of(f"{self._plan.seed}:{act.word}").choice(tale.told[1:])
-        tale.told.remove(gone)
-        self.attached |= dict.fromkeys((file.id for file in gone.files), False)
-        self._workspace.delete(gone.channel, gone.ts, by=gone.user)
-        for each in [each for each in self.written.values() if id_of(gone) in (each.id, each.original)]:
-            self.written[each.id] = replace(each, text="", gone=True)
-        identity_ = addressing.deletion_id(identity.TEAM, gone.channel, gone.ts)
-        self.written[identity_] = Written(identity_, messages.DELETION, tale.root.ts, "", original=id_of(gone))
+        async with self._stack.database.begin() as work:
+            project = await work.estimates.open_project(identity.TEAM, self.project, "EUR")
+            await work.estimates.save_role(identity.TEAM, project.project_id, Role(ROLE, Decimal(100)))
+            created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
+            await work.rfps.create(created, NewRfp(Facts(self.project)), Author("", self.rfp), self.rfp)
 
-    async def _answer(self, tale: Tale, text: str, patience: float) -> None:
-        async for _ in until(patience, every=0.2):
-            if summary := self.summary_of(tale.root):
+    async def _play_case(self, case: CaseThread) -> None:
+        await asyncio.sleep(case.begins)
+        text = f"{VAGUE if case.vague else CLEAR} {case.word}"
+        thread = PlayedThread(self._workspace.post(identity.REPORTS, identity.REPORTER, text), identity.REPORTER)
+        self.cases.append(thread)
+        self._keep(thread, thread.root, messages.REPORT)
+        thread.editable.append(thread.root)
+        await self._play_steps(thread, case.steps)
+
+    async def _play_conversation(self, planned: ConversationThread) -> None:
+        await asyncio.sleep(planned.begins)
+        author, colleague = (self._new_user(f"T{planned.number}{which}") for which in "AB")
+        channel = self._workspace.open_im(author).id if planned.direct else identity.GENERAL
+        text = self._order(planned.word, planned.about_rfp) if planned.orders else f"Who knows of {planned.word}?"
+        first = f"link {self.rfp}" if planned.about_rfp else text
+        root = self._workspace.post(channel, author, first if planned.direct else f"{CALL} {first}")
+        thread = PlayedThread(root, author, colleague, planned.direct, planned.about_rfp)
+        self.conversations.append(thread)
+        self._keep(thread, root, messages.MESSAGE)
+        if planned.about_rfp:
+            self._say(thread, author, text)
+        else:
+            thread.last = root
+        await self._play_steps(thread, planned.steps)
+
+    async def _play_handover(self, planned: HandoverThread) -> None:
+        await asyncio.sleep(planned.begins)
+        author = self._new_user(f"C{planned.number}")
+        root = self._workspace.post(identity.GENERAL, author, f"{CALL} I want a refund for {planned.word}.")
+        thread = PlayedThread(root, author)
+        self.conversations.append(thread)
+        self._keep(thread, root, messages.MESSAGE)
+        handover = PlayedHandover(thread.thread)
+        self.handovers.append(handover)
+        async for _ in until(_CARD_PATIENCE, every=0.2):
+            if cards := self._cards(handover.thread):
+                break
+        else:
+            return  # nobody is asked to take it over, which is a fault for the oracle
+        for at in range(planned.answers):
+            await asyncio.sleep(planned.gap)
+            word = f"{planned.word}a{at}"
+            answer = f"We look after it, {word}."
+            self._workspace.post(identity.ESCALATIONS, identity.DEVELOPER, answer, thread_ts=cards[0].ts)
+            handover.answers.append(word)
+            if at < planned.asks and await self._is_relayed(handover, word):
+                ask = f"{planned.word}q{at}"
+                self._say(thread, author, f"And when, {ask}?")
+                handover.asks.append(ask)
+
+    async def _is_relayed(self, handover: PlayedHandover, word: str) -> bool:
+        async for _ in until(_CARD_PATIENCE, every=0.2):
+            if any(each.answers.get(word) for each in self.relayed() if each.thread == handover.thread):
+                return True
+        return False
+
+    def _cards(self, thread: Thread) -> list[Message]:
+        keyed = ((post, key_of(post)) for post in self._stack.bot_posts())
+        return [post for post, key in keyed if key.startswith(f"handover:{thread.key}:") and key.endswith(":card")]
+
+    def _new_user(self, name: str) -> str:
+        """Create a user of this run: the guards remember for a minute how much a person has asked."""
+        user = f"U{self._run}{name}"
+        return self._workspace.add_user(User(user, user.lower(), f"Person {user[-2:]}")).id
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    async def _play_steps(self, thread: PlayedThread, steps: Sequence[Step]) -> None:
+        for step in steps:
+            await asyncio.sleep(step.after)
+            if step.action in _PATIENCE:
+                await self._answer_findings(thread, step)
+            elif step.action in self._special:
+                self._special[step.action](thread, step)
+            elif thread.is_case:
+                self._say_words(thread, step, thread.author, _CASE_TEXTS[step.action], CASE_BURST)
+            elif step.action is Action.ORDERS:
+                self._say(thread, thread.author, self._order(step.word, thread.about_rfp))
+            else:
+                colleague = step.action in (Action.ASIDE, Action.JOINS) and not thread.direct
+                user = thread.colleague if colleague else thread.author
+                self._say_words(thread, step, user, _CONVERSATION_TEXTS[step.action], BURST)
+
+    def _say_words(self, thread: PlayedThread, step: Step, user: str, text: str, burst: int) -> None:
+        many = [f"{step.word}{number}" for number in range(burst)]
+        for word in many if step.action is Action.BURSTS else [step.word]:
+            self._say(thread, user, text.format(word))
+
+    def _say(
+        self, thread: PlayedThread, user: str, text: str, kind: str = messages.MESSAGE, files: Sequence[str] = ()
+    ) -> Message:
+        message = self._post(thread, user, text, files)
+        self._keep(thread, message, kind)
+        if kind == messages.MESSAGE:
+            thread.editable.append(message)
+            thread.last = message if user == thread.author else thread.last
+        return message
+
+    def _post(self, thread: PlayedThread, user: str, text: str, files: Sequence[str] = ()) -> Message:
+        return self._workspace.post(thread.root.channel, user, text, thread_ts=thread.root.ts, files=files)
+
+    def _order(self, word: str, about_rfp: bool) -> str:
+        return f"Please note {word} of {self.rfp}." if about_rfp else f"Please add {word} to {self.project}."
+
+    def _attach(self, thread: PlayedThread, step: Step) -> None:
+        content = f"What I saw, {step.word}.".encode()
+        file = self._workspace.add_file(f"{step.word}.txt", thread.author, content)
+        self.attached[file.id] = True
+        self._say(thread, thread.author, _CASE_TEXTS[step.action].format(step.word), files=[file.id])
+
+    def _meddle(self, thread: PlayedThread, step: Step) -> None:
+        self._post(thread, identity.BYSTANDER, _CASE_TEXTS[step.action].format(step.word))
+
+    def _put_stop_sign(self, thread: PlayedThread) -> None:
+        said = thread.last
+        if said and thread.author not in said.reactions.get(_STOP_SIGN, ()):
+            moment = self._workspace.react(said.channel, said.ts, thread.author, _STOP_SIGN)
+            self.stop_signs.add(addressing.stop_id(identity.TEAM, said.channel, said.ts, thread.author, moment))
+
+    def _repeat(self, thread: PlayedThread) -> None:
+        """Repeat the last message, and leave both unchanged from then on: the guards must refuse one of the two."""
+        if said := thread.last:
+            repeated = self._say(thread, thread.author, said.text)
+            thread.editable = [each for each in thread.editable if each is not said and each is not repeated]
+            thread.last = None
+
+    def _edit(self, thread: PlayedThread, step: Step) -> None:
+        if original := self._choose(thread, step, thread.editable):
+            text = f"{original.text} (that is, {step.word})"
+            edited = self._workspace.edit(original.channel, original.ts, text, by=original.user)
+            id_ = addressing.edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
+            event, first, stored = (
+                (edited.channel, edited.edited_ts),
+                self.written[id_of(edited)],
+                _stored(thread, text),
+            )
+            self.written[id_] = Written(id_, messages.EDIT, thread.place, stored, event, first.id)
+            self.written[first.id] = replace(first, text=stored)
+
+    def _delete(self, thread: PlayedThread, step: Step) -> None:
+        """Delete a message, but never the report: under a deleted report there is nothing to do."""
+        if gone := self._choose(thread, step, [each for each in thread.editable if each is not thread.root]):
+            thread.editable.remove(gone)
+            self.attached |= dict.fromkeys((file.id for file in gone.files), False)
+            self._workspace.delete(gone.channel, gone.ts, by=gone.user)
+            for each in [each for each in self.written.values() if id_of(gone) in (each.id, each.original)]:
+                self.written[each.id] = replace(each, text="", gone=True)
+            id_ = addressing.deletion_id(identity.TEAM, gone.channel, gone.ts)
+            self.written[id_] = Written(id_, messages.DELETION, thread.place, "", original=id_of(gone))
+
+    def _choose(self, thread: PlayedThread, step: Step, among: Sequence[Message]) -> Message | None:
+        if not among:
+            return None
+        chosen = seeded_random(f"{self._plan.seed}:{step.word}").choice(among)
+        if chosen is thread.last:
+            thread.last = None
+        return chosen
+
+    async def _answer_findings(self, thread: PlayedThread, step: Step) -> None:
+        async for _ in until(_PATIENCE[step.action], every=0.2):
+            if summary := self._summary_of(thread):
                 break
         else:
             return  # nothing was found yet: there is no thread to answer in
+        text = _CASE_TEXTS[step.action].format(step.word)
         message = self._workspace.post(identity.SUMMARIES, identity.DEVELOPER, text, thread_ts=summary.ts)
-        self._remember(tale, message, messages.MESSAGE)
-        tale.told.append(message)
+        self._keep(thread, message, messages.MESSAGE)
+        thread.editable.append(message)
 
-    def bug_id(self, root: Message) -> str:
-        """The case's number, as the bot's own posts in the report's thread tell it; empty before the first."""
-        keys = (_key(message) for message in root.replies)
-        return next((key.partition(":")[0] for key in keys if key), "")
+    def _summary_of(self, case: PlayedThread) -> Message | None:
+        bug_id = self.bug_id(case)
+        posts = self._workspace.channel(identity.SUMMARIES).messages.values()
+        return next((post for post in posts if bug_id and key_of(post) == f"{bug_id}:summary"), None)
 
-    def summary_of(self, root: Message) -> Message | None:
-        bug_id = self.bug_id(root)
-        places = self._workspace.channel(identity.SUMMARIES).messages.values()
-        return next((message for message in places if bug_id and _key(message) == f"{bug_id}:summary"), None)
-
-    def _remember(self, tale: Tale, message: Message, kind: str) -> None:
-        event = (message.channel, message.ts)
-        self.written[id_of(message)] = Written(id_of(message), kind, tale.root.ts, message.text, event)
+    def _keep(self, thread: PlayedThread, message: Message, kind: str) -> None:
+        event, text = (message.channel, message.ts), _stored(thread, message.text)
+        self.written[id_of(message)] = Written(id_of(message), kind, thread.place, text, event)
 
 
 def id_of(message: Message) -> str:
     return addressing.message_id(identity.TEAM, message.channel, message.ts)
 
 
-def _key(message: Message) -> str:
-    return str(message.metadata["event_payload"]["key"]) if message.metadata else ""
+def _stored(thread: PlayedThread, text: str) -> str:
+    """Conversations store a message without the mention of the bot, cases as it reads."""
+    return text if thread.is_case else mentions.without(text, identity.BOT_USER)

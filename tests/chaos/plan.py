@@ -1,202 +1,301 @@
-"""What a seed means: who writes what and when in each thread, what goes wrong meanwhile, and by which way in."""
+"""A run's plan, made from its seed: the threads, what people write in each and when, and what goes wrong meanwhile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from tests.chaos.talk_plan import Away, Claim, Talk, away_of, claim_of, operated, talk_of
 
-
-class Deed(StrEnum):
-    """What a person does; the reporter unless it says otherwise."""
+class Action(StrEnum):
+    """What the author of a thread does, or somebody else where the comment says so."""
 
     SAYS = "says"
     BURSTS = "bursts"
     """Says several things at once."""
+    EDITS = "edits"
+    """Somebody corrects a message of the thread."""
+    DELETES = "deletes"
+    """Somebody deletes a message of the thread."""
+
+    # Cases only.
     MENTIONS = "mentions"
-    """Says something that mentions the bot, which Slack delivers as two events."""
+    """Mentions the bot, which Slack delivers as two events."""
     ATTACHES = "attaches"
     """Says something with a file, which may be edited like any other message."""
-    EDITS = "edits"
-    DELETES = "deletes"
-    """Somebody takes back what they said."""
     CLOSES = "closes"
     ANSWERS = "answers"
-    """A developer, in the summary thread, once that exists."""
+    """A developer answers in the summary thread, once that exists."""
     ASKS_FIX = "asks for a fix"
-    """A developer again; the real agent mends then what it has found."""
+    """A developer asks for a fix, and the real agent mends what it has found."""
     MEDDLES = "meddles"
-    """A third party, in the report's thread: nobody's business."""
+    """A bystander writes in the report's thread, which is not stored."""
+
+    # Conversations only. In direct messages there is no colleague.
+    ASKS = "asks"
+    """Asks with a mention of the bot."""
+    ORDERS = "orders"
+    """Asks for a work item, or for a note about an RFP, that carries the word of the step."""
+    REPEATS = "repeats"
+    """Says the last message again, word for word."""
+    ASIDE = "aside"
+    """A colleague speaks to people; the bot is to leave that alone."""
+    JOINS = "joins"
+    """A colleague asks the bot."""
+    STOPS = "stops"
+    STOP_SIGN = "stop sign"
+    """Puts the reaction on the last message."""
 
 
 @dataclass(frozen=True)
-class Act:
-    """`after` the one before it, in seconds; `word` is in the text and in no other."""
+class Step:
+    """One action, `after` seconds after the one before it. `word` is in its text and in no other."""
 
     after: float
-    deed: Deed
+    action: Action
     word: str
 
 
 @dataclass(frozen=True)
-class Story:
-    """One thread; `begins` in seconds since the start of the run. A vague report is asked about by the real agent."""
+class CaseThread:
+    """A thread that begins with a report, `begins` seconds after the start.
+
+    The real agent asks about a report that is `vague`.
+    """
 
     number: int
     begins: float
     vague: bool
-    acts: tuple[Act, ...]
+    steps: tuple[Step, ...]
 
     @property
     def word(self) -> str:
-        """What the report says and nobody else does."""
+        """What the report says and no other message does."""
         return f"w{self.number:02d}r"
 
 
 @dataclass(frozen=True)
-class Blow:
-    """Something that goes wrong, `at` seconds after the start; `dice` is a number for whatever is left to choose."""
+class ConversationThread:
+    """A thread that begins with words to the bot: an order if `orders`, in direct messages if `direct`.
+
+    `about_rfp`: it begins by linking the thread to an RFP, and orders go into the RFP's journal.
+    """
+
+    number: int
+    begins: float
+    direct: bool
+    orders: bool
+    about_rfp: bool
+    steps: tuple[Step, ...]
+
+    @property
+    def word(self) -> str:
+        return f"t{self.number:02d}r"
+
+
+@dataclass(frozen=True)
+class HandoverThread:
+    """A conversation that a person takes over, who writes `answers` under its card, `gap` seconds apart.
+
+    After each of the first `asks` answers the author asks again.
+    """
+
+    number: int
+    begins: float
+    answers: int
+    asks: int
+    gap: float
+
+    @property
+    def word(self) -> str:
+        """The word has another form than those of conversations, so that no answer is taken for the model's."""
+        return f"h{self.number:02d}"
+
+
+@dataclass(frozen=True)
+class TimedFault:
+    """A fault that strikes `at` seconds after the start. `seed` decides what the fault leaves to chance."""
 
     at: float
     kind: str
-    dice: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outage:
+    """The model of conversations does not answer, from `at` seconds after the start."""
+
+    at: float
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Plan:
     seed: int
     real: bool
-    """The agent is the real Claude CLI, its words from the model sandbox; else a script behind the same activity."""
+    """The agent is the real Claude CLI, answered by the model sandbox; else it is a script behind the same activity."""
     http: bool
     """Events come as signed HTTP requests, not by Socket Mode."""
     kinds: tuple[str, ...]
-    stories: tuple[Story, ...]
-    blows: tuple[Blow, ...]
-    talks: tuple[Talk, ...] = ()
-    away: Away | None = None
-    talk_blows: tuple[Blow, ...] = ()
-    """What operators do to conversations, beside all else."""
-    claims: tuple[Claim, ...] = ()
-    """Threads that a person takes over."""
+    faults: tuple[TimedFault, ...]
+    outage: Outage | None
+    cases: tuple[CaseThread, ...]
+    conversations: tuple[ConversationThread, ...]
+    handovers: tuple[HandoverThread, ...]
 
 
-PROCESSES = (
-    *("kill gateway", "kill core", "kill core in a post", "kill agents", "kill agents in a turn"),
-    *("kill postgres", "kill temporal"),
-    *("stop gateway", "stop core", "stop core in a post", "stop agents", "stop agents in a turn"),
-    *("stop postgres", "stop temporal"),
-)
-"""`kill` is SIGKILL, `stop` is what a deploy sends; either way the process is started again."""
+_TARGETS = ("gateway", "core", "core in a post", "agents", "agents in a turn", "postgres", "temporal")
+PROCESSES = tuple(f"{verb} {target}" for verb in ("kill", "stop") for target in _TARGETS)
+"""`kill` is SIGKILL, `stop` is what a deploy sends. Either way the process is started again."""
 SLACK = (
     *("duplicates", "late and out of order", "answers lost after storing", "slow answers", "rate limits"),
     *("errors before storing", "socket refreshed", "socket cut", "equal timestamps", "slack gives up"),
 )
 MODEL = ("model overloaded", "model slow", "model breaks off", "disk full")
 TEMPORAL = ("results late and lost", "cancel", "terminate")
-REAL_ONLY = ("kill cli",)
-"""There is no CLI to kill behind a scripted turn."""
-TALK_ENDS = ("cancel a talk", "terminate a talk")
-"""Kinds of their own, which a seed has beside those that it is known for."""
-
 KINDS = (*PROCESSES, *SLACK, *MODEL, *TEMPORAL)
-_ALL = (*KINDS, *REAL_ONLY)
+REAL_ONLY = ("kill cli",)
+"""Behind a scripted turn there is no CLI to kill."""
+ALL_KINDS = (*KINDS, *REAL_ONLY)
+CONVERSATION_ENDS = ("cancel a conversation", "terminate a conversation")
+"""Runs have these by chance, beside the kinds that their seed chooses."""
 LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - {"socket refreshed", "socket cut"})
-"""They last as long as people write; the others are blows."""
+"""Faults that last as long as people write. The others strike at a moment."""
 
-EITHER = frozenset(
+_AGENT_DEPENDENT = frozenset(
     {"kill agents in a turn", "stop agents in a turn", "model overloaded", "model breaks off", "disk full"}
 )
-"""They hit the real agent in another way than the script: alone they have the one and the other by turns."""
-_BY_OPERATORS = frozenset({"cancel", "terminate", *TALK_ENDS})
+"""These hit the real agent in another way than the script: alone, they get the one and the other by turns."""
+_BY_OPERATORS = frozenset({"cancel", "terminate", *CONVERSATION_ENDS})
 REAL_EVERY = 10
-"""One seed of so many runs the real CLI in any case."""
+"""At least one seed of so many runs the real CLI."""
 THREADS, MESSAGES, REAL_MESSAGES = 20, 8, 3
-TALK_EVERY = 4
-"""Beside so many threads with a report there is one in which people speak to the bot."""
-CLAIM_EVERY = 10
-"""And beside so many there is one that a person takes over."""
-_ENDED = 0.4
-"""Share of the runs in which operators end conversations in one of these ways."""
-_WEIGHTS = {
-    Deed.SAYS: 26,
-    Deed.BURSTS: 8,
-    Deed.MENTIONS: 8,
-    Deed.ATTACHES: 5,
-    Deed.EDITS: 12,
-    Deed.DELETES: 5,
-    Deed.CLOSES: 10,
-    Deed.ANSWERS: 20,
-    Deed.MEDDLES: 6,
+THREADS_PER_CONVERSATION, THREADS_PER_HANDOVER = 4, 10
+CASE_BURST, BURST = 5, 3
+MOST_ASKED = 9
+"""Messages of one person to the bot in a run: the guards throttle ten a minute."""
+_CASE_WEIGHTS = {
+    Action.SAYS: 26,
+    Action.BURSTS: 8,
+    Action.MENTIONS: 8,
+    Action.ATTACHES: 5,
+    Action.EDITS: 12,
+    Action.DELETES: 5,
+    Action.CLOSES: 10,
+    Action.ANSWERS: 20,
+    Action.MEDDLES: 6,
 }
-FIXES = 0.25
-"""Share of the real agent's threads in which a developer asks for a fix."""
+_CONVERSATION_WEIGHTS = {
+    Action.ASKS: 16,
+    Action.SAYS: 18,
+    Action.ORDERS: 26,
+    Action.BURSTS: 8,
+    Action.REPEATS: 8,
+    Action.ASIDE: 10,
+    Action.JOINS: 6,
+    Action.EDITS: 10,
+    Action.DELETES: 5,
+    Action.STOPS: 6,
+    Action.STOP_SIGN: 3,
+}
+ASKED = {
+    **dict.fromkeys((Action.ASKS, Action.SAYS, Action.ORDERS, Action.ASIDE, Action.JOINS), 1),
+    Action.BURSTS: BURST,
+}
+"""New messages that an action adds to a conversation. The colleague's count as the author's."""
+_FIX, _DIRECT, _ABOUT_RFP, _OUTAGE, _CONVERSATION_END = 0.25, 0.2, 0.4, 0.25, 0.4
+"""Shares: of the real agent's cases, of conversations (twice), of runs (twice)."""
+_CASE_GAPS = (0.0, 0.0, 0.4, 1.5, 3.0, 4.0)
+_GAPS = (0.0, 0.0, 0.4, 1.0, 2.0, 4.0)
+"""The longest gap outlasts the silence after which a conversation's run ends."""
 
 
-def dice_of(seed: str) -> Random:
-    """Throws that come again for the same seed."""
+def seeded_random(seed: str) -> Random:
+    """Return a generator that gives the same numbers for the same seed."""
     return Random(seed)  # noqa: S311 - no secret depends on them
 
 
 def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Plan:
-    """Everything that is decided before a run; the same again for the same seed.
+    """Decide everything before a run; the same seed gives the same plan.
 
-    An even seed brings one kind of fault alone, each in its turn, so that any seventy seeds in a row have all of them;
-    an odd one brings several together.
+    An even seed brings one kind of fault alone, each in its turn, so that any seventy seeds in a row have all of them.
+    An odd seed brings several together.
 
     Args:
-        kinds: what is to go wrong, instead of what the seed says.
+        kinds: what goes wrong, in place of what the seed says.
     """
-    dice = dice_of(f"plan:{seed}")
-    alone = _ALL[seed // 2 % len(_ALL)]
-    often = seed % REAL_EVERY == REAL_EVERY - 1
-    real = _needs_real(alone, seed) if seed % 2 == 0 and not kinds else often or bool({*kinds} & {*REAL_ONLY})
-    chosen = tuple(kinds) or ((alone,) if seed % 2 == 0 else _several(real, dice))
-    stories = tuple(_story(number, real, dice_of(f"story:{seed}:{number}")) for number in range(threads))
-    blows = (blow for kind in chosen if kind not in LASTING for blow in _blows(kind, dice))
-    http, fallen = dice.random() < 0.3, tuple(sorted(blows, key=lambda blow: blow.at))
-    # With dice of their own: what a seed meant before there were conversations it means still.
-    talks = tuple(
-        operated(talk_of(number, dice_of(f"talk:{seed}:{number}")), dice_of(f"operated:{seed}:{number}"))
-        for number in range(threads // TALK_EVERY)
+    random = seeded_random(f"faults:{seed}")
+    alone = ALL_KINDS[seed // 2 % len(ALL_KINDS)]
+    if kinds:
+        real, chosen = _is_every_tenth(seed) or bool({*kinds} & {*REAL_ONLY}), tuple(kinds)
+    elif seed % 2 == 0:
+        real, chosen = _needs_real(alone, seed), (alone,)
+    else:
+        real = _is_every_tenth(seed)
+        chosen = tuple(sorted(random.sample(ALL_KINDS if real else KINDS, random.randint(3, 8))))
+    ends = [kind for kind in CONVERSATION_ENDS if random.random() < _CONVERSATION_END]
+    striking = [*(kind for kind in chosen if kind not in LASTING), *(() if kinds else ends)]
+    outage = Outage(random.uniform(1.0, 6.0), random.uniform(2.0, 6.0)) if random.random() < _OUTAGE else None
+    people = seeded_random(f"people:{seed}")
+    return Plan(
+        seed,
+        real,
+        http=random.random() < 0.3,
+        kinds=chosen,
+        faults=tuple(fault for kind in striking for fault in _timed(kind, random)),
+        outage=outage,
+        cases=tuple(_case(number, real, people) for number in range(threads)),
+        conversations=tuple(_conversation(number, people) for number in range(threads // THREADS_PER_CONVERSATION)),
+        handovers=tuple(_handover(number, people) for number in range(threads // THREADS_PER_HANDOVER)),
     )
-    away = away_of(dice_of(f"away:{seed}")) if talks else None
-    ends = _talk_blows(dice_of(f"ends:{seed}")) if talks and not kinds else ()
-    claims = tuple(claim_of(number, dice_of(f"claim:{seed}:{number}")) for number in range(threads // CLAIM_EVERY))
-    return Plan(seed, real, http, chosen, stories, fallen, talks, away, ends, claims)
+
+
+def _is_every_tenth(seed: int) -> bool:
+    return seed % REAL_EVERY == REAL_EVERY - 1
 
 
 def _needs_real(alone: str, seed: int) -> bool:
-    return alone in REAL_ONLY or (alone in EITHER and seed // (2 * len(_ALL)) % 2 == 1)
+    return alone in REAL_ONLY or (alone in _AGENT_DEPENDENT and seed // (2 * len(ALL_KINDS)) % 2 == 1)
 
 
-def _several(real: bool, dice: Random) -> tuple[str, ...]:
-    return tuple(sorted(dice.sample(_ALL if real else KINDS, dice.randint(3, 8))))
+def _timed(kind: str, random: Random) -> list[TimedFault]:
+    count = random.randint(2, 5) if kind in _BY_OPERATORS else random.choice((1, 1, 2))
+    return [TimedFault(random.uniform(1.5, 11.0), kind, random.randrange(10**6)) for _ in range(count)]
 
 
-def _story(number: int, real: bool, dice: Random) -> Story:
-    count = dice.randint(1, REAL_MESSAGES) if real else dice.randint(3, MESSAGES)
-    gaps = (0.0, 0.0, 0.4, 1.5, 3.0, 4.0)
-    deeds = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=count)
-    acts = [
-        Act(dice.choice(gaps) * dice.uniform(0.5, 1.0), deed, f"w{number:02d}m{at:02d}")
-        for at, deed in enumerate(deeds)
-    ]
-    if real and dice.random() < FIXES:
-        acts.append(Act(dice.uniform(1.0, 3.0), Deed.ASKS_FIX, f"w{number:02d}x"))
-        return Story(number, dice.uniform(0.0, 4.0), False, tuple(acts))
-    if dice.random() < 0.6:
-        acts.append(Act(dice.uniform(0.3, 1.5), Deed.CLOSES, f"w{number:02d}z"))
-        if dice.random() < 0.6:  # it is taken back, while the case is being closed if the moment is right
-            acts.append(Act(dice.uniform(0.0, 0.6), Deed.SAYS, f"w{number:02d}y"))
-    return Story(number, dice.uniform(0.0, 4.0), dice.random() < 0.3, tuple(acts))
+def _actions(weights: dict[Action, int], count: int, random: Random) -> list[Action]:
+    return random.choices(list(weights), list(weights.values()), k=count)
 
 
-def _blows(kind: str, dice: Random) -> list[Blow]:
-    count = dice.choice((1, 1, 2)) if kind not in _BY_OPERATORS else dice.randint(2, 5)
-    return [Blow(dice.uniform(1.5, 11.0), kind, dice.randrange(10**6)) for _ in range(count)]
+def _step(gaps: Sequence[float], action: Action, word: str, random: Random) -> Step:
+    return Step(random.choice(gaps) * random.uniform(0.5, 1.0), action, word)
 
 
-def _talk_blows(dice: Random) -> tuple[Blow, ...]:
-    chosen = [kind for kind in TALK_ENDS if dice.random() < _ENDED]
-    return tuple(blow for kind in chosen for blow in _blows(kind, dice))
+def _case(number: int, real: bool, random: Random) -> CaseThread:
+    count = random.randint(1, REAL_MESSAGES) if real else random.randint(3, MESSAGES)
+    actions = _actions(_CASE_WEIGHTS, count, random)
+    steps = [_step(_CASE_GAPS, action, f"w{number:02d}m{at:02d}", random) for at, action in enumerate(actions)]
+    fixed = real and random.random() < _FIX
+    if fixed:
+        steps.append(Step(random.uniform(1.0, 3.0), Action.ASKS_FIX, f"w{number:02d}x"))
+    elif random.random() < 0.6:
+        steps.append(Step(random.uniform(0.3, 1.5), Action.CLOSES, f"w{number:02d}z"))
+        if random.random() < 0.6:  # a word right after the end, at best while the case is being closed
+            steps.append(Step(random.uniform(0.0, 0.6), Action.SAYS, f"w{number:02d}y"))
+    vague = not fixed and random.random() < 0.3
+    return CaseThread(number, random.uniform(0.0, 4.0), vague, tuple(steps))
+
+
+def _conversation(number: int, random: Random) -> ConversationThread:
+    about_rfp = random.random() < _ABOUT_RFP
+    asked, steps = 2 if about_rfp else 1, list[Step]()
+    for at, action in enumerate(_actions(_CONVERSATION_WEIGHTS, random.randint(3, 10), random)):
+        if asked + ASKED.get(action, 0) <= MOST_ASKED:
+            asked += ASKED.get(action, 0)
+            steps.append(_step(_GAPS, action, f"t{number:02d}m{at:02d}", random))
+    direct, orders = random.random() < _DIRECT, random.random() < 0.5
+    return ConversationThread(number, random.uniform(0.0, 4.0), direct, orders, about_rfp, tuple(steps))
+
+
+def _handover(number: int, random: Random) -> HandoverThread:
+    gap = random.choice((0.1, 1.0, 3.0))
+    return HandoverThread(number, random.uniform(0.0, 5.0), random.randint(1, 3), random.randint(0, 2), gap)

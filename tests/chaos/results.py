@@ -1,50 +1,51 @@
-"""What the runs came to, one line a seed in a file that adds up over sittings, and the tables that are made of it."""
+"""The record of each seed, kept in a file over all sessions, and the tables for docs/guarantees.md."""
 
 import hashlib
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.chaos.plan import KINDS, REAL_ONLY
+from tests.chaos.plan import ALL_KINDS
 from tests.chaos.run import Outcome
+from tests.chaos.stack import ROOT
 
-FILE = Path(__file__).parents[2] / ".threadline" / "chaos.jsonl"
-_SEVERAL = ("kinds", "missed", "faults")
+FILE = ROOT / ".threadline" / "chaos.jsonl"
 _NO_CODE = (".pyc", ".jsonl")
+_COUNTS = {
+    "threads": "threads",
+    "messages that people wrote": "messages",
+    "turns of the agent": "turns",
+    "messages that the catch-up signalled": "caught_up",
+    "turns whose fix was pushed": "fixed",
+    "conversations": "conversations",
+    "messages that people wrote in them": "conversation_messages",
+    "turns of conversations": "conversation_turns",
+    "work items that their tools added": "items",
+    "messages relayed to and from a person who took over": "relayed",
+    "runs of conversations that were cancelled": "conversations_cancelled",
+    "runs of conversations that were terminated": "conversations_terminated",
+    "processes killed or stopped, and started again": "restarts",
+}
 
 
 @dataclass(frozen=True)
 class Record:
-    """One seed. `code` is the `code_digest` of what was run; `faults` are sentences of the oracle.
+    """One seed. `code` is the `code_digest` of what was run; `faults` are the oracle's sentences.
 
-    `missed`: kinds that were planned and hit nothing, as when there was no run to terminate. `talks`, `talked`,
-    `talk_turns`: conversations, beside the `threads`, with what was written in them and their turns; `items`: what
-    their tools added; `relayed`: what a person who had taken one over and whoever asked said to each other;
-    `talks_cancelled`, `talks_terminated`: how often an operator ended a run of theirs.
+    `missed`: kinds that were planned and hit nothing, as when there was no run to terminate.
     """
 
     seed: int
     agent: str
-    way: str
+    transport: str
     kinds: tuple[str, ...]
-    threads: int
-    messages: int
-    turns: int
-    restarts: int
+    outage: bool
     seconds: float
     code: str
-    caught_up: int = 0
-    fixes: int = 0
-    talks: int = 0
-    talked: int = 0
-    talk_turns: int = 0
-    items: int = 0
-    talks_cancelled: int = 0
-    talks_terminated: int = 0
-    relayed: int = 0
-    model_away: bool = False
+    counts: Mapping[str, int]
     missed: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
@@ -54,7 +55,7 @@ class Record:
 
 
 def code_digest(*folders: Path) -> str:
-    """What the files in these folders come to: it changes with them, and with nothing else."""
+    """Return a digest that changes with the files in these folders, and with nothing else."""
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in _NO_CODE):
@@ -68,106 +69,65 @@ def record_of(outcome: Outcome, code: str) -> Record:
     return Record(
         seed=plan.seed,
         agent="claude" if plan.real else "scripted",
-        way="http" if plan.http else "socket",
+        transport="http" if plan.http else "socket",
         kinds=plan.kinds,
-        threads=len(plan.stories),
-        messages=outcome.messages,
-        turns=outcome.turns,
-        restarts=outcome.restarts,
+        outage=plan.outage is not None,
         seconds=outcome.seconds,
         code=code,
-        caught_up=outcome.happened["caught_up"],
-        fixes=outcome.happened["fixed"],
-        talks=outcome.happened["talks"],
-        talked=outcome.happened["talked"],
-        talk_turns=outcome.happened["talk_turns"],
-        items=outcome.happened["items"],
-        talks_cancelled=outcome.happened["talks_cancelled"],
-        talks_terminated=outcome.happened["talks_terminated"],
-        relayed=outcome.happened["relayed"],
-        model_away=plan.away is not None,
+        counts=outcome.counts,
         missed=outcome.missed,
         faults=tuple(map(str, outcome.faults)),
     )
 
 
-def read(path: Path = FILE) -> dict[int, Record]:
-    """The newest record of each seed."""
-    if not path.exists():
+def read() -> dict[int, Record]:
+    """Return the newest record of each seed."""
+    if not FILE.exists():
         return {}
-    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line)
-    return {line["seed"]: Record(**{**line, **{name: tuple(line[name]) for name in _SEVERAL}}) for line in lines}
+    lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
+    tuples = ("kinds", "missed", "faults")
+    return {line["seed"]: Record(**line | {name: tuple(line[name]) for name in tuples}) for line in lines}
 
 
-def add(record: Record, path: Path = FILE) -> None:
-    """Keep a record; it takes the place of an earlier one of the same seed."""
-    known = {**read(path), record.seed: record}
-    path.parent.mkdir(exist_ok=True)
+def add(record: Record) -> None:
+    """Keep a record in the place of an earlier one of the same seed."""
+    known = {**read(), record.seed: record}
+    FILE.parent.mkdir(exist_ok=True)
     lines = (json.dumps(asdict(known[seed]), ensure_ascii=False) for seed in sorted(known))
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    FILE.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def fresh_seeds(count: int, known: Mapping[int, Record]) -> Iterable[int]:
-    """The next seeds that were not run yet."""
-    seed = 0
-    while count:
-        if seed not in known:
-            count -= 1
-            yield seed
-        seed += 1
+def fresh_seeds(count: int) -> list[int]:
+    """Return the next seeds that were not run yet."""
+    known = read()
+    return list(itertools.islice((seed for seed in itertools.count() if seed not in known), count))
 
 
-def section(known: Mapping[int, Record]) -> str:
-    """The part of docs/guarantees.md that tells of all runs."""
+def tables(known: Mapping[int, Record]) -> str:
+    """Return the figures of all runs as Markdown."""
     records = [known[seed] for seed in sorted(known)]
-    clean = sum(record.clean for record in records)
-    real = [record for record in records if record.agent == "claude"]
     total = {
         "runs": len(records),
-        "of them clean": clean,
-        "with the real Claude CLI": len(real),
-        "by signed HTTP": sum(record.way == "http" for record in records),
-        "threads": sum(record.threads for record in records),
-        "messages that people wrote": sum(record.messages for record in records),
-        "turns of the agent": sum(record.turns for record in records),
-        "messages that the catch-up signalled": sum(record.caught_up for record in records),
-        "turns whose fix was pushed": sum(record.fixes for record in records),
-        "conversations": sum(record.talks for record in records),
-        "messages that people wrote in them": sum(record.talked for record in records),
-        "turns of conversations": sum(record.talk_turns for record in records),
-        "work items that their tools added": sum(record.items for record in records),
-        "what was relayed between them and a person who took over": sum(record.relayed for record in records),
-        "runs of theirs that were cancelled": sum(record.talks_cancelled for record in records),
-        "runs of theirs that were terminated": sum(record.talks_terminated for record in records),
-        "runs in which their model was away for a while": sum(record.model_away for record in records),
-        "processes killed or stopped, and started again": sum(record.restarts for record in records),
+        "of them clean": sum(record.clean for record in records),
+        "with the real Claude CLI": sum(record.agent == "claude" for record in records),
+        "by signed HTTP": sum(record.transport == "http" for record in records),
+        "with an outage of the model of conversations": sum(record.outage for record in records),
+        **{words: sum(record.counts[name] for record in records) for words, name in _COUNTS.items()},
     }
+    codes = Counter(record.code for record in records).most_common()
     return "\n".join(
         [
-            "## Chaos, by the figures",
+            *("## Chaos, by the figures", "", "The seeds that `make chaos` ran on this machine.", ""),
+            *("| | |", "|---|--:|", *(f"| {words} | {number:,} |" for words, number in total.items()), ""),
+            "By the digest of the product's and the harness's code: "
+            f"{', '.join(f'{code}: {times} runs' for code, times in codes)}.",
+            *("", "A kind is counted where it hit: a worker that was killed in a post was in one.", ""),
+            *("| what went wrong | runs | alone | clean |", "|---|--:|--:|--:|"),
+            *(_row(kind, records) for kind in ALL_KINDS),
             "",
-            "The seeds that `make chaos` ran on this machine.",
-            "",
-            "| | |",
-            "|---|--:|",
-            *(f"| {what} | {number:,} |" for what, number in total.items()),
-            "",
-            f"By the digest of the product's and the harness's code: {_codes(records)}.",
-            "",
-            "A kind is counted where it hit: a worker that was killed in a post was in one.",
-            "",
-            "| what went wrong | runs | alone | clean |",
-            "|---|--:|--:|--:|",
-            *(_row(kind, records) for kind in (*KINDS, *REAL_ONLY)),
-            "",
-            *_faults(records),
+            *_failures(records),
         ]
     )
-
-
-def _codes(records: Sequence[Record]) -> str:
-    counted = Counter(record.code for record in records)
-    return ", ".join(f"{code}: {times} runs" for code, times in counted.most_common())
 
 
 def _row(kind: str, records: Sequence[Record]) -> str:
@@ -176,10 +136,9 @@ def _row(kind: str, records: Sequence[Record]) -> str:
     return f"| {kind} | {len(mine)} | {alone} | {sum(record.clean for record in mine)} |"
 
 
-def _faults(records: Sequence[Record]) -> Iterable[str]:
+def _failures(records: Sequence[Record]) -> Iterator[str]:
     failed = [record for record in records if not record.clean]
     if failed:
-        yield "Runs that were not clean:"
-        yield ""
+        yield from ("Runs that were not clean:", "")
         yield from (f"- seed {record.seed} ({record.code}): {'; '.join(record.faults[:3])}" for record in failed)
         yield ""

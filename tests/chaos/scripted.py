@@ -1,85 +1,118 @@
-"""The scripted agent: a turn with the product's own claims, leases and heartbeats, and no model behind it."""
+"""The scripted agent of cases and the scripted model of conversations, and the rates at which faults hit them."""
 
 import asyncio
 import errno
 import json
 import os
-from collections.abc import AsyncIterator
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from temporalio.exceptions import ApplicationError
 
+from tests.chaos.plan import seeded_random
 from threadline.cases.contract import TurnEnded, TurnRequest
 from threadline.cases.model import Action
+from threadline.conversations.prompt import NO_REPLY
 from threadline.db.values import agent_pool
 from threadline.errors import Transient
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
 from threadline.investigator.workspace import Workspaces
-from threadline.settings import AgentSettings, RepositorySettings
+from threadline.models.chat_model import Answer, ChatModel, Prompt
+from threadline.models.errors import ModelUnavailable, RateLimited
+from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
+from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
 from threadline.wiring.agent_worker import sweeping
+from threadline_devstack.models.decision_script import decided
 
-READS_ON = 0.2
-"""Share of the turns that read the next message as well, as an agent does through its tool."""
-
+ROLE = "tester"
+"""The role of the work items that are ordered."""
+ASIDE = "Between us"
+"""How a message begins that is for people and not for the bot."""
+CREATE_ITEMS = "estimates_createWbsItems"
+POST_SUMMARY = "slack_post_summary"
+POSTED = "posted into the thread now"
+"""The result of the call that ends an operator's turn contains this."""
+_READS_ON = 0.2
+"""Share of the agent's turns that read the next message as well, as the real agent does through its tool."""
 _ACTIONS = {Action.POST_FINDINGS: 60, Action.ASK_REPORTER: 20, Action.RESOLVED: 15, Action.ESCALATE: 5}
+_OWN_WORD = re.compile(r"\bt\d\d[mr]\d*\b")
+_ORDER = re.compile(r"add (t\d\d[mr]\d*) to (chaos-\d+)")
+_NOTE = re.compile(r"note (t\d\d[mr]\d*) of (rfp_chaos\d+)")
+_SCOPE = re.compile(r"rfp_id_scope: (rfp_\w+)")
 
 
 @dataclass(frozen=True)
-class Mood:
-    """Shares of the attempts that end in one way or another, and how long a turn takes, in seconds."""
+class FaultRates:
+    """Shares of attempts that fail. The workers read them from a file before each attempt."""
 
-    lost_before: float = 0.0
-    lost_after: float = 0.0
+    seed: str = ""
     overloaded: float = 0.0
     broken_off: float = 0.0
+    lost_before: float = 0.0
+    """Turns of the agent whose worker is lost before the result is stored."""
+    lost_after: float = 0.0
     disk_full: float = 0.0
-    shortest: float = 0.1
-    longest: float = 0.8
-    seed: str = ""
+    longest: float = 0.7
+    """Seconds that a turn of the agent or a call of the model takes at most."""
+    outage_from: float = 0.0
+    """When the model of conversations stops answering, in seconds since 1970."""
+    outage_until: float = 0.0
+    result_delay: float = 0.0
+    """Seconds by which the result of a core activity is late at most."""
+    result_lost: float = 0.0
+    """Share of the results of core activities that are lost after their commit."""
 
     @classmethod
-    def now(cls, home: Path) -> "Mood":
-        return cls(**json.loads((home / "chaos.json").read_text()).get("agent", {}))
+    def read(cls, home: Path) -> Self:
+        return cls(**json.loads((home / "chaos.json").read_text()))
+
+    def write(self, home: Path) -> None:
+        """Replace the file at once, so that no worker reads half of it."""
+        new = home / "chaos.json.new"
+        new.write_text(json.dumps(asdict(self)))
+        new.replace(home / "chaos.json")
 
 
 class ScriptedActivities(LiveAgentActivities):
-    """A turn says what it has seen, decides by a dice, and is hit by what the mood says."""
+    """Runs a turn with the product's own claims, leases and heartbeats, and no model behind it.
+
+    The turn reports the messages it has seen, chooses its action at random, and fails at the given rates.
+    """
 
     def __init__(self, turns: AgentTurns, workspaces: Workspaces, root: Path, home: Path) -> None:
         super().__init__(turns, cast(Any, None), workspaces, cast(Any, None))  # neither records nor an agent are used
         self._root, self._home = root, home
 
     async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
-        mood = Mood.now(self._home)
-        seed = f"{mood.seed}:{claim.bug_id}:{claim.turn}:{claim.attempt}"
-        dice = Random(seed)  # noqa: S311 - no secret depends on it
-        self._lay_workspace(claim, full=dice.random() < mood.disk_full)
-        await asyncio.sleep(dice.uniform(mood.shortest, mood.longest))
-        fate = dice.random()
-        for share, error in self._ends(mood):
-            if fate < share:
+        rates = FaultRates.read(self._home)
+        random = seeded_random(f"{rates.seed}:{claim.bug_id}:{claim.turn}:{claim.attempt}")
+        self._write_workspace(claim, full=random.random() < rates.disk_full)
+        await asyncio.sleep(random.uniform(0.1, rates.longest))
+        chance = random.random()
+        for share, error in (
+            (rates.lost_before, _worker_lost()),
+            (rates.overloaded, Transient("The model is overloaded.", retry_after=0.5)),
+            (rates.broken_off, Transient("The model's answer broke off.")),
+        ):
+            if chance < share:
                 raise error
-            fate -= share
-        outcome = _outcome(request, claim, dice)
+            chance -= share
+        outcome = _outcome(request, claim, random)
         await self._turns.finish(claim, outcome)
-        if fate < mood.lost_after:
-            raise _lost()
+        if chance < rates.lost_after:
+            raise _worker_lost()
         assert outcome.action
         return TurnEnded(outcome.action)
 
-    def _ends(self, mood: Mood) -> list[tuple[float, Exception]]:
-        return [
-            (mood.lost_before, _lost()),
-            (mood.overloaded, Transient("The model is overloaded.", retry_after=0.5)),
-            (mood.broken_off, Transient("The model's answer broke off.")),
-        ]
-
-    def _lay_workspace(self, claim: Claim, *, full: bool) -> None:
+    def _write_workspace(self, claim: Claim, *, full: bool) -> None:
         if full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         folder = self._root / "cases" / claim.bug_id
@@ -91,20 +124,20 @@ class ScriptedActivities(LiveAgentActivities):
 async def scripted_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
 ) -> AsyncIterator[ScriptedActivities]:
-    """In the place of `threadline.wiring.agent_worker.agent_activities`."""
+    """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
     root = repository.workspace_root
     async with agent_pool(settings.database_url.get_secret_value(), size=settings.slots + 2) as pool:
         turns, workspaces = AgentTurns(pool), Workspaces(root, repository.repo)
-        async with sweeping(workspaces, turns):  # what a run leaves that is terminated between its end and its cleanup
+        async with sweeping(workspaces, turns):  # removes the workspace of a run that is terminated before its cleanup
             yield ScriptedActivities(turns, workspaces, root, repository.home)
 
 
-def _outcome(request: TurnRequest, claim: Claim, dice: Random) -> TurnOutcome:
+def _outcome(request: TurnRequest, claim: Claim, random: Random) -> TurnOutcome:
     seen = [entry.seq for entry in claim.entries]
-    (action,) = dice.choices(list(_ACTIONS), list(_ACTIONS.values()))
+    (action,) = random.choices(list(_ACTIONS), list(_ACTIONS.values()))
     if action is Action.ASK_REPORTER and (request.unanswered or claim.questions >= request.limits.max_questions):
         action = Action.POST_FINDINGS
-    read = [max(seen) + 1] if seen and dice.random() < READS_ON else []
+    read = [max(seen) + 1] if seen and random.random() < _READS_ON else []
     result = {
         "summary": f"turn {claim.turn}",
         "clarification_question": "Which browser?",
@@ -115,5 +148,103 @@ def _outcome(request: TurnRequest, claim: Claim, dice: Random) -> TurnOutcome:
     return TurnOutcome(action, result=result, read=read)
 
 
-def _lost() -> ApplicationError:
+def _worker_lost() -> ApplicationError:
     return ApplicationError("the worker was shut down", type="WorkerShutdown")
+
+
+class ScriptedChat(ChatModel):
+    """Answers by `reply_to` behind the product's own activities, and fails at the given rates."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._random = Random()  # noqa: S311 - no secret depends on it
+
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+        rates = FaultRates.read(self._home)
+        await asyncio.sleep(self._random.uniform(0.05, rates.longest))
+        if rates.outage_from <= time.time() < rates.outage_until:
+            raise ModelUnavailable("The model could not be reached.")
+        chance = self._random.random()
+        if chance < rates.overloaded:
+            raise RateLimited("The model is asked too often.", retry_after=0.5)
+        if chance < rates.overloaded + rates.broken_off:
+            raise ModelUnavailable("The model's answer broke off.")
+        return Answer(reply_to(prompt), Usage("scripted", input_tokens=len(prompt.messages)))
+
+
+@asynccontextmanager
+async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]:
+    """Take the place of `threadline.wiring.conversations._model`."""
+    yield ScriptedChat(Path(os.environ["THREADLINE_HOME"]))
+
+
+def reply_to(prompt: Prompt) -> ModelReply:
+    """Order what was not ordered yet, stay silent on what is for people, else name the messages that were read."""
+    if prompt.form:
+        return ModelReply(json.dumps(decided(json.loads(prompt.messages[0].content))))
+    said, tools = _unanswered(prompt.messages), {tool["name"] for tool in prompt.tools}
+    may_call = prompt.tool_choice is ToolChoice.AUTO
+    if may_call and POST_SUMMARY in tools and not _has_tried_to_post(prompt.messages):
+        return ModelReply(calls=tuple(_operator_calls(prompt, said)))
+    if may_call and CREATE_ITEMS in tools and (orders := _new_orders(_ORDER, prompt, said)):
+        items = ((project, {"title": word, "role": ROLE, "days": 1}) for word, project in orders)
+        return ModelReply(calls=tuple(_call(CREATE_ITEMS, project_id=project, items=[item]) for project, item in items))
+    if may_call and said and all(ASIDE in each for each in said):
+        return ModelReply(NO_REPLY)
+    return ModelReply(_names(said))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words that identify messages of conversations, each once, in order."""
+    return list(dict.fromkeys(_OWN_WORD.findall(text)))
+
+
+def _names(said: Sequence[str]) -> str:
+    return f"I have read {', '.join(words_of(' '.join(said))) or 'nothing'}."
+
+
+def _operator_calls(prompt: Prompt, said: Sequence[str]) -> Iterator[ToolCall]:
+    """Load the RFP, change and journal what is to be noted, and speak, all in one reply."""
+    if scope := _SCOPE.search(prompt.instructions):
+        yield _call("opportunity_load", rfp_id=scope[1])
+    for word, rfp_id in _new_orders(_NOTE, prompt, said):
+        yield _call("opportunity_patch", rfp_id=rfp_id, patch=json.dumps({"noted": {word: True}}), version=None)
+        yield _call("journal_append", rfp_id=rfp_id, text=word, kind="note")
+    yield _call(POST_SUMMARY, text=_names(said), rfp_id=None)
+
+
+def _new_orders(pattern: re.Pattern[str], prompt: Prompt, said: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each order's word and target, but for those called for already. A correction is no new order."""
+    made = " ".join(call.arguments for message in prompt.messages for call in message.calls)
+    found = (pattern.search(each) for each in said if not each.startswith("[Corrected]"))
+    orders = dict.fromkeys((each[1], each[2]) for each in found if each)
+    return [order for order in orders if f'"{order[0]}"' not in made]
+
+
+def _call(name: str, **given: object) -> ToolCall:
+    return ToolCall(f"call_{uuid.uuid4().hex}", name, json.dumps(given))
+
+
+def _has_tried_to_post(dialogue: Sequence[Message]) -> bool:
+    """Tell whether the turn has tried to post and was refused: then it ends in words."""
+    tried = False
+    for each in dialogue:
+        tried = (tried or any(call.name == POST_SUMMARY for call in each.calls)) and each.role is not Role.USER
+    return tried
+
+
+def _unanswered(dialogue: Sequence[Message]) -> list[str]:
+    """Return what people said since the last answer. A reply that stays silent is no answer."""
+    said: list[str] = []
+    for each in dialogue:
+        if each.role is Role.USER:
+            said.append(each.content)
+        elif _is_answer(each):
+            said.clear()
+    return said
+
+
+def _is_answer(said: Message) -> bool:
+    if said.role is Role.TOOL:
+        return POSTED in said.content
+    return said.role is Role.ASSISTANT and not said.calls and NO_REPLY not in said.content

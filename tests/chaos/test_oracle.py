@@ -1,152 +1,466 @@
-"""The oracle sees what is planted: a loss, a doubling, a stuck case, an orphan. A clean run shows none of them."""
+"""The oracle sees every loss that is planted, and nothing in a clean run. The scripted model does as it expects."""
 
 import asyncio
 import os
 import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+import pytest_asyncio
 
-from tests.chaos import effects, talk_oracle, timeline
-from tests.chaos import run as chaos
-from tests.chaos.histories import Fault
-from tests.chaos.oracle import Evidence, judge
-from tests.chaos.people import Written
-from tests.chaos.plan import plan_of
-from tests.chaos.stage import Stage
+from tests.chaos import live_checks, timeline
+from tests.chaos.evidence import Evidence
+from tests.chaos.oracle import Fault, judge
+from tests.chaos.people import RelayedHandover, Written
+from tests.chaos.plan import ASKED, MOST_ASKED, Action, plan_of
+from tests.chaos.run import Outcome, play
+from tests.chaos.scripted import ASIDE, CREATE_ITEMS, POST_SUMMARY, POSTED, reply_to
+from tests.chaos.stack import ChaosStack
+from threadline.conversations.model import answers
+from threadline.conversations.prompt import NO_REPLY
+from threadline.models.chat_model import Prompt
+from threadline.models.model import Message, ModelReply, Role, ToolChoice
+from threadline.threads import messages
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message as Post
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
+Changes = dict[str, Any]
+
+ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004"
+PLACE = f"{identity.GENERAL}:{ROOT}"
+TALK = f"{identity.TEAM}:{PLACE}"
+TEXTS = {ROOT: "Please add t00r to chaos-1.", FIRST: "It is about t00m00.", AGAIN: "It is about t00m00.", STOP: "stop"}
+KEY = f"talk:{TALK}:turn:1"
+
+
+def _judged(evidence: Evidence, **changes: Any) -> str:
+    return "\n".join(map(str, judge(replace(evidence, **changes))))
+
 
 def _changed(row: Any, **values: Any) -> Any:
-    return SimpleNamespace(**{**row._mapping, **values})
+    return SimpleNamespace(**{**(row._mapping if hasattr(row, "_mapping") else vars(row)), **values})
 
 
-def _seen(evidence: Evidence) -> str:
-    return "\n".join(map(str, judge(evidence)))
+# -- planted in a conversation made by hand --------------------------------------------------------------------------
 
 
-async def test_the_oracle_sees_a_loss_a_doubling_and_what_was_never_posted(stage: Stage) -> None:
-    outcome = await chaos.play(stage, plan_of(4, threads=6, kinds=("duplicates",)))
-    assert not outcome.faults, chaos.evidence_of(outcome)
-    whole = outcome.evidence
-    assert judge(whole) == []
-
-    ghost = Written("T:C:1", "message", whole.cases[0].thread_ts, "who has seen me?")
-    assert "T:C:1 (message, “who has seen me?”) was never stored" in _seen(
-        replace(whole, written={**whole.written, ghost.id: ghost})
-    )
-    first = whole.stored[0]
-    assert f"{first.message_id} was stored 2 times" in _seen(replace(whole, stored=[first, *whole.stored]))
-    other = _changed(first, message_text="something else")
-    assert "reads “something else”" in _seen(replace(whole, stored=[other, *whole.stored[1:]]))
-    fewer = dict(whole.written)
-    del fewer[first.message_id]
-    assert f"{first.message_id} was stored, and is nobody's" in _seen(replace(whole, written=fewer))
-
-    turn = next(turn for turn in whole.turns if turn.result["seen"])
-    blind = [_changed(each, result={"seen": []}) if each is turn else each for each in whole.turns]
-    assert "was used 0 times" in _seen(replace(whole, turns=blind))
-    twice = [_changed(turn, result={"seen": turn.result["seen"] * 2}) if each is turn else each for each in whole.turns]
-    assert "was used 2 times" in _seen(replace(whole, turns=twice))
-
-    assert "posted 2 times" in _seen(replace(whole, posts=[*whole.posts, *whole.posts]))
-    assert "was not posted" in _seen(replace(whole, posts=[]))
-    assert ":closing:" in _seen(replace(whole, posts=[]))
-    open_case = _changed(whole.cases[0], status="investigating")
-    assert "was left investigating" in _seen(replace(whole, cases=[open_case, *whole.cases[1:]]))
-    assert "opened no case" in _seen(replace(whole, cases=[]))
-    held = SimpleNamespace(bug_id="BUG-1", what="turn 3 is still claimed")
-    assert "turn 3 is still claimed" in _seen(replace(whole, held=[held], cut={"BUG-1"}))
-    held = SimpleNamespace(bug_id="BUG-1", what="the post BUG-1:summary is claimed and was never sent")
-    assert "never sent" in _seen(replace(whole, held=[held], cut={"BUG-2"}))
-
-    lost = Written("T:C:2:e3", "edit", whole.cases[0].thread_ts, "other words", original="T:C:2")
-    assert "T:C:2:e3 (edit, “other words”) was never stored" in _seen(
-        replace(whole, written={**whole.written, lost.id: lost}, unheard=set())
-    )
-    assert _seen(replace(whole, written={**whole.written, lost.id: lost}, unheard={lost.id})) == ""
-    gone = {**whole.written, first.message_id: replace(whole.written[first.message_id], text="", gone=True)}
-    assert "was deleted, and still reads" in _seen(replace(whole, written=gone))
+def _id(ts: str) -> str:
+    return f"{identity.TEAM}:{identity.GENERAL}:{ts}"
 
 
-async def test_the_oracle_sees_what_is_planted_in_a_real_conversation_and_tells_its_story(stage: Stage) -> None:
-    outcome = await chaos.play(stage, plan_of(4, threads=8, kinds=("duplicates",)))
-    assert not outcome.faults, chaos.evidence_of(outcome)
-    whole = outcome.talk
-    assert whole.items
-    assert talk_oracle.judge(whole) == []
-
-    def seen(**changed: Any) -> str:
-        return "\n".join(map(str, talk_oracle.judge(replace(whole, **changed))))
-
-    assert "was posted 0 times" in seen(posts=[])
-    assert "was called for 2 times" in seen(calls=[*whole.calls, *whole.calls])
-    assert "was added, and is there 0 times" in seen(items={})
-    blind = [_changed(row, shown=0) for row in whole.stored]
-    assert "was shown to nobody" in seen(stored=blind)
-
-    concerned = next(call.bug_id for call in whole.calls)
-    told = await timeline.told(stage, outcome.evidence, (), [Fault(concerned, "planted")])
-    for source in ("slack", "stored", "said", "turn", "tool", "ledger", "chaos"):
-        assert f" {source} " in told
+def _written() -> list[Written]:
+    kinds = {ts: messages.STOP if ts == STOP else messages.MESSAGE for ts in TEXTS}
+    return [Written(_id(ts), kinds[ts], PLACE, TEXTS[ts], (identity.GENERAL, ts)) for ts in TEXTS]
 
 
-async def test_the_oracle_sees_a_fix_that_was_pushed_twice_or_nowhere_and_a_file_that_is_not_there() -> None:
-    fix = SimpleNamespace(bug_id="BUG-1", turn=2, branch="threadline/bug-1", commit="a" * 40, pushed=2)
-    file = SimpleNamespace(bug_id="BUG-1", file_id="F1", name="log.txt", there=True, error="", turn=2)
-
-    def seen(branches: dict[str, tuple[str, int]], *files: Any, there: bool = True) -> str:
-        whole = effects.Effects([fix], list(files), branches)
-        return "\n".join(map(str, effects.judge(whole, ["BUG-1", "BUG-2"], {"F1": there})))
-
-    right = {fix.branch: (fix.commit, 1)}
-    assert seen(right, file) == ""
-    assert "2 commits were pushed for 1 fixes" in seen({fix.branch: (fix.commit, 2)}, file)
-    assert "its branch is at bbbbbbbb" in seen({fix.branch: ("b" * 40, 1)}, file)
-    assert "BUG-1: its branch is not there" in seen({}, file)
-    assert "BUG-2: its branch is there" in seen({**right, "threadline/bug-2": ("c" * 40, 0)}, file)
-    assert "stored 2 times" in seen(right, file, file)
-    assert "stored 0 times" in seen(right)
-    assert "log.txt is kept" in seen(right, file, there=False)
-    assert "nobody fetched it" in seen(right, SimpleNamespace(**{**vars(file), "there": False}))
+def _row(written: Written, seq: int, **values: Any) -> Any:
+    said: Changes = {"message_id": written.id, "message_type": written.kind, "message_text": written.text}
+    said |= {"said_at": float(written.event[1]), "thread": TALK, "seq": seq, "sender_id": "U1"}
+    used = {"addressed": True, "verdict": "ok", "turn": 1, "step": 1, "shown": 1, "position": seq}
+    state = {"redacted": False, "edited": False, "channel": identity.GENERAL}
+    return SimpleNamespace(**{**said, **used, **state, **values})
 
 
-async def test_the_oracle_sees_a_workspace_and_a_process_that_are_left(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+def _post(key: str, thread_ts: str = ROOT, channel: str = identity.GENERAL) -> Post:
+    metadata = {"event_payload": {"key": key}}
+    return Post(channel, "101.000001", identity.BOT_USER, "", thread_ts=thread_ts, metadata=metadata)
+
+
+def _turn(**values: Any) -> Any:
+    ended = {"kind": "answered", "answer": "I have read t00r, t00m00.", "said": True}
+    route = {"agent": "copilot", "rfp_id": "", "entries": 0}
+    return SimpleNamespace(**{"thread": TALK, "turn": 1, **ended, **route, **values})
+
+
+ROWS = [
+    _row(_written()[0], 1),
+    _row(_written()[1], 2),
+    _row(_written()[2], 3, verdict="duplicate", turn=None, step=None, shown=0, position=None),
+    _row(_written()[3], 4, verdict=None, step=0, shown=0, position=None),
+]
+CONVERSATION = SimpleNamespace(thread=TALK, place=PLACE, id=1, turn=1, taken_turn=1, stored=4)
+CALL = SimpleNamespace(thread=TALK, turn=1, step=1, tool_name=CREATE_ITEMS, status="ok", title="t00r")
+PATCH = SimpleNamespace(thread=TALK, turn=1, step=1, tool_name="opportunity.patch", status="ok", title="change t00r")
+WHOLE = Evidence(
+    {each.id: each for each in _written()},
+    [_post(KEY)],
+    conversations=[CONVERSATION],
+    messages=ROWS,
+    turns=[_turn()],
+    calls=[CALL],
+    items={"t00r": 1},
+)
+
+
+def _rows(at: int, **values: Any) -> list[Any]:
+    return [_changed(row, **values) if number == at else row for number, row in enumerate(ROWS)]
+
+
+THREE = {each.id: each for each in _written()[:3]}
+DIRECT = Written("T:D1:9.1", messages.MESSAGE, "D1:9.1", "t01r", ("D1", "9.1"))
+UNDELIVERED = {"written": {**WHOLE.written, DIRECT.id: DIRECT}}
+HANDOVER = RelayedHandover(Thread(identity.TEAM, identity.GENERAL, ROOT), 1, {"h00a0": 1}, {"h00q0": 1})
+ESCALATED = [_turn(kind="escalated")]
+SPOKEN = {"kind": "spoken", "agent": "operator", "rfp_id": "rfp_chaos1"}
+STOPPED = [_turn(kind="stopped", answer=answers.stopped([]))]
+CANCELLED = [_turn(kind="stopped", answer=answers.stopped([], by_operator=True))]
+NOTICE = [(TALK, f"talk:{TALK}:model_away:1")]
+TERMINATED = Counter([TALK])
+SECOND_TURN: Changes = {
+    "conversations": [_changed(CONVERSATION, turn=2, taken_turn=2)],
+    "posts": [*WHOLE.posts, _post(f"talk:{TALK}:turn:2")],
+}
+REPEATED = _turn(answer="I have read t00m00.", turn=2)
+OVERHEARD = _rows(2, verdict="ok", addressed=False)
+OVERHEARD_OF_TWO = [_changed(OVERHEARD[0], sender_id="U2"), *OVERHEARD[1:]]
+LINKED: Changes = {
+    "written": {**WHOLE.written, _id(ROOT): replace(_written()[0], text="link rfp_chaos1")},
+    "messages": _rows(0, message_text="link rfp_chaos1"),
+    "turns": [_turn(answer="I have read t00m00.")],
+}
+
+PLANTED: dict[str, list[tuple[str, Changes]]] = {
+    "lost, doubled or changed": [
+        (f"{_id(STOP)} (stop, “stop”) was never stored", {"messages": ROWS[:3]}),
+        (f"{_id(ROOT)} was stored 2 times", {"messages": [*ROWS, ROWS[0]]}),
+        ("are stored", {"messages": ROWS[1:]}),
+        ("reads “something else t00m00”", {"messages": _rows(1, message_text="something else t00m00")}),
+        ("nobody wrote it", {"written": THREE}),
+        (f"nothing was stored of what people said in {PLACE}", {"conversations": [], "messages": [], "turns": []}),
+        ("nothing was stored", UNDELIVERED),
+    ],
+    "said to the other side of a handover": [
+        ("were asked 0 times to take it over", {"handovers": [replace(HANDOVER, cards=0)], "turns": ESCALATED}),
+        ("were asked 2 times to take it over", {"handovers": [replace(HANDOVER, cards=2)], "turns": ESCALATED}),
+        ("h00a0, was said there 2 times", {"handovers": [replace(HANDOVER, answers={"h00a0": 2})], "turns": ESCALATED}),
+        ("h00q0, was said there 0 times", {"handovers": [replace(HANDOVER, asks={"h00q0": 0})], "turns": ESCALATED}),
+        ("the agent has answered in [1]", {"handovers": [HANDOVER]}),
+    ],
+    "not answered, or more than once": [
+        ("was never answered", {"messages": _rows(1, turn=None, shown=0)}),
+        ("was never answered", {"messages": _rows(1, turn=2)}),
+        ("was shown to nobody", {"messages": _rows(1, shown=0)}),
+        ("was shown 2 times", {"messages": _rows(1, shown=2)}),
+        ("is duplicate, and was shown in turn 1", {"messages": _rows(2, turn=1, shown=1, position=3)}),
+        ("is still to stop something", {"messages": _rows(3, turn=None)}),
+        ("which say the same, 2 passed", {"messages": _rows(2, verdict="ok")}),
+        ("which say the same, 0 passed", {"messages": _rows(1, verdict="duplicate")}),
+        ("which say the same, 2 passed", {"messages": OVERHEARD}),
+        ("was judged throttled", {"messages": _rows(1, verdict="throttled")}),
+        ("was judged None", {"messages": _rows(1, verdict=None)}),
+        ("in another order", {"messages": _rows(1, position=0)}),
+        ("its answer is not about it", {"turns": [_turn(answer="I have read t00r.")]}),
+    ],
+    "a turn without its end, an answer that is not there or twice": [
+        ("turn 2 was begun and never settled", {"conversations": [_changed(CONVERSATION, taken_turn=2)]}),
+        ("it is at turn 1, and settled []", {"turns": []}),
+        ("turn 1 is silent, and its answer", {"turns": [_turn(kind="silent")]}),
+        ("turn 1 is answered, and its answer “”", {"turns": [_turn(answer="")]}),
+        ("was never said", {"turns": [_turn(said=False)]}),
+        (f"{KEY} was posted 0 times", {"posts": []}),
+        (f"{KEY} was posted 2 times", {"posts": [*WHOLE.posts, *WHOLE.posts]}),
+        ("under 1.1", {"posts": [_post(KEY, "1.1")]}),
+        ("is no answer", {"posts": [*WHOLE.posts, _post(f"talk:{TALK}:turn:7")]}),
+        ("never sent", {"unsent": [(TALK, f"{KEY}#2")]}),
+        ("never sent", {"unsent": NOTICE}),
+        ("never sent", {"unsent": [(TALK, KEY)], "terminated": TERMINATED}),
+        ("the sweep had to mend it: conversation_revived", {"revived": [(TALK, "conversation_revived")]}),
+    ],
+    "an effect twice, never or from nobody": [
+        ("is there 2 times, of 1 calls", {"items": {"t00r": 2}}),
+        ("was added, and is there 0 times", {"items": {}}),
+        ("is there 1 times, of 0 calls", {"calls": []}),
+        ("was called for 2 times", {"calls": [CALL, _changed(CALL, status="error")]}),
+        ("was added, and is there 0 times", {"calls": [CALL, PATCH]}),
+        ("versions that have added nothing", {"empty_versions": 1}),
+        ("its journal has nothing of it", {"turns": [_turn(**SPOKEN)]}),
+        ("its answer is not about it", {"turns": [_turn(**SPOKEN, entries=1, answer="I have read t00r.")]}),
+    ],
+    "stopped by nobody": [
+        ("1 turns say that an operator stopped them, who cancelled 0 runs", {"turns": CANCELLED}),
+    ],
+}
+NO_FAULT: dict[str, Changes] = {
+    "all is well": {},
+    "a stop sign": {"written": THREE, "stop_signs": {_id(STOP)}},
+    "direct messages that were never delivered": {**UNDELIVERED, "unheard": {DIRECT.id}},
+    "a handover": {"handovers": [HANDOVER], "turns": ESCALATED},
+    "an answer in parts, a post of a case": {
+        "posts": [*WHOLE.posts, _post(f"{KEY}#2"), _post("BUG-1:turn:1:findings", channel=identity.SUMMARIES)]
+    },
+    "a call that failed": {"calls": [_changed(CALL, status="error")], "items": {}},
+    "a change of the state": {"calls": [CALL, PATCH], "items": {"t00r": 1, "change t00r": 1}},
+    "a journal entry": {"turns": [_turn(**SPOKEN, entries=1)]},
+    "a stop": {"turns": STOPPED},
+    "a cancelled run": {"turns": CANCELLED, "cancelled": Counter([TALK])},
+    "a terminated run": {
+        "revived": [(TALK, "conversation_revived")],
+        "unsent": NOTICE,
+        "terminated": TERMINATED,
+    },
+    "a link, which is answered by rule": LINKED,
+}
+ONE_FAULT: dict[str, Changes] = {
+    f"{TALK}: turn 1 says that somebody stopped it, and nobody did": {
+        "turns": STOPPED,
+        "written": THREE,
+        "messages": ROWS[:3],
+        "conversations": [_changed(CONVERSATION, stored=3)],
+    },
+    f"{TALK}: {_id(FIRST)} of turn 1 is answered in turn 2, too": {**SECOND_TURN, "turns": [_turn(), REPEATED]},
+}
+ABSENT: list[tuple[str, Changes]] = [
+    ("say the same", {"messages": _rows(2, verdict="ok"), "guards_opened": True}),
+    ("say the same", {"messages": OVERHEARD_OF_TWO}),
+    ("answered in turn 2", {**SECOND_TURN, "turns": [_turn(kind="silent", answer=""), REPEATED]}),
+]
+
+
+def _cases(planted: dict[str, list[tuple[str, Changes]]]) -> list[Any]:
+    return [pytest.param(*case, id=f"{name}: {case[0]}") for name, cases in planted.items() for case in cases]
+
+
+@pytest.mark.parametrize(("fault", "changes"), _cases(PLANTED))
+async def test_oracle_sees_what_is_planted_in_a_conversation(fault: str, changes: Changes) -> None:
+    assert fault in _judged(WHOLE, **changes)
+
+
+@pytest.mark.parametrize(("fault", "changes"), ONE_FAULT.items())
+async def test_oracle_sees_one_fault_and_no_other(fault: str, changes: Changes) -> None:
+    assert _judged(WHOLE, **changes) == fault
+
+
+@pytest.mark.parametrize("changes", NO_FAULT.values(), ids=NO_FAULT)
+async def test_oracle_sees_nothing_where_all_is_well(changes: Changes) -> None:
+    assert _judged(WHOLE, **changes) == ""
+
+
+@pytest.mark.parametrize(("fault", "changes"), ABSENT)
+async def test_oracle_allows_what_a_guard_that_failed_or_a_silent_turn_explains(fault: str, changes: Changes) -> None:
+    assert fault not in _judged(WHOLE, **changes)
+
+
+# -- planted in the effects of two cases made by hand ----------------------------------------------------------------
+
+BRANCH = "threadline/bug-1"
+FILE = SimpleNamespace(thread="BUG-1", file_id="F1", name="log.txt", there=True, error="", turn=2)
+MENDED = Evidence(
+    {},
+    [_post(f"{case}:closing:1:{identity.REPORTS}", channel=identity.REPORTS) for case in ("BUG-1", "BUG-2")],
+    cases=[
+        SimpleNamespace(
+            thread=case, place=f"{identity.REPORTS}:{case}", status="resolved", closings=1, summary_channel=""
+        )
+        for case in ("BUG-1", "BUG-2")
+    ],
+    fixes=[SimpleNamespace(thread="BUG-1", turn=2, branch=BRANCH, commit="a" * 40)],
+    branches={BRANCH: ("a" * 40, 1)},
+    files=[FILE],
+    attached={"F1": True},
+)
+
+
+async def test_oracle_sees_nothing_wrong_with_a_fix_and_a_file() -> None:
+    assert _judged(MENDED) == ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "changes"),
+    [
+        ("2 commits were pushed for 1 fixes", {"branches": {BRANCH: ("a" * 40, 2)}}),
+        ("its branch is at bbbbbbbb", {"branches": {BRANCH: ("b" * 40, 1)}}),
+        ("BUG-1: its branch is not there", {"branches": {}}),
+        ("BUG-2: its branch is there", {"branches": {**MENDED.branches, "threadline/bug-2": ("c" * 40, 0)}}),
+        ("stored 2 times", {"files": [FILE, FILE]}),
+        ("stored 0 times", {"files": []}),
+        ("log.txt is kept", {"attached": {"F1": False}}),
+        ("nobody fetched it", {"files": [_changed(FILE, there=False)]}),
+        ("the sweep had to mend it: answer_missing", {"revived": [("BUG-1", "answer_missing")]}),
+    ],
+)
+async def test_oracle_sees_a_fix_pushed_twice_or_nowhere_and_a_missing_file(fault: str, changes: Changes) -> None:
+    assert fault in _judged(MENDED, **changes)
+
+
+# -- planted in the evidence of a real run ---------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def outcome(stack: ChaosStack) -> AsyncIterator[Outcome]:
+    yield await play(stack, plan_of(4, threads=8, kinds=("duplicates",)))
+
+
+def _with_written(whole: Evidence, **values: Any) -> Changes:
+    place = whole.cases[0].place
+    added = Written(**{"id": "T:C:1", "kind": messages.MESSAGE, "place": place, "text": "who saw me?", **values})
+    return {"written": {**whole.written, added.id: added}}
+
+
+def _with_first(whole: Evidence, **values: Any) -> Changes:
+    return {"case_messages": [_changed(whole.case_messages[0], **values), *whole.case_messages[1:]]}
+
+
+def _without_first(whole: Evidence) -> Changes:
+    return {"written": {id_: each for id_, each in whole.written.items() if id_ != whole.case_messages[0].message_id}}
+
+
+def _with_first_deleted(whole: Evidence) -> Changes:
+    first = whole.written[whole.case_messages[0].message_id]
+    return {"written": {**whole.written, first.id: replace(first, text="", gone=True)}}
+
+
+def _with_seen(whole: Evidence, times: int) -> Changes:
+    turn = next(turn for turn in whole.case_turns if turn.result["seen"])
+    other = _changed(turn, result={"seen": turn.result["seen"] * times})
+    return {"case_turns": [other if each is turn else each for each in whole.case_turns]}
+
+
+def _with_unsent(whole: Evidence) -> Changes:
+    case = whole.cases[0].thread
+    return {"unsent": [(case, f"{case}:summary")], "terminated": Counter(["BUG-0"])}
+
+
+def _with_running_turn(whole: Evidence) -> Changes:
+    case = whole.cases[0].thread
+    return {"running_turns": [SimpleNamespace(thread=case, turn=3)], "terminated": Counter([case])}
+
+
+EDIT: Changes = {"id": "T:C:2:e3", "kind": messages.EDIT, "text": "other words", "original": "T:C:2"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "plant"),
+    [
+        ("T:C:1 (message, “who saw me?”) was never stored", _with_written),
+        ("T:C:2:e3 (edit, “other words”) was never stored", lambda whole: _with_written(whole, **EDIT)),
+        ("was stored 2 times", lambda whole: {"case_messages": [whole.case_messages[0], *whole.case_messages]}),
+        ("reads “something else”", lambda whole: _with_first(whole, message_text="something else")),
+        ("was stored, and nobody wrote it", _without_first),
+        ("was deleted, and still reads", _with_first_deleted),
+        ("was used 0 times", lambda whole: _with_seen(whole, 0)),
+        ("was used 2 times", lambda whole: _with_seen(whole, 2)),
+        ("posted 2 times", lambda whole: {"posts": [*whole.posts, *whole.posts]}),
+        ("was not posted", lambda whole: {"posts": []}),
+        (":closing:", lambda whole: {"posts": []}),
+        ("was posted 0 times", lambda whole: {"posts": []}),
+        (
+            "was left investigating",
+            lambda whole: {"cases": [_changed(whole.cases[0], status="investigating"), *whole.cases[1:]]},
+        ),
+        ("nothing was stored of what people said in", lambda whole: {"cases": []}),
+        ("turn 3 is still claimed", _with_running_turn),
+        ("never sent", _with_unsent),
+        ("was called for 2 times", lambda whole: {"calls": [*whole.calls, *whole.calls]}),
+        ("was added, and is there 0 times", lambda whole: {"items": {}}),
+        ("was shown to nobody", lambda whole: {"messages": [_changed(row, shown=0) for row in whole.messages]}),
+    ],
+)
+async def test_oracle_sees_what_is_planted_in_a_real_run(
+    outcome: Outcome, fault: str, plant: Callable[[Evidence], Changes]
 ) -> None:
-    monkeypatch.setattr(chaos, "TIDY", 0.5)
-    await stage.set_for(real=False, http=False)
-    left = stage.workspaces / "cases" / "BUG-1"
+    assert fault in _judged(outcome.evidence, **plant(outcome.evidence))
+
+
+async def test_oracle_sees_nothing_in_a_clean_run_and_allows_what_was_never_delivered(outcome: Outcome) -> None:
+    assert not outcome.faults, outcome.report
+    whole = outcome.evidence
+    assert whole.items
+    assert judge(whole) == []
+    assert _judged(whole, **_with_written(whole, **EDIT), unheard={EDIT["id"]}) == ""
+
+
+async def test_timeline_tells_of_a_conversation_from_all_sources(stack: ChaosStack, outcome: Outcome) -> None:
+    concerned = outcome.evidence.calls[0].thread
+    words = await timeline.timeline_of(stack, outcome.evidence, (), [Fault(concerned, "planted")])
+    for source in ("slack", "stored", "said", "turn", "tool", "ledger", "chaos"):
+        assert f" {source} " in words
+
+
+async def test_leftover_workspace_and_process_are_found(stack: ChaosStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_checks, "CLEANUP", 0.5)
+    await stack.use(real=False, http=False)
+    left = stack.workspaces / "cases" / "BUG-1"
     begin = "import os, time; print(os.getpid(), flush=True); os.close(1); time.sleep(60)"
     fork = f"import os, sys; os.fork() and os._exit(0); exec({begin!r})"
     parent = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", fork), cwd=stage.home.root, env={"PATH": os.defpath}, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", fork), cwd=stack.home.root, env={"PATH": os.defpath}, stdout=asyncio.subprocess.PIPE
     )
     orphan = psutil.Process(int((await parent.communicate())[0]))
     try:
-        async with stage._hold("agents"):
-            await stage.family.stop("agents")  # whose sweep would take the workspace away
+        async with stack._hold("agents"):
+            await stack.family.stop("agents")  # its sweep would remove the workspace
             left.mkdir(parents=True, exist_ok=True)
-            found = "\n".join(map(str, await chaos._left_behind(stage, ["BUG-1"])))
+            found = "\n".join(map(str, await live_checks.judge_leftovers(stack, ["BUG-1"])))
             left.rmdir()
         assert str(left) in found
         assert f"process {orphan.pid}" in found
     finally:
         orphan.kill()
-    assert await chaos._left_behind(stage, ["BUG-1"]) == []
+    assert await live_checks.judge_leftovers(stack, ["BUG-1"]) == []
 
 
-async def test_the_oracle_sees_a_case_that_is_stuck_and_tells_its_story(stage: Stage) -> None:
-    async with stage._hold("agents"):
-        await stage.family.stop("agents")
-        outcome = await chaos.play(stage, plan_of(6, threads=2, kinds=("equal timestamps",)), longest=3.0)
-    told = chaos.evidence_of(outcome)
-    assert "has no end" in told
-    assert "was left investigating" in told
+async def test_stuck_case_is_reported_with_its_timeline(stack: ChaosStack) -> None:
+    async with stack._hold("agents"):
+        await stack.family.stop("agents")
+        outcome = await play(stack, plan_of(6, threads=2, kinds=("equal timestamps",)), longest=3.0)
+    assert "has no end" in outcome.report
+    assert "was left investigating" in outcome.report
     for source in ("slack", "stored", "status", "temporal", "chaos"):
-        assert f" {source} " in told
-    assert "make chaos SEED=6" in told
+        assert f" {source} " in outcome.report
+    assert "make chaos SEED=6" in outcome.report
+
+
+# -- the plan and the scripted model ---------------------------------------------------------------------------------
+
+
+async def test_plans_stay_within_the_guards_and_use_every_action() -> None:
+    plans = [plan_of(seed) for seed in range(100)]
+    conversations = [each for plan in plans for each in plan.conversations]
+    for each in conversations:
+        assert 1 + each.about_rfp + sum(ASKED.get(step.action, 0) for step in each.steps) <= MOST_ASKED
+    steps = [step for each in conversations for step in each.steps]
+    steps += [step for plan in plans for each in plan.cases for step in each.steps]
+    assert {step.action for step in steps} == set(Action)
+    assert {each.direct for each in conversations} == {True, False}
+    assert {plan.outage is None for plan in plans[:20]} == {True, False}
+
+
+async def test_scripted_model_orders_each_thing_once_and_names_what_was_said() -> None:
+    def prompt(*dialogue: Message, choice: ToolChoice = ToolChoice.AUTO) -> Prompt:
+        return Prompt("", dialogue, ({"name": CREATE_ITEMS},), choice)
+
+    order, aside = Message(Role.USER, TEXTS[ROOT]), Message(Role.USER, f"{ASIDE}, t00m01.")
+    reply = reply_to(prompt(order, order))
+    assert [call.name for call in reply.calls] == [CREATE_ITEMS]
+    called = Message(Role.ASSISTANT, calls=reply.calls)
+    assert reply_to(prompt(order, called)).text == "I have read t00r."
+    answered = Message(Role.ASSISTANT, "I have read t00r.")
+    corrected = Message(Role.USER, f"[Corrected] {order.content} (that is, t00m02)")
+    assert reply_to(prompt(order, called, answered, corrected)).text == "I have read t00r, t00m02."
+    assert reply_to(prompt(order, called, answered, aside)).text == NO_REPLY
+    assert reply_to(prompt(aside, choice=ToolChoice.NONE)).text == "I have read t00m01."
+    silent = Message(Role.ASSISTANT, NO_REPLY)
+    assert reply_to(prompt(aside, silent, Message(Role.USER, TEXTS[FIRST]))).text == "I have read t00m01, t00m00."
+
+
+async def test_scripted_operator_loads_notes_and_posts_in_one_reply_and_once() -> None:
+    noted = Message(Role.USER, "Please note t00r of rfp_chaos1.")
+    prompt = Prompt("rfp_id_scope: rfp_chaos1", (noted,), ({"name": POST_SUMMARY},))
+    calls = reply_to(prompt).calls
+    assert [call.name for call in calls] == ["opportunity_load", "opportunity_patch", "journal_append", POST_SUMMARY]
+    assert "t00r" in calls[-1].arguments
+    called = Message(Role.ASSISTANT, "", calls)
+    refused = replace(prompt, messages=(noted, called, Message(Role.TOOL, "refused")))
+    assert reply_to(refused) == ModelReply("I have read t00r.")
+    posted = (noted, called, Message(Role.TOOL, f"It is {POSTED}."), Message(Role.USER, "It is about t00m00."))
+    again = reply_to(replace(prompt, messages=posted)).calls
+    assert [call.name for call in again] == ["opportunity_load", POST_SUMMARY]
+    assert "t00r" not in again[-1].arguments

@@ -1,4 +1,4 @@
-"""What happened to a case, from all sources in the order of time: people, bot, database, Temporal, what was done."""
+"""The timeline of a thread, from all sources in the order of time: people, bot, database, Temporal, faults."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,54 +8,55 @@ from sqlalchemy import text
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecution
 
-from tests.chaos.histories import Fault
-from tests.chaos.oracle import Evidence, key_of
-from tests.chaos.stage import Stage
+from tests.chaos.evidence import Evidence
+from tests.chaos.oracle import Fault
+from tests.chaos.stack import ChaosStack, key_of
 
-CASES, LINES = 3, 400
-"""Of how many cases a failure tells, and how many lines of each at most."""
+THREADS, LINES = 3, 400
+"""How many threads a failure tells of, and how many lines of each at most."""
 
-_ROWS = text("""
+_CASE_ROWS = text("""
 SELECT created_at AS at, 'stored' AS what, coalesce(seq, 0) || ' ' || message_type || ' by ' || sender_type || ', turn '
        || coalesce(turn::text, '-') || ', wakes ' || wakes || ': ' || message_id || ' ' || left(message_text, 60)
        AS words
-FROM bug_conversations WHERE bug_id = :bug_id
+FROM bug_conversations WHERE bug_id = :thread
 UNION ALL
 SELECT at, 'status', rev || ': ' || coalesce(from_status, '-') || ' → ' || to_status
        || ' (' || reason || ', ' || actor || ')'
-FROM case_transitions WHERE bug_id = :bug_id
+FROM case_transitions WHERE bug_id = :thread
 UNION ALL
 SELECT started_at, 'turn', turn || ', attempt ' || attempt || ' begins: ' || coalesce(first_seq::text, '-') || '…'
-       || coalesce(last_seq::text, '-') FROM agent_turns WHERE bug_id = :bug_id
+       || coalesce(last_seq::text, '-') FROM agent_turns WHERE bug_id = :thread
 UNION ALL
 SELECT finished_at, 'turn', turn || ' is ' || status || ': ' || coalesce(action, '-') || ' ' || left(failure, 80)
        || ' ' || left(result::text, 80)
-FROM agent_turns WHERE bug_id = :bug_id AND finished_at IS NOT NULL
+FROM agent_turns WHERE bug_id = :thread AND finished_at IS NOT NULL
 UNION ALL
 SELECT to_timestamp(claimed_at), 'ledger', key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
-FROM slack_posts WHERE bug_id = :bug_id
+FROM slack_posts WHERE bug_id = :thread
 """)
 
-_TALK_ROWS = text("""
-WITH talk AS (SELECT *, team || ':' || channel || ':' || thread_ts AS key FROM conversations
-              WHERE team || ':' || channel || ':' || thread_ts = :talk)
+_CONVERSATION_ROWS = text("""
+WITH conversation AS (SELECT *, team || ':' || channel || ':' || thread_ts AS key FROM conversations
+              WHERE team || ':' || channel || ':' || thread_ts = :thread)
 SELECT m.created_at AS at, 'stored' AS what, m.seq || ' ' || message_type || ' by ' || sender_id || ', turn '
        || coalesce(m.turn || '/' || step, '-') || ', ' || coalesce(verdict, 'not judged') || ', wakes ' || wakes || ': '
        || message_id || ' ' || left(message_text, 60) AS words
-FROM conversation_messages m JOIN talk ON talk.id = conversation_id
+FROM conversation_messages m JOIN conversation ON conversation.id = conversation_id
 UNION ALL
-SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120) FROM transcript t JOIN talk ON talk.id = conversation_id
+SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120)
+FROM transcript t JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT settled_at, 'turn', t.turn || ' is ' || kind || ': ' || left(answer, 80)
-FROM conversation_turns t JOIN talk ON talk.id = conversation_id
+FROM conversation_turns t JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT e.created_at, 'tool', e.turn || '/' || step || ' ' || coalesce(status, 'unknown') || ' '
        || left(parameters::text, 80)
-FROM agent_tool_executions e JOIN talk USING (team, channel, thread_ts)
+FROM agent_tool_executions e JOIN conversation USING (team, channel, thread_ts)
 UNION ALL
 SELECT to_timestamp(claimed_at), 'ledger',
        p.key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
-FROM slack_posts p JOIN talk ON starts_with(p.key, 'talk:' || talk.key || ':')
+FROM slack_posts p JOIN conversation ON starts_with(p.key, 'talk:' || conversation.key || ':')
 """)
 
 
@@ -70,37 +71,39 @@ class Moment:
         return f"    {clock} {self.source:8} {self.words}"
 
 
-async def told(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], faults: Sequence[Fault]) -> str:
-    """The timelines of the first cases that are at fault."""
-    concerned = list(dict.fromkeys(fault.case for fault in faults if fault.case))[:CASES]
-    roots = {bug_id: root for root, bug_id in evidence.bug_ids.items()}
-    roots |= {case: case.rpartition(":")[2] for case in concerned if ":" in case}  # a conversation's, by its thread
-    return "\n".join([await _of_case(stage, evidence, runs, case, roots.get(case, "")) for case in concerned])
+async def timeline_of(
+    stack: ChaosStack, evidence: Evidence, runs: Sequence[WorkflowExecution], faults: Sequence[Fault]
+) -> str:
+    """Return the timelines of the first threads that are at fault."""
+    concerned = list(dict.fromkeys(fault.thread for fault in faults if fault.thread))[:THREADS]
+    places = {thread: place for place, thread in evidence.threads.items()}
+    return "\n".join([await _of_thread(stack, runs, each, places.get(each, each)) for each in concerned])
 
 
-async def _of_case(stage: Stage, evidence: Evidence, runs: Sequence[WorkflowExecution], case: str, root: str) -> str:
-    moments = [*_slack(stage, evidence, case, root), *(Moment(at, "chaos", words) for at, words in stage.log)]
-    async with stage.database.begin() as work:
-        which = (_TALK_ROWS, {"talk": case}) if ":" in case else (_ROWS, {"bug_id": case})
-        rows = list(await work.connection.execute(*which))
+async def _of_thread(stack: ChaosStack, runs: Sequence[WorkflowExecution], thread: str, place: str) -> str:
+    root = place.rpartition(":")[2] if ":" in place else ""
+    moments = [*_slack(stack, thread, root), *(Moment(at, "chaos", words) for at, words in stack.log)]
+    async with stack.database.begin() as work:
+        query = _CONVERSATION_ROWS if ":" in thread else _CASE_ROWS
+        rows = list(await work.connection.execute(query, {"thread": thread}))
     moments += [Moment(row.at.timestamp(), row.what, str(row.words)) for row in rows]
     for run in runs:
         if root and run.id.endswith(root):
-            moments += await _history(stage, run)
-    return "\n".join([f"  {case}, begun as {root}:", *map(str, sorted(moments)[:LINES])])
+            moments += await _history(stack, run)
+    return "\n".join([f"  {thread}, begun as {root}:", *map(str, sorted(moments)[:LINES])])
 
 
-def _slack(stage: Stage, evidence: Evidence, case: str, root: str) -> Iterator[Moment]:
-    for place in stage.slack.workspace.channels.values():
+def _slack(stack: ChaosStack, thread: str, root: str) -> Iterator[Moment]:
+    for place in stack.slack.workspace.channels.values():
         for message in place.messages.values():
-            key = key_of(message) if message.metadata else ""
-            if f"{case}:" in key or root in (message.ts, message.thread_ts):
+            key = key_of(message)
+            if f"{thread}:" in key or root in (message.ts, message.thread_ts):
                 who = key or message.user
                 yield Moment(float(message.ts), "slack", f"{place.id} {message.ts} {who}: {message.text[:60]!r}")
 
 
-async def _history(stage: Stage, run: WorkflowExecution) -> list[Moment]:
-    handle = stage.client.get_workflow_handle(run.id, run_id=run.run_id)
+async def _history(stack: ChaosStack, run: WorkflowExecution) -> list[Moment]:
+    handle = stack.client.get_workflow_handle(run.id, run_id=run.run_id)
     names: dict[int, str] = {}
     moments = []
     async for event in handle.fetch_history_events():

@@ -10,7 +10,7 @@ import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from tests.chaos.plan import dice_of
+from tests.chaos.plan import seeded_random
 from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.faults import CallFault, Faults, Weather
@@ -329,19 +329,21 @@ async def test_a_slow_answer_comes_after_its_post_is_stored(slack: SlackSandbox,
 
 def test_weather_throws_the_same_for_the_same_seed_and_spares_what_it_does_not_name() -> None:
     def throws(seed: int) -> list[object]:
-        weather = Weather(dice_of(str(seed)), duplicated=0.5, delayed=0.5, rate_limited=0.3, error_after=0.3, slow=0.3)
+        weather = Weather(
+            seeded_random(str(seed)), duplicated=0.5, delayed=0.5, rate_limited=0.3, error_after=0.3, slow=0.3
+        )
         return [step for _ in range(20) for step in (weather.delivery(), weather.call("chat.postMessage"))]
 
     assert throws(1) == throws(1)
     assert throws(1) != throws(2)
     kinds = {fault.kind for fault in throws(1) if isinstance(fault, CallFault)}
     assert kinds == {"rate_limited", "error_after", "slow"}
-    assert Weather(dice_of("1"), slow=1.0).call("auth.test") is None
+    assert Weather(seeded_random("1"), slow=1.0).call("auth.test") is None
 
 
 def test_what_is_ordered_comes_before_the_weather_and_clear_ends_both() -> None:
     faults = Faults()
-    faults.weather = Weather(dice_of("1"), duplicated=1.0, error_before=1.0)
+    faults.weather = Weather(seeded_random("1"), duplicated=1.0, error_before=1.0)
     faults.rate_limit("chat.postMessage")
     assert faults.ordered("chat.postMessage") == 1
     assert faults.next_call("chat.postMessage") == CallFault("rate_limited", 1.0)

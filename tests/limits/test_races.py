@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import activity
 
-from tests.chaos.plan import dice_of
+from tests.chaos.plan import seeded_random
 from tests.limits.scene import Ground, connected
 from tests.support.case_scene import Agent, outcome
 from threadline.cases.model import Action, Limits
@@ -56,7 +56,7 @@ class AmidTheEnd(Agent):
 
 
 async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> None:
-    numbers, throws, over = itertools.count(1), dice_of("1"), asyncio.Event()
+    numbers, throws, over = itertools.count(1), seeded_random("1"), asyncio.Event()
 
     async def write(bug_id: str) -> None:
         await asyncio.sleep(throws.uniform(0, AMID))

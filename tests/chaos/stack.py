@@ -1,6 +1,6 @@
-"""The devstack's real processes under the harness, each of which may be killed, stopped and started again.
+"""The devstack's real processes, each of which may be killed, stopped and started again.
 
-Slack's sandbox lives in the harness, so that the oracle sees what people see and nothing it ordered gets lost.
+Slack's sandbox runs in the harness itself, so that the oracle sees what people see.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,7 @@ import psycopg
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from tests.chaos.hurry import INTERVAL
+from tests.chaos.scripted import FaultRates
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, sandboxes, temporal
@@ -29,32 +29,32 @@ from threadline_devstack.ports import HOST, Ports
 from threadline_devstack.processes import Command, Family, logged
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack.model import Message
 from threadline_devstack.state_folder import Home
 
 ROOT = Path(__file__).parents[2]
 CORES = ("core-1", "core-2")
-SERVERS = ("temporal", "postgres")
 
 RETRIES = (0.0, 0.3, 0.6, *(1.0,) * 120)
 """Seconds before each delivery of an event that was not acknowledged.
 
-Slack itself gives up after six minutes; where it is to give up, the sandbox drops the event at once.
+Slack gives up after six minutes. Where it is to give up here, the sandbox drops the event at once.
 """
 LIMITS = {
     "THREADLINE_REPORTER_TIMEOUT": "2s",
     "THREADLINE_DEVELOPER_TIMEOUT": "2s",
     "THREADLINE_ONCALL": identity.ON_CALL,
     "THREADLINE_LOG_LEVEL": "INFO",
-    "THREADLINE_CATCH_UP_INTERVAL": INTERVAL,
+    "THREADLINE_CATCH_UP_INTERVAL": "4s",
     "THREADLINE_CONVERSATION_QUIET": "2s",
     "THREADLINE_CONVERSATION_CHANNELS": identity.GENERAL,
     "THREADLINE_MUTATIONS_PER_MINUTE": "1000",
 }
-"""Silence ends waits, and the cases themselves, amid the run."""
+"""Short enough for silence to end waits, and the cases themselves, during the run."""
 
 
 class Clock:
-    """Slack's; when it is `coarse`, what is written in different channels has equal timestamps to the microsecond."""
+    """Slack's clock. When `coarse`, messages of different channels have equal timestamps to the microsecond."""
 
     def __init__(self) -> None:
         self.coarse = False
@@ -65,8 +65,8 @@ class Clock:
 
 
 @dataclass
-class Stage:
-    """Everything that runs. `log` tells what was done to it, by the second since 1970."""
+class ChaosStack:
+    """All processes of the product and its servers. `log` keeps what was done to them, by the second since 1970."""
 
     home: Home
     family: Family
@@ -85,7 +85,7 @@ class Stage:
     @classmethod
     @asynccontextmanager
     async def running(cls, folder: Path) -> AsyncIterator[Self]:
-        """The servers and the core workers are up for as long as the block runs; `play` brings the rest."""
+        """Start the servers and the core workers, and stop all at the end. `use` starts the rest."""
         home = Home(folder)
         async with AsyncExitStack() as opened:
             opened.enter_context(home.held())
@@ -103,19 +103,19 @@ class Stage:
             )
             _without_fsync(databases.owner)
             make_sample_repository(home.repository)
-            settings = machine | model | LIMITS | _slack(slack) | _places(home, server, databases)
+            settings = machine | model | _settings(home, slack, server, databases)
             client = await Client.connect(server.address, data_converter=pydantic_data_converter)
             database = Database(databases.owner, pool_size=4, application="oracle")
             opened.push_async_callback(database.dispose)
-            stage = cls(home, family, clock, slack, settings, client, database, ports.take(0))
-            stage.suffer({})
-            await asyncio.gather(*(stage._start(name) for name in CORES))
-            keeping = asyncio.create_task(stage._keep())
-            opened.push_async_callback(_ended, keeping)
-            yield stage
+            stack = cls(home, family, clock, slack, settings, client, database, ports.take(0))
+            stack.set_rates(FaultRates())
+            await asyncio.gather(*(stack._start(name) for name in CORES))
+            supervisor = asyncio.create_task(stack._supervise())
+            opened.push_async_callback(_cancelled, supervisor)
+            yield stack
 
-    async def set_for(self, *, real: bool, http: bool) -> None:
-        """Have the gateway and the agent worker that a run wants."""
+    async def use(self, *, real: bool, http: bool) -> None:
+        """Run the gateway and the agent worker that a plan asks for."""
         todo = []
         if http != self.http:
             self.http = http
@@ -126,36 +126,38 @@ class Stage:
             todo.append("agents")
         await asyncio.gather(*(self._replace(name) for name in todo))
 
-    def suffer(self, what: Mapping[str, Mapping[str, Any]]) -> None:
-        """What the workers are to suffer from now on; see `product` and `scripted`."""
-        new = self.home.root / "chaos.json.new"
-        new.write_text(json.dumps(what))
-        new.replace(self.home.root / "chaos.json")
+    def set_rates(self, rates: FaultRates) -> None:
+        rates.write(self.home.root)
 
-    def say(self, words: str) -> None:
+    def note(self, words: str) -> None:
         self.log.append((time.time(), words))
 
-    def told(self, name: str, since: datetime, *events: str) -> Iterator[dict[str, Any]]:
-        """What a process has logged since then under one of these names."""
-        for line in (self.home.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines():
-            if any(f'"{event}"' in line for event in events):
-                told = json.loads(line)
-                if datetime.fromisoformat(told["timestamp"]) >= since:
-                    yield told
+    def core_logs(self, since: datetime, *events: str) -> Iterator[dict[str, Any]]:
+        """Yield what the core workers have logged since then under one of these names."""
+        for name in CORES:
+            for line in (self.home.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines():
+                if any(f'"{event}"' in line for event in events):
+                    entry = json.loads(line)
+                    if datetime.fromisoformat(entry["timestamp"]) >= since:
+                        yield entry
+
+    def bot_posts(self) -> list[Message]:
+        places = self.slack.workspace.channels.values()
+        return [message for place in places for message in place.messages.values() if message.metadata]
 
     async def kill(self, name: str) -> None:
-        """SIGKILL for this process alone, and another one in its place; what it had started is left to itself."""
+        """Kill this process alone with SIGKILL, leave its children to themselves, and start it again."""
         async with self._hold(name):
-            self.say(f"kill -9 {name}")
+            self.note(f"kill -9 {name}")
             os.kill(self.family.pid(name), signal.SIGKILL)
-            await self._again(name)
+            await self._restart(name)
 
     async def stop(self, name: str) -> None:
-        """Ask it to end as a deploy does, and start it again."""
+        """Stop it as a deploy does, and start it again."""
         async with self._hold(name):
-            self.say(f"stop {name}")
+            self.note(f"stop {name}")
             await self.family.stop(name)
-            await self._again(name)
+            await self._restart(name)
 
     @property
     def model(self) -> ModelControl:
@@ -165,42 +167,39 @@ class Stage:
     def workspaces(self) -> Path:
         return self.home.root / "workspaces"
 
-    async def _again(self, name: str) -> None:
+    async def _restart(self, name: str) -> None:
         self.restarts += 1
         deadline = time.monotonic() + 60
         while True:
             try:
                 await self.family.restart(name)
             except Permanent:
-                # Postgres waits until the last of its children has noticed; a worker until its servers are back.
+                # Postgres waits for the end of its last child, and a worker for its servers.
                 if time.monotonic() > deadline:
                     raise
             else:
-                self.say(f"{name} is back")
+                self.note(f"{name} is back")
                 return
 
-    async def _keep(self) -> None:
-        """Start what has ended by itself, as a machine's supervisor does."""
+    async def _supervise(self) -> None:
+        """Start again what has ended by itself."""
         while True:
             name = (await self.family.until_one_ends()).command.name
             if self._hold(name).locked():
                 await asyncio.sleep(0.1)
                 continue
             async with self._hold(name):
-                self.say(f"{name} has ended by itself")
-                await self._again(name)
+                self.note(f"{name} has ended by itself")
+                await self._restart(name)
 
     def _hold(self, name: str) -> asyncio.Lock:
         return self._busy.setdefault(name, asyncio.Lock())
 
     async def _replace(self, name: str) -> None:
         async with self._hold(name):
-            if name in self._known():
+            if name in self.family.names():
                 await self.family.stop(name)
             await self._start(name)
-
-    def _known(self) -> set[str]:
-        return set(self.family.names())
 
     async def _start(self, name: str) -> None:
         gateway = name == "gateway"
@@ -212,7 +211,7 @@ class Stage:
         if name == "gateway":
             return ("threadline", "gateway", *(("--http", f"{HOST}:{self.http_port}") if self.http else ()))
         part = "core" if name in CORES else "agents" if self.real else "scripted"
-        return ("tests.chaos.product", part)
+        return ("tests.chaos.worker", part)
 
     def _environment(self, name: str) -> dict[str, str]:
         allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(name, environment.CORE)
@@ -223,8 +222,16 @@ class Stage:
         return chosen | ({"THREADLINE_AGENT_SLOTS": slots} if name == "agents" else {})
 
 
-def _slack(slack: SlackSandbox) -> dict[str, str]:
+def key_of(post: Message) -> str:
+    """Return the key of a post of the bot; empty for what people wrote."""
+    return str(post.metadata["event_payload"]["key"]) if post.metadata else ""
+
+
+def _settings(
+    home: Home, slack: SlackSandbox, server: temporal.TemporalServer, databases: postgres.Databases
+) -> dict[str, str]:
     return {
+        **LIMITS,
         "SLACK_API_URL": slack.api_url,
         "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
         "SLACK_APP_TOKEN": identity.APP_TOKEN,
@@ -232,11 +239,6 @@ def _slack(slack: SlackSandbox) -> dict[str, str]:
         "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
         "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
         "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
-    }
-
-
-def _places(home: Home, server: temporal.TemporalServer, databases: postgres.Databases) -> dict[str, str]:
-    return {
         "TEMPORAL_ADDRESS": server.address,
         "TEMPORAL_CONFIG_FILE": os.devnull,
         "DATABASE_URL": databases.owner,
@@ -247,13 +249,13 @@ def _places(home: Home, server: temporal.TemporalServer, databases: postgres.Dat
 
 
 def _without_fsync(url: str) -> None:
-    """Killed processes lose nothing that the operating system has; only the machine's own end would need it."""
+    """Switch fsync off: the files of a killed process are safe without it."""
     with psycopg.connect(url, autocommit=True) as connection:
         for setting in ("fsync", "full_page_writes"):
             connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
         connection.execute("SELECT pg_reload_conf()")
 
 
-async def _ended(task: "asyncio.Task[None]") -> None:
+async def _cancelled(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,259 @@
+"""The faults of a run: those that last while people write, and those that strike at a moment."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from tests.chaos.people import People
+from tests.chaos.plan import Plan, TimedFault, seeded_random
+from tests.chaos.scripted import FaultRates
+from tests.chaos.stack import CORES, ChaosStack
+from threadline.errors import Permanent, Transient
+from threadline.threads import addressing
+from threadline_devstack.clients import until
+from threadline_devstack.slack.faults import Weather
+
+AIM = 3.0
+"""Seconds for which a fault waits for its moment, such as a running turn."""
+TRIES = 10
+"""Attempts to find a running workflow to cancel or terminate."""
+
+_RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
+_SLACK_SHARES = {
+    "slack gives up": ("dropped", 0.25),
+    "duplicates": ("duplicated", 0.3),
+    "late and out of order": ("delayed", 0.5),
+    "answers lost after storing": ("error_after", 0.15),
+    "slow answers": ("slow", 0.08),
+    "rate limits": ("rate_limited", 0.2),
+    "errors before storing": ("error_before", 0.2),
+}
+_RATES = {
+    "model overloaded": {"overloaded": 0.25},
+    "model slow": {"longest": 3.0},
+    "model breaks off": {"broken_off": 0.15, "lost_before": 0.1, "lost_after": 0.1},
+    "disk full": {"disk_full": 0.15},
+    "results late and lost": {"result_delay": 0.5, "result_lost": 0.05},
+}
+_FULL_DISK = ("-t", "tmpfs", "-o", "size=4k,nr_inodes=1", "tmpfs")
+"""A file system whose only node is its root: making a file in it fails with ENOSPC."""
+
+Strike = Callable[[str], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A workflow run that an operator cancelled or terminated.
+
+    Terminate ends it where it stands: what was signalled and not stored yet is gone.
+    """
+
+    workflow_id: str
+    run_id: str
+
+
+@dataclass
+class Faults:
+    """Brings the plan's faults about. `people` know the cases and conversations that there are to hit."""
+
+    stack: ChaosStack
+    plan: Plan
+    people: People
+    terminated: list[EndedRun] = field(default_factory=list)
+    cancelled: list[EndedRun] = field(default_factory=list)
+    struck: set[str] = field(default_factory=set)
+    """Kinds of faults of which at least one hit what it was meant for."""
+
+    async def play(self) -> None:
+        """Bring all faults about; return when the last has struck and what it hit is back."""
+        self._begin()
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as together:
+            for fault in self.plan.faults:
+                together.create_task(self._strike(fault, began))
+            if self.plan.real:
+                together.create_task(self._disturb_real_agent())
+
+    def end(self) -> None:
+        self.stack.slack.faults.clear()
+        self.stack.clock.coarse = False
+        self.stack.set_rates(FaultRates())
+        self.stack.note("nothing goes wrong any more")
+
+    # -- faults that last --------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        kinds, outage, now = set(self.plan.kinds), self.plan.outage, time.time()
+        shares: dict[str, Any] = dict(share for kind, share in _SLACK_SHARES.items() if kind in kinds)
+        self.stack.slack.faults.weather = Weather(seeded_random(f"weather:{self.plan.seed}"), **shares)
+        self.stack.clock.coarse = "equal timestamps" in kinds
+        rates: dict[str, Any] = {"seed": str(self.plan.seed)}
+        for kind in kinds & set(_RATES):
+            rates |= _RATES[kind]
+        if outage:
+            rates |= {"outage_from": now + outage.at, "outage_until": now + outage.at + outage.seconds}
+        self.stack.set_rates(FaultRates(**rates))
+
+    async def _disturb_real_agent(self) -> None:
+        """Bring the faults of the model and the disk to the real agent as well."""
+        for _ in range(3):
+            await asyncio.sleep(2.0)
+            if "model overloaded" in self.plan.kinds:
+                await self.stack.model.fail(status=529, count=4)
+            if "model breaks off" in self.plan.kinds:
+                await self.stack.model.break_off(count=4)
+            if "disk full" in self.plan.kinds:
+                await _fill_disk(self.stack, 1.0)
+
+    # -- faults that strike ------------------------------------------------------------------------------------------
+
+    async def _strike(self, fault: TimedFault, began: float) -> None:
+        await asyncio.sleep(max(0.0, began + fault.at - time.monotonic()))
+        random = seeded_random(str(fault.seed))
+        verb, _, target = fault.kind.partition(" ")
+        strike = self.stack.kill if verb == "kill" else self.stack.stop
+        special: dict[str, Callable[[], Awaitable[bool]]] = {
+            "core in a post": lambda: self._strike_core_in_a_post(strike),
+            "agents in a turn": lambda: self._strike_agents_in_a_turn(strike),
+            "cli": lambda: self._kill_cli(random),
+            "refreshed": lambda: self._disconnect(self.stack.slack.sockets.disconnect, "to be renewed"),
+            "cut": lambda: self._disconnect(self.stack.slack.sockets.cut, "cut"),
+            "": lambda: self._end_one(verb, self._cases, random),
+            "a conversation": lambda: self._end_one(verb, self._conversations, random),
+        }
+        if target in special:
+            hit = await special[target]()
+        else:
+            await strike(random.choice(CORES) if target == "core" else target)
+            hit = True
+        if hit:
+            self.struck.add(fault.kind)
+
+    async def _strike_core_in_a_post(self, strike: Strike) -> bool:
+        """Strike both workers, since only one of them is at the post that Slack is slow to answer."""
+        faults = self.stack.slack.faults
+        faults.slow("chat.postMessage", 2.0)
+        aimed = await _came(lambda: _always(not faults.ordered("chat.postMessage")))
+        async with asyncio.TaskGroup() as together:
+            for name in CORES:
+                together.create_task(strike(name))
+        return aimed
+
+    async def _strike_agents_in_a_turn(self, strike: Strike) -> bool:
+        aimed = await _came(self._turn_is_running)
+        await strike("agents")
+        return aimed
+
+    async def _turn_is_running(self) -> bool:
+        try:
+            async with self.stack.database.begin() as work:
+                return bool(await work.connection.scalar(_RUNNING))
+        except (Permanent, Transient):  # another fault may have hit Postgres
+            return False
+
+    async def _kill_cli(self, random: Random) -> bool:
+        await _came(lambda: _always(bool(cli_processes(self.stack))))
+        found = cli_processes(self.stack)
+        if found:
+            self.stack.note("kill -9 the CLI")
+            random.choice(found).kill()
+        return bool(found)
+
+    async def _disconnect(self, action: Callable[[], Awaitable[int]], state: str) -> bool:
+        sockets = await action()
+        self.stack.note(f"{sockets} sockets are {state}")
+        return sockets > 0
+
+    def _cases(self) -> Sequence[str]:
+        return [addressing.bug_workflow_id(each.thread) for each in self.people.cases]
+
+    def _conversations(self) -> Sequence[str]:
+        """Leave handovers out: a turn that was stopped is not handed over."""
+        handovers = {each.thread for each in self.people.handovers}
+        mine = [each.thread for each in self.people.conversations if each.thread not in handovers]
+        return [addressing.conversation_workflow_id(each) for each in mine]
+
+    async def _end_one(self, verb: str, which: Callable[[], Sequence[str]], random: Random) -> bool:
+        """Cancel or terminate a run of the workflows known by now, if a running one is found in a few tries.
+
+        Nobody has to write after a run was terminated: the sweep revives it, and the catch-up finds what was lost.
+        """
+        for _ in range(TRIES):
+            if (known := which()) and (ended := await self._end_run(verb, random.choice(known))):
+                (self.cancelled if verb == "cancel" else self.terminated).append(ended)
+                return True
+            await asyncio.sleep(0.1)
+        return False
+
+    async def _end_run(self, verb: str, workflow_id: str) -> EndedRun | None:
+        handle = self.stack.client.get_workflow_handle(workflow_id)
+        try:
+            run = await handle.describe()
+            if run.status is not WorkflowExecutionStatus.RUNNING or not run.run_id:
+                return None
+            exact = self.stack.client.get_workflow_handle(workflow_id, run_id=run.run_id)
+            await (exact.cancel() if verb == "cancel" else exact.terminate("chaos"))
+        except RPCError:  # it has ended meanwhile, or Temporal is away
+            return None
+        self.stack.note(f"{verb} {workflow_id}")
+        return EndedRun(workflow_id, run.run_id)
+
+
+async def _came(condition: Callable[[], Awaitable[bool]]) -> bool:
+    """Wait for the moment that a fault aims at, and tell whether it came."""
+    async for _ in until(AIM, every=0.03):
+        if await condition():
+            return True
+    return False
+
+
+async def _always(truth: bool) -> bool:
+    return truth
+
+
+def cli_processes(stack: ChaosStack) -> list[psutil.Process]:
+    """Return the processes of the Claude CLI under the agent worker."""
+    try:
+        children = psutil.Process(stack.family.pid("agents")).children(recursive=True)
+        return [child for child in children if "claude" in " ".join(child.cmdline())]
+    except psutil.NoSuchProcess:
+        return []
+
+
+async def _fill_disk(stack: ChaosStack, seconds: float) -> None:
+    """Mount a full file system over the workspaces; without the right to mount, replace their folder by a file."""
+    cases = stack.workspaces / "cases"
+    if not cases.is_dir():
+        return
+    if await _run("mount", *_FULL_DISK, str(cases)):
+        stack.note("the disk under the workspaces is full")
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            await _run("umount", "--lazy", str(cases))
+    else:
+        stack.note("no workspace can be written")
+        away = cases.rename(cases.with_name("cases.away"))
+        cases.write_text("")
+        await asyncio.sleep(seconds)
+        cases.unlink()
+        away.rename(cases)
+    stack.note("workspaces can be written again")
+
+
+async def _run(*command: str) -> bool:
+    path = {"PATH": os.environ.get("PATH", os.defpath)}
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env=path, stderr=asyncio.subprocess.DEVNULL)
+    except OSError:
+        return False
+    return await process.wait() == 0

@@ -1,0 +1,101 @@
+"""What must be true after a run of Temporal, of the workspaces and of the machine's processes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime
+
+import psutil  # type: ignore[import-untyped]
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, WorkflowHistory
+
+from tests.chaos.faults import EndedRun, cli_processes
+from tests.chaos.oracle import Fault
+from tests.chaos.stack import ChaosStack
+from threadline.threads.addressing import CATCH_UP_ID, SWEEP_ID
+from threadline.wiring.temporal import replayer
+
+CLEANUP = 20.0
+"""Seconds after the end of all cases within which workspaces and processes must be gone."""
+_HEALTHY = (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CONTINUED_AS_NEW)
+_EXPECTED_TASK_FAILURES = (
+    WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+    WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+)
+"""A signal came in while the run was ending, or too many at once: Temporal has the task done again."""
+
+
+async def runs_of(stack: ChaosStack, since: datetime) -> list[WorkflowExecution]:
+    """Return all workflow runs that began since then."""
+    query = f"StartTime >= '{since.isoformat().replace('+00:00', 'Z')}'"
+    return [run async for run in stack.client.list_workflows(query)]
+
+
+async def judge_runs(
+    stack: ChaosStack, runs: Sequence[WorkflowExecution], terminated: Sequence[EndedRun]
+) -> list[Fault]:
+    """Return runs that did not end well, tasks that failed, and histories that do not replay."""
+    ended = {run.run_id for run in terminated}
+    found, histories = [], []
+    for run in runs:
+        by_hand = run.run_id in ended and run.status is WorkflowExecutionStatus.TERMINATED
+        endless = run.id.startswith((CATCH_UP_ID, SWEEP_ID)) and run.status is WorkflowExecutionStatus.RUNNING
+        if run.status not in _HEALTHY and not by_hand and not endless:
+            found.append(Fault("", f"{run.id} ({run.run_id}) is {run.status.name if run.status else 'unknown'}"))
+        history = await stack.client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        histories.append(history)
+        found += [Fault("", f"{run.id} ({run.run_id}) failed a task: {words}") for words in _failed_tasks(history)]
+    async with replayer().workflow_replay_iterator(_each(histories)) as replayed:
+        async for result in replayed:
+            if result.replay_failure is not None:
+                found.append(Fault("", f"{result.history.workflow_id} does not replay: {result.replay_failure}"))
+    return found
+
+
+async def _each(histories: Sequence[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
+    for history in histories:
+        yield history
+
+
+def _failed_tasks(history: WorkflowHistory) -> Iterator[str]:
+    for event in history.events:
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            failed = event.workflow_task_failed_event_attributes
+            if failed.cause not in _EXPECTED_TASK_FAILURES:
+                yield f"{WorkflowTaskFailedCause.Name(failed.cause)}: {failed.failure.message}"
+
+
+async def judge_leftovers(stack: ChaosStack, cases: Sequence[str]) -> list[Fault]:
+    """Return workspaces of ended cases, agents of ended turns, and processes whose parent was killed."""
+    until = time.monotonic() + CLEANUP
+    while found := [*_workspaces(stack, cases), *_processes(stack)]:
+        if time.monotonic() > until:
+            return found
+        await asyncio.sleep(0.3)
+    return []
+
+
+def _workspaces(stack: ChaosStack, cases: Sequence[str]) -> list[Fault]:
+    folders = [stack.workspaces / "cases" / case for case in cases]
+    return [Fault(folder.name, f"the workspace {folder} is left") for folder in folders if folder.exists()]
+
+
+def _processes(stack: ChaosStack) -> list[Fault]:
+    idle = [Fault("", f"the agent {each.pid} runs, and no case is open") for each in cli_processes(stack)]
+    return idle + [Fault("", f"process {pid} ({words}) is nobody's") for pid, words in _orphans(stack)]
+
+
+def _orphans(stack: ChaosStack) -> list[tuple[int, str]]:
+    """Return processes that work in the stack's folder and do not descend from the harness."""
+    own = {each.pid for each in psutil.Process().children(recursive=True)} | {psutil.Process().pid}
+    home, found = str(stack.home.root), []
+    for each in psutil.process_iter():
+        try:
+            words = " ".join(each.cmdline())
+            mine = home in words or each.cwd().startswith(home)
+            postgres = "postgres" in each.name()
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        if mine and not postgres and each.pid not in own:  # a killed server's children end when they notice
+            found.append((each.pid, words[:80]))
+    return found

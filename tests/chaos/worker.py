@@ -1,0 +1,128 @@
+"""The product's workers with short waits: `python -m tests.chaos.worker core|agents|scripted`.
+
+They run as `threadline worker` does, but wait for shorter times after a crash, and fail at the rates of `FaultRates`.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, WorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+from tests.chaos.plan import seeded_random
+from tests.chaos.scripted import FaultRates, scripted_activities, scripted_chat
+from threadline.cli import process
+from threadline.cli.main import leave
+from threadline.conversations import turn as conversation_turn
+from threadline.errors import Permanent, Transient
+from threadline.investigator import activities as turns
+from threadline.slack import history
+from threadline.slack.client import make_client
+from threadline.threads import activity_options as options
+from threadline.threads import outbox_posts as posts
+from threadline.threads import retrying
+from threadline.threads import sweep_activities as sweeping
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.wiring import agent_worker as agents
+from threadline.wiring import catch_up, conversations, gateway, temporal, workers
+from threadline.wiring import core_worker as core
+
+EVENTS = 40
+"""Events after which a run continues as new: every other turn."""
+LOSSY = options.NEVER_GIVE_UP | {"think", "act", "post_answer"}
+"""Activities whose results are late and lost: those that may not give up, and those that must not do a thing twice."""
+
+CALL, ATTEMPT, LEASE = 3.0, 5.0, 6.0
+"""A call to Slack ends within the first, an activity's attempt within the second. A claim of a post outlives both."""
+POST_GRACE = 1.0
+"""A call's message is in Slack by then: the sandbox stores it at once."""
+CATCH_UP_QUIET = 2.5
+"""What was said longer ago should be stored. If it is not, it is signalled twice."""
+ANSWER_GRACE = 20.0
+"""The sweep says what finished longer ago and was not said."""
+
+
+def shorten_waits() -> None:
+    """Shorten the product's waits in this process together, so that their order stays what it must be."""
+    for name, given in options.FOR.items():
+        options.FOR[name] = replace(given, start_to_close=min(given.start_to_close, ATTEMPT))
+    for name in ("read_history", "compare_threads"):  # else they would wait a minute after the last fault
+        _set_retry(name, maximum_interval=timedelta(seconds=2))
+    # An outage of seconds counts as a long one, for which the workflow waits as well.
+    _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
+    vars(conversation_turn).update(FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
+    options.HEARTBEAT = 4.0
+    vars(posts).update(HTTP_TOTAL=CALL, LEASE=LEASE, GRACE=POST_GRACE, ROOT_GRACE=POST_GRACE)
+    vars(gateway).update(make_client=partial(make_client, timeout=CALL))
+    turns.LEASE, turns.BEAT = 8.0, 1.0
+    retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
+    workers.GRACE = 3
+    agents.SWEEP = 5.0
+    sweeping.GRACE = ANSWER_GRACE
+    vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, quiet=CATCH_UP_QUIET))
+    # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
+    vars(history).update(BURST=1000.0, PER_SECOND=500.0)
+
+
+def _set_retry(activity_name: str, **changes: Any) -> None:
+    given = options.FOR[activity_name]
+    options.FOR[activity_name] = replace(given, retry=replace(given.retry, **changes))
+
+
+class _LossyFaults(FaultInterceptor):
+    """Runs inside the product's own interceptor, which turns the error raised here into Temporal's."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+        return super().intercept_activity(_LateAndLost(next))
+
+
+class _LateAndLost(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        result = await super().execute_activity(input)
+        if activity.info().activity_type in LOSSY:
+            rates = FaultRates.read(Path(os.environ["THREADLINE_HOME"]))
+            random = seeded_random(activity.info().activity_id + str(time.time()))
+            await asyncio.sleep(random.uniform(0, rates.result_delay))
+            if random.random() < rates.result_lost:
+                raise Transient("the answer was lost after its commit")
+        return result
+
+
+def _runner() -> WorkflowRunner:
+    """Pass the module of the conversation's waits through, which each workflow would else load anew and unchanged."""
+    usual = temporal.workflow_runner()
+    assert isinstance(usual, SandboxedWorkflowRunner)
+    return SandboxedWorkflowRunner(restrictions=usual.restrictions.with_passthrough_modules(conversation_turn.__name__))
+
+
+def main(part: str) -> None:
+    shorten_waits()
+    case_limits, conversation_limits = core._limits, conversations._limits
+    vars(workers).update(FaultInterceptor=_LossyFaults, workflow_runner=_runner)
+    vars(core).update(_limits=lambda settings: replace(case_limits(settings), history_events=EVENTS))
+    vars(conversations).update(
+        _model=scripted_chat,
+        _limits=lambda settings: replace(conversation_limits(settings), history_events=EVENTS),
+    )
+    if part == "scripted":
+        vars(workers).update(agent_activities=scripted_activities)
+    queue = "core" if part == "core" else "agents"
+    try:
+        process.serve(partial(workers.run_worker, queue), fast=queue == "core")
+    except (Permanent, Transient) as error:
+        sys.stderr.write(f"{error}\n")
+        leave(1)
+    leave(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
