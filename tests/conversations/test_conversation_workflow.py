@@ -352,7 +352,7 @@ async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Databas
         await scene.take_over()
         said = await scene.say("the account is 17")
         await scene.until(lambda: any("is 17" in each for each in scene.posted(HANDOVERS)), "the person is shown it")
-        await scene.until_idle()
+        await scene.until_settled(2)
         await scene.send(scene.edit(said, "the account is 71"))
         await scene.until(lambda: any("is 71" in each for each in scene.posted(HANDOVERS)), "the edit is shown")
         assert not any("is 17" in each for each in scene.posted(HANDOVERS))

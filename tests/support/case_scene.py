@@ -175,6 +175,15 @@ class House:
         """Wait for a condition, in real time."""
         await until(condition, what, seconds)
 
+    async def until_quiet(self) -> None:
+        """Wait until the workflow has nothing under way."""
+
+        async def quiet() -> bool:
+            described = (await self.handle.describe()).raw_description
+            return not described.pending_activities and not described.HasField("pending_workflow_task")
+
+        await self.until(quiet, "the workflow waits")
+
     async def until_status(self, *statuses: str) -> None:
         """Wait until the case's life ends with these statuses."""
 

@@ -193,11 +193,6 @@ class ConversationScene:
         await self.stop()
         await self.until_stored(stored + 1)
 
-        async def heard() -> bool:
-            return int((await self.handle.query("state"))["pending"]) == 0
-
-        await self.until(heard, "the stop is stored")
-
     async def thumb(self, reaction: str, user: str, kind: str = messages.THUMB) -> None:
         """Somebody puts a thumb on the first answer, or takes it away."""
         answer = next(each for each in self.slack.workspace.channel(GENERAL).messages.values() if each.bot_id)
@@ -371,10 +366,16 @@ class ConversationScene:
         return settled
 
     async def until_stored(self, count: int) -> None:
+        """Wait until so many messages are stored, and until the workflow knows it."""
+
         async def there() -> bool:
             return await self.stored() == count
 
+        async def known() -> bool:
+            return int((await self.handle.query("state"))["pending"]) == 0
+
         await self.until(there, f"{count} messages are stored")
+        await self.until(known, "the workflow knows that they are stored")
 
     async def until_known(self, words: str) -> None:
         """Wait until Temporal's UI shows something."""

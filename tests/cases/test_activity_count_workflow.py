@@ -137,6 +137,7 @@ async def test_what_comes_while_the_first_of_a_burst_is_stored_is_in_the_same_tu
     async with house(database, pool, POST, POST) as home:
         await home.report()
         await home.until_status("pending_verification")
+        await home.until_quiet()
         async with database.begin() as work:
             await work.connection.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
             await home.reporter("first")
