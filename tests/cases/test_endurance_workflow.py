@@ -61,7 +61,7 @@ async def test_a_fault_that_nobody_foresaw_fails_the_task_and_never_the_run(
     async def suspended() -> bool:
         events = (await home.handle.fetch_history()).events
         failures = [each.workflow_task_failed_event_attributes.failure.message for each in events]
-        return any("no answer for" in message for message in failures)
+        return any("that it does not handle" in message for message in failures)
 
     monkeypatch.setattr(LiveCaseActivities, "save_investigation_result", broken)
     async with house(database, pool, server=skipping_time) as home:

@@ -220,7 +220,7 @@ async def test_what_is_said_while_the_worker_is_away_is_done_in_its_order_and_an
     await stack.restart("core")
     [answer] = await scene.answered(root)
     said = words_of(answer)
-    assert said.startswith(f"This thread is bound to `{rfp_id}`")
+    assert said.startswith(f"This thread is now bound to `{rfp_id}`")
     assert said.index("is now bound to") < said.index("shortlisted")
     assert await scene.bound(root) == rfp_id
     await assert_changed_once(scene, root, 1, rfp_id, answer)

@@ -1,28 +1,18 @@
 """A model sandbox with a port of its own, in this process."""
 
-import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Self
-
-import uvicorn
 
 from threadline_devstack.models.app import build
 from threadline_devstack.models.director import Director
 from threadline_devstack.models.investigation import investigate
 from threadline_devstack.models.script import Script
+from threadline_devstack.server import HOST, bound, serving
 
 SHUTDOWN_SECONDS = 1
 """How long a reply that is still held may delay the end."""
-
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals belong to the process around the sandbox, which may be a test run or the whole devstack."""
-        yield
 
 
 @dataclass(repr=False)
@@ -47,24 +37,8 @@ class ModelSandbox(Director):
         Raises:
             OSError: the port is taken.
         """
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", port))
-            listener.listen()
-            sandbox = cls(default, pace, api_key, url=f"http://127.0.0.1:{listener.getsockname()[1]}")
-            server = _Server(
-                uvicorn.Config(
-                    build(sandbox),
-                    # Replies that break off on purpose are errors to uvicorn; they are what was asked for.
-                    log_config=None,
-                    log_level="critical",
-                    lifespan="off",
-                    timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-                )
-            )
-            serving = asyncio.create_task(server.serve([listener]))
-            try:
+        with bound(port) as listener:
+            sandbox = cls(default, pace, api_key, url=f"http://{HOST}:{listener.getsockname()[1]}")
+            # Replies that break off on purpose are errors to uvicorn.
+            async with serving(build(sandbox), listener, grace=SHUTDOWN_SECONDS, log_level="critical"):
                 yield sandbox
-            finally:
-                server.should_exit = True
-                await serving

@@ -72,7 +72,7 @@ async def uploaded_file(scene: OperatorScene) -> None:
 
 async def bound_thread(scene: OperatorScene) -> None:
     root = await scene.mention(SECOND_DEVELOPER, LINK)
-    linked = await scene.until_bot_says(root, "is bound to", "rfp_xyz789")
+    linked = await scene.until_bot_says(root, "is now bound to", "rfp_xyz789")
     require(await scene.bound(root) == "rfp_xyz789", "the thread is not bound")
     before = await scene.state("rfp_xyz789")
     await scene.reply(SECOND_DEVELOPER, root, STATUS)
