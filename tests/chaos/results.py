@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -81,12 +82,15 @@ def record_of(outcome: Outcome, code: str) -> Record:
 
 
 def read() -> dict[int, Record]:
-    """Return the newest record of each seed."""
+    """Return the newest record of each seed. Ends the process if the file was written in another form."""
     if not FILE.exists():
         return {}
-    lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
     tuples = ("kinds", "missed", "faults")
-    return {line["seed"]: Record(**line | {name: tuple(line[name]) for name in tuples}) for line in lines}
+    try:
+        lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
+        return {line["seed"]: Record(**line | {name: tuple(line[name]) for name in tuples}) for line in lines}
+    except (ValueError, TypeError, KeyError) as error:
+        sys.exit(f"{FILE} has records of another form ({error}): delete it, and the seeds begin again at 0.")
 
 
 def add(record: Record) -> None:

@@ -26,6 +26,7 @@ from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
 from threadline.wiring.temporal import SEARCH_ATTRIBUTES, workflow_runner
+from threadline_devstack import tether
 
 GRACE = timedelta(seconds=2)
 """For what is under way when a worker stops, as in the product, where it is longer: a post that is broken off waits out
@@ -120,6 +121,8 @@ def _start(options: tuple[str, ...]) -> _Server:
         command += ["--search-attribute", f"{name}=Keyword"]
     for namespace in namespaces:
         command += ["--namespace", namespace]
+    # A test process that is killed takes its server along.
+    command = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), "-", "--", *command]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment())
     server = _Server(f"127.0.0.1:{port}", process, namespaces)
     _started.append(server)
