@@ -351,6 +351,7 @@ DECLARE
     lo int;
     hi int;
     asked_by text;
+    closed_last boolean;
 BEGIN
     SELECT * INTO c FROM cases WHERE bug_id = p_bug_id FOR NO KEY UPDATE;
     SELECT * INTO t FROM agent_turns WHERE bug_id = p_bug_id AND turn = p_turn FOR UPDATE;
@@ -368,8 +369,14 @@ BEGIN
     )
     SELECT min(seq), max(seq),
            (array_agg(message_id ORDER BY said_at DESC)
-               FILTER (WHERE sender_type = 'developer' AND message_type = 'message' AND redacted_at IS NULL))[1]
-    INTO lo, hi, asked_by FROM batch;
+               FILTER (WHERE sender_type = 'developer' AND message_type = 'message' AND redacted_at IS NULL))[1],
+           (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1]
+    INTO lo, hi, asked_by, closed_last FROM batch;
+    -- A close that is due ends the case; as a part of a turn's batch it would be used up.
+    IF closed_last THEN
+        RETURN jsonb_build_object('status', 'refused');
+    END IF;
 
     INSERT INTO agent_turns AS a
         (bug_id, turn, attempt, status, token, lease_until, session_id, parent_session, first_seq, last_seq, fix_asked_by)

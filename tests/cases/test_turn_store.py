@@ -1,9 +1,8 @@
-"""Turns: claimed, fenced, finished once, settled once, whatever dies in between."""
+"""Turns are claimed, fenced, finished once and settled once."""
 
 import asyncio
 from dataclasses import replace
 
-import asyncpg
 import pytest
 
 from tests.support.case_store import Scene, close, report, said
@@ -22,23 +21,26 @@ async def lapse(scene: Scene) -> None:
     await scene.rows("UPDATE agent_turns SET lease_until = now() - interval '1 second' RETURNING turn")
 
 
-async def test_a_claim_gets_all_that_no_settled_turn_has_used(scene: Scene) -> None:
-    await scene.opened(said(2, "b"), said(1, "a"), messages.parse(["?"]))
+async def write_nothing(scene: Scene, claim: Claim) -> None:
+    """Check that this claim is refused whatever it writes."""
+    for write in (scene.agent.renew(claim, 60), scene.agent.finish(claim, DONE)):
+        with pytest.raises(ClaimLost):
+            await write
+
+
+async def test_claim_gets_all_unused_messages_in_written_order(scene: Scene) -> None:
+    await scene.opened(said(9, "c"), messages.parse(["?"]))
+    await scene.flush(said(2, "b"))
     claim = await scene.claim(1)
-    assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b"]
+    assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "b", "c"]
     assert (claim.state, claim.parent_session, claim.questions) == (WorkflowState.INVESTIGATING, None, 0)
     assert (await scene.marks()).message_due, "assigned is not used"
-
-
-async def test_the_next_attempt_gets_the_whole_batch_and_what_came_since(scene: Scene) -> None:
-    await scene.opened(said(1, "a"))
-    await scene.claim(1)
-    await scene.flush(said(2, "b"))
+    await scene.flush(said(1, "a"))
     claim = await scene.claim(1, attempt=2)
-    assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b"]
+    assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b", "c"]
 
 
-async def test_what_comes_while_a_turn_runs_is_the_next_turns(scene: Scene) -> None:
+async def test_message_during_a_turn_goes_to_the_next_turn(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     await scene.flush(said(1, "late"))
@@ -47,21 +49,28 @@ async def test_what_comes_while_a_turn_runs_is_the_next_turns(scene: Scene) -> N
     assert [entry.text for entry in (await scene.claim(2)).entries] == ["late"]
 
 
-async def test_an_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None:
+async def test_turn_does_not_use_up_a_close(scene: Scene) -> None:
+    await scene.opened(close(5))
+    with pytest.raises(ClaimLost):
+        await scene.claim(1)
+    assert (await scene.marks()).close_due
+    await scene.flush(said(6, "wait, it is still wrong"))
+    assert [entry.text for entry in (await scene.claim(1)).entries][-1] == "wait, it is still wrong"
+
+
+async def test_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None:
     await scene.opened()
     zombie = await scene.claim(1)
     current = await scene.claim(1, attempt=2)
     assert current.token > zombie.token
-    for write in (scene.agent.renew(zombie, 60), scene.agent.finish(zombie, DONE)):
-        with pytest.raises(ClaimLost):
-            await write
+    await write_nothing(scene, zombie)
     await scene.agent.finish(current, replace(DONE, result={"title": "by the second"}))
     with pytest.raises(ClaimLost):
         await scene.agent.finish(zombie, replace(DONE, result={"title": "by the zombie"}))
     assert (await scene.settle(1)).marks.title == "by the second"
 
 
-async def test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one(scene: Scene) -> None:
+async def test_late_older_attempt_does_not_overtake_a_living_one(scene: Scene) -> None:
     await scene.opened()
     current = await scene.claim(1, attempt=2)
     with pytest.raises(ClaimLost):
@@ -70,19 +79,11 @@ async def test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one(
     assert (await scene.claim(1, attempt=1)).token > current.token, "a workflow started anew counts from 1"
 
 
-async def test_a_lapsed_lease_holds_nothing(scene: Scene) -> None:
+async def test_lapsed_lease_holds_nothing(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     await lapse(scene)
-    for write in (scene.agent.renew(claim, 60), scene.agent.finish(claim, DONE)):
-        with pytest.raises(ClaimLost):
-            await write
-
-
-async def test_a_claim_orders_messages_as_they_were_written(scene: Scene) -> None:
-    await scene.opened(said(9, "c"))
-    await scene.flush(said(2, "b"))
-    assert [entry.text for entry in (await scene.claim(1)).entries] == ["The cart total is wrong", "b", "c"]
+    await write_nothing(scene, claim)
 
 
 async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
@@ -96,7 +97,7 @@ async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
     assert (await scene.settle(1)).action is Action.POST_FINDINGS
 
 
-async def test_a_finish_and_a_settle_at_once_agree(scene: Scene) -> None:
+async def test_finish_and_settle_at_once_agree(scene: Scene) -> None:
     await scene.opened()
     for turn in range(1, 9):
         claim = await scene.claim(turn)
@@ -110,7 +111,7 @@ async def test_a_finish_and_a_settle_at_once_agree(scene: Scene) -> None:
             await scene.settle(turn)
 
 
-async def test_an_outcome_whose_answer_was_lost_is_found_by_settling_and_by_claiming(scene: Scene) -> None:
+async def test_outcome_whose_answer_was_lost_is_found_and_settled_once(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     outcome = replace(DONE, cost_usd=0.5)
@@ -123,7 +124,7 @@ async def test_an_outcome_whose_answer_was_lost_is_found_by_settling_and_by_clai
     assert first.marks.cost_usd == 0.5
 
 
-async def test_settling_takes_the_outcome_over(scene: Scene) -> None:
+async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
     await scene.opened()
     result = {
         "title": "Total is wrong from ten items on",
@@ -147,7 +148,7 @@ async def test_settling_takes_the_outcome_over(scene: Scene) -> None:
     assert (claim.state, claim.questions) == (WorkflowState.AWAITING_REPORTER, 1)
 
 
-async def test_an_outcome_that_names_nothing_keeps_what_is_known(scene: Scene) -> None:
+async def test_outcome_without_title_or_severity_keeps_the_known_ones(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, result={"title": "A title", "severity": "S1"})
     marks = (await scene.turn(2, result={"title": " ", "severity": "terrible", "affected_components": "cart"})).marks
@@ -165,7 +166,7 @@ async def test_failed_attempts_cost_and_are_tried_again(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-async def test_a_turn_that_cannot_be_done_is_settled_as_an_escalation(scene: Scene, claimed: bool) -> None:
+async def test_failed_turn_is_settled_as_an_escalation(scene: Scene, claimed: bool) -> None:
     await scene.opened()
     head = (await scene.turn(1)).marks.session_id
     await scene.flush(said(3, "and this?"))
@@ -182,7 +183,7 @@ async def test_a_turn_that_cannot_be_done_is_settled_as_an_escalation(scene: Sce
             await scene.agent.finish(zombie, DONE)
 
 
-async def test_a_failure_does_not_undo_what_was_committed(scene: Scene) -> None:
+async def test_failure_does_not_undo_a_committed_outcome(scene: Scene) -> None:
     await scene.opened()
     await scene.agent.finish(await scene.claim(1), DONE)
     assert (await scene.settle(1, failure="lost")).action is Action.POST_FINDINGS
@@ -196,7 +197,7 @@ async def test_turns_are_settled_in_order(scene: Scene) -> None:
         await scene.claim(2)
 
 
-async def test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish_comes_again(scene: Scene) -> None:
+async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     developer = said(2, "please fix it", by=messages.DEVELOPER)
@@ -211,7 +212,7 @@ async def test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish
     assert (await scene.settle(2)).developer_spoke
 
 
-async def test_a_close_that_the_agent_read_still_closes(scene: Scene) -> None:
+async def test_close_that_the_agent_read_still_closes(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     await scene.flush(close(3))
@@ -219,13 +220,13 @@ async def test_a_close_that_the_agent_read_still_closes(scene: Scene) -> None:
     assert (await scene.settle(1)).marks.close_due
 
 
-async def test_an_outcome_with_unstorable_characters_is_kept_without_them(scene: Scene) -> None:
+async def test_outcome_is_stored_without_unstorable_characters(scene: Scene) -> None:
     await scene.opened()
     marks = (await scene.turn(1, result={"title": "a\x00b\ud800", "n": [{"x\x00": "\x00"}]})).marks
     assert marks.title == "ab?"
 
 
-async def test_the_agent_gets_the_files_and_is_told_of_those_it_cannot_have(scene: Scene) -> None:
+async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) -> None:
     files = (FileRef("F1", "screen.png", "image/png", 3), FileRef("F2", "huge.zip", "application/zip", 9))
     await scene.opened(said(1, files=files))
     async with scene.database.begin() as work:
@@ -239,7 +240,7 @@ async def test_the_agent_gets_the_files_and_is_told_of_those_it_cannot_have(scen
     ]
 
 
-async def test_a_resolved_case_gives_no_claim(scene: Scene) -> None:
+async def test_resolved_case_gives_no_claim(scene: Scene) -> None:
     await scene.opened()
     await scene.end(Reason.OPERATOR_CANCELLED)
     with pytest.raises(ClaimLost):
@@ -248,7 +249,7 @@ async def test_a_resolved_case_gives_no_claim(scene: Scene) -> None:
     assert (await scene.marks()).status is CaseStatus.RESOLVED
 
 
-async def test_a_claim_of_an_unknown_case_is_refused(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_claim_of_an_unknown_case_is_refused(scene: Scene) -> None:
     with pytest.raises(ClaimLost):
         await scene.agent.claim("BUG-404", 1, 1, "s", 60)
     held = Claim("BUG-404", 1, 1, 1, "s", None, WorkflowState.INVESTIGATING, (), 0, 0.0, {}, {}, "")

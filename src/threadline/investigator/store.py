@@ -95,7 +95,7 @@ class AgentTurns:
             the claim; or how the turn ended, when it had.
 
         Raises:
-            ClaimLost: the case is resolved, the turn is not its next one, or a newer attempt is at it.
+            ClaimLost: the case is resolved or to be closed, the turn is not its next one, or a newer attempt is at it.
         """
         with understood():
             async with self._pool.acquire() as connection, connection.transaction():
