@@ -92,6 +92,10 @@ chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RU
 bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
 	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))
 
+.PHONY: cost
+cost: setup ## count what each kind of turn costs: activities, transactions, statements (PAGE=docs/performance.md writes it)
+	@$(BIN)/python -m bench.cost $(if $(PAGE),--page $(PAGE))
+
 .PHONY: evals
 evals: setup ## measure retrieval and decisions on labelled sets; with OPENAI_API_KEY a gate for the model (FLOOR=0.85)
 	@$(BIN)/python -m tests.evals $(if $(FLOOR),--floor $(FLOOR))

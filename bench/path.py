@@ -61,7 +61,7 @@ class Product:
     async def open(self, count: int) -> list[str]:
         """Threads in which nothing is going on any more, ready for messages; returns their workflows' ids."""
         threads = [Thread(identity.TEAM, identity.REPORTS, self.clock.next()) for _ in range(count)]
-        await _together([self._say(thread, messages.REPORT) for thread in threads])
+        await _together([self.say(thread, messages.REPORT) for thread in threads])
         await self.rest()
         opened = {addressing.bug_workflow_id(thread): thread for thread in threads}
         self._threads |= opened
@@ -70,12 +70,12 @@ class Product:
     async def report(self) -> str:
         """A new case; returns its workflow's id once Temporal has accepted the report."""
         thread = Thread(identity.TEAM, identity.REPORTS, self.clock.next())
-        await self._say(thread, messages.REPORT)
+        await self.say(thread, messages.REPORT)
         return addressing.bug_workflow_id(thread)
 
     async def send(self, workflow_id: str) -> None:
         """One message, accepted when this returns."""
-        await self._say(self._threads[workflow_id], messages.MESSAGE)
+        await self.say(self._threads[workflow_id], messages.MESSAGE)
 
     async def rest(self) -> float:
         """Wait until every message was dealt with; returns when the last post was made, in seconds since 1970."""
@@ -96,7 +96,8 @@ class Product:
             row = (await work.connection.execute(_RESTING)).one()
         return row.stored == self.sent and not row.at_work and not row.unused
 
-    async def _say(self, thread: Thread, kind: str) -> None:
+    async def say(self, thread: Thread, kind: str) -> None:
+        """Write a message of this kind, accepted when this returns."""
         self.sent += 1
         message = said(thread, thread.ts if kind == messages.REPORT else self.clock.next(), kind)
         while True:

@@ -37,16 +37,21 @@ def write(path: Path, rows: Sequence[Row], scale: Scale, machine: Machine) -> No
 
 
 def replace_table(page: Path, rows: Sequence[Row], scale: Scale, machine: Machine) -> None:
-    """Put the table between the page's two marks, whatever stood there.
+    """Put the table between the page's two marks; see `replace_block`."""
+    replace_block(page, BEGIN, END, markdown(rows, scale, machine))
+
+
+def replace_block(page: Path, begin: str, end: str, block: str) -> None:
+    """Put `block` between two marks of a page, whatever stood there.
 
     Raises:
         ValueError: the page has no such marks.
     """
     text = page.read_text(encoding="utf-8")
-    whole = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+    whole = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not whole.search(text):
-        raise ValueError(f"{page} has no place for a table: write {BEGIN} and {END} where it shall be")
-    page.write_text(whole.sub(lambda _: f"{BEGIN}\n{markdown(rows, scale, machine)}\n{END}", text), encoding="utf-8")
+        raise ValueError(f"{page} has no place for a table: write {begin} and {end} where it shall be")
+    page.write_text(whole.sub(lambda _: f"{begin}\n{block}\n{end}", text), encoding="utf-8")
 
 
 def markdown(rows: Sequence[Row], scale: Scale, machine: Machine) -> str:

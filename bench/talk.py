@@ -223,15 +223,6 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
             ground.product("one_process", module="bench.parts.one_process", **given) as alone,
         ):
 
-            async def by_temporal(route: Addressed) -> Within:
-                while True:
-                    try:
-                        await ground.dispatcher.dispatch(route)
-                    except NotAccepted:  # as Slack does
-                        await asyncio.sleep(0.1)
-                    else:
-                        return Within()
-
             async def alone_in_a_process(route: Addressed) -> Within:
                 async with session.post(str(alone["url"]), json=asdict(route)) as answer:
                     answer.raise_for_status()
@@ -241,7 +232,25 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
                 return Talks(ground, model, slack, clock, tuple(ground.pid(name) for name in names), deliver)
 
             clock = Clock()
-            yield way(by_temporal, "core", "temporal", "postgres"), way(alone_in_a_process, "one_process", "postgres")
+            yield (
+                way(by_temporal(ground), "core", "temporal", "postgres"),
+                way(alone_in_a_process, "one_process", "postgres"),
+            )
+
+
+def by_temporal(ground: Ground) -> Callable[[Addressed], Awaitable[Within]]:
+    """As the gateway hands messages over."""
+
+    async def deliver(route: Addressed) -> Within:
+        while True:
+            try:
+                await ground.dispatcher.dispatch(route)
+            except NotAccepted:  # as Slack does
+                await asyncio.sleep(0.1)
+            else:
+                return Within()
+
+    return deliver
 
 
 async def all_were_answered(ground: Ground) -> None:

@@ -56,7 +56,7 @@ class Took:
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     clock, alone = Clock(), ground.scale.some(*AT_ONCE)
-    async with ModelSandbox.running(default=_answer) as model:
+    async with ModelSandbox.running(default=answer_at_once) as model:
         for at_once in alone:
             rounds = ground.scale.rounds if at_once < 16 else min(2, ground.scale.rounds)
             # One turn alone takes half a second: several of them make a figure.
@@ -70,7 +70,8 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
                 yield row
 
 
-async def _answer(turn: Turn) -> None:
+async def answer_at_once(turn: Turn) -> None:
+    """Hand over findings, without a look at the code."""
     await turn.finish(**_FOUND)
 
 

@@ -1,0 +1,144 @@
+"""The product's worker, which counts what each activity costs: `python -m bench.parts.counting_worker QUEUE FILE`.
+
+Each line of FILE is one activity as JSON: its name, its workflow's id, and an `ActivityCost`.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from sqlalchemy import Engine, event
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+
+from threadline.cli import process
+from threadline.cli.main import leave
+from threadline.threads.activity_errors import FaultInterceptor
+from threadline.tools.registry import Tool
+from threadline.wiring import workers
+
+_LOCKS = re.compile(r"\bFOR (UPDATE|NO KEY UPDATE|SHARE|KEY SHARE)\b", re.IGNORECASE)
+_BEGINS = re.compile(r"\s*BEGIN\b", re.IGNORECASE)
+_BY_THE_CLOCK = re.compile("append_entries|renew_lease")
+"""Not counted: the CLI hands its session over in batches, and a lease is renewed every few seconds."""
+_ENDS = re.compile(r"\s*(COMMIT|ROLLBACK)\b", re.IGNORECASE)
+
+
+@dataclass
+class ActivityCost:
+    """What one attempt of an activity did.
+
+    `row_locks` are statements with `FOR UPDATE` or the like. `tools` are the statements of each tool's own function.
+    """
+
+    is_local: bool = False
+    transactions: int = 0
+    statements: int = 0
+    row_locks: int = 0
+    tools: dict[str, int] = field(default_factory=dict)
+
+
+_current: ContextVar[ActivityCost | None] = ContextVar("cost", default=None)
+"""None outside activities, whose work is not counted."""
+_file: Path
+
+
+class _CountingFaults(FaultInterceptor):
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+        return _Counting(super().intercept_activity(next))
+
+
+class _Counting(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        info = activity.info()
+        cost = ActivityCost(is_local=info.is_local)
+        token = _current.set(cost)
+        try:
+            return await super().execute_activity(input)
+        finally:
+            _current.reset(token)
+            await asyncio.sleep(0)  # asyncpg tells of a statement one step of the loop later
+            line = {"activity": info.activity_type, "workflow_id": info.workflow_id, "cost": asdict(cost)}
+            with _file.open("a", encoding="utf-8") as file:
+                file.write(f"{json.dumps(line)}\n")
+
+
+def _add(name: str) -> None:
+    if cost := _current.get():
+        setattr(cost, name, getattr(cost, name) + 1)
+
+
+def _add_statement(statement: str) -> None:
+    _add("statements")
+    if _LOCKS.search(statement):
+        _add("row_locks")
+
+
+def _with_statements(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    @wraps(call)
+    async def counting(tool: Tool, *given: Any) -> object:
+        cost = _current.get()
+        before = cost.statements if cost else 0
+        try:
+            return await call(tool, *given)
+        finally:
+            if cost:
+                cost.tools[tool.name] = cost.tools.get(tool.name, 0) + cost.statements - before
+
+    return counting
+
+
+def _count_agents_statements() -> None:
+    """The agents' worker uses asyncpg itself: a statement outside a transaction is one of its own."""
+    create = asyncpg.create_pool
+
+    async def init(connection: Any) -> None:
+        inside = False
+
+        def told(query: Any) -> None:
+            nonlocal inside
+            if _BEGINS.match(query.query):
+                inside = True
+                _add("transactions")
+            elif _ENDS.match(query.query):
+                inside = False
+            elif not _BY_THE_CLOCK.search(query.query):
+                _add_statement(query.query)
+                if not inside:
+                    _add("transactions")
+
+        connection.add_query_logger(told)
+
+    asyncpg.create_pool = partial(create, init=init)
+
+
+def main(queue: str, file: str) -> None:
+    global _file
+    _file = Path(file)
+
+    @event.listens_for(Engine, "begin")
+    def begins(_: object) -> None:
+        _add("transactions")
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def executes(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        _add_statement(statement)
+
+    vars(workers).update(FaultInterceptor=_CountingFaults)
+    setattr(Tool, "call", _with_statements(Tool.call))  # noqa: B010 - mypy lets no method be assigned
+    if queue == "agents":
+        _count_agents_statements()
+    process.serve(partial(workers.run_worker, queue), fast=queue == "core")
+    leave(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
