@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import structlog
+from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -20,6 +21,10 @@ from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.threads.addressing import Thread
 from threadline_devstack.slack import SlackSandbox, identity
+
+SOCKET = GatewayConfig(
+    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
+)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -144,6 +149,14 @@ class Process:
     stop: asyncio.Event
     port: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
+
+    async def ready(self) -> tuple[int, dict[str, Any]]:
+        async with ClientSession() as http, http.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
+            return answer.status, await answer.json()
+
+    async def counts(self) -> dict[str, int]:
+        """How often each outcome and each reason to ignore an event came."""
+        return dict((await self.ready())[1]["counts"])
 
 
 @asynccontextmanager

@@ -11,6 +11,8 @@ import pytest_asyncio
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowExecutionStatus
 
+from tests.gateway.conftest import SOCKET
+from tests.support.slack import Clock
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.intake import Intake
@@ -22,9 +24,6 @@ from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SOCKET = GatewayConfig(
-    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
-)
 HTTP = GatewayConfig(
     "http", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, signing_secret="secret", port=0
 )
@@ -63,26 +62,16 @@ async def asked(temporal: Client, times: int) -> list[Any]:
             await asyncio.sleep(0.05)  # between looks at another process
 
 
-async def test_each_connection_by_socket_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_each_socket_connection_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
     start(SOCKET)
     assert await asked(temporal, 1) == [True]
     await sandbox.sockets.disconnect("refresh_requested")
     assert await asked(temporal, 2) == [True, False], "a connection that Slack renews has missed no edit"
 
 
-async def test_by_http_the_start_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_start_with_http_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
     start(HTTP)
     assert await asked(temporal, 1) == [True]
-
-
-class Clock:
-    """Seconds, rising when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Asked(CatchUpRequests):
@@ -96,7 +85,7 @@ class Asked(CatchUpRequests):
         self.deep.append(deep)
 
 
-async def test_only_a_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
+async def test_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
     clock = Clock()
     requests = Asked(temporal, clock)
     requests.connected()
@@ -111,7 +100,7 @@ async def test_only_a_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: C
     assert requests.deep == [True, False, True, False]
 
 
-async def test_events_that_could_not_be_handed_over_for_a_minute_ask_for_a_deep_look(
+async def test_events_refused_for_a_minute_ask_for_a_deep_look(
     temporal: Client, absent_temporal: Client, threads: ThreadLookup
 ) -> None:
     """The connection stands all the while, so nothing else tells that Slack has given events up."""

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
-from tests.gateway.conftest import KnownThreads
-from tests.gateway.test_talk_over_slack import CONFIG
+from tests.gateway.conftest import SOCKET, KnownThreads
 from threadline.approvals.buttons import APPROVE, REJECT, ButtonClick
 from threadline.conversations.blocks import answer_of
 from threadline.threads.addressing import BUTTON_PRESSED, approval_workflow_id
@@ -28,15 +26,14 @@ async def posted(slack: AsyncWebClient, action_id: str) -> str:
     return str(answer["ts"])
 
 
-async def test_a_click_is_acknowledged_when_temporal_has_it_and_another_press_is_another_click(
+async def test_each_click_is_acknowledged_when_temporal_has_it(
     serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> None:
-    async with serving(CONFIG, slack, temporal, threads) as process:
+    async with serving(SOCKET, slack, temporal, threads) as process:
         ts = await posted(slack, "ACT-71")
         assert await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)
         assert await sandbox.click(identity.REPORTER, identity.GENERAL, ts, REJECT)
-        async with ClientSession() as http, http.get(f"http://127.0.0.1:{process.port}/readyz") as answer:
-            assert (await answer.json())["counts"]["click"] == 2
+        assert (await process.counts())["click"] == 2
 
     clicks = []
     handle = temporal.get_workflow_handle(approval_workflow_id(identity.TEAM, "ACT-71"))
@@ -49,13 +46,13 @@ async def test_a_click_is_acknowledged_when_temporal_has_it_and_another_press_is
     assert len({each.key for each in clicks}) == 2
 
 
-async def test_a_click_that_temporal_does_not_take_is_not_acknowledged(
+async def test_click_that_temporal_does_not_take_is_not_acknowledged(
     serving: Callable[..., Any],
     sandbox: SlackSandbox,
     slack: AsyncWebClient,
     absent_temporal: Client,
     threads: KnownThreads,
 ) -> None:
-    async with serving(CONFIG, slack, absent_temporal, threads):
+    async with serving(SOCKET, slack, absent_temporal, threads):
         ts = await posted(slack, "ACT-72")
         assert not await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)

@@ -4,28 +4,22 @@ import asyncio
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
+from tests.gateway.conftest import KnownThreads
 from threadline.cases.model import BugState
 from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Start
-from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.threads.addressing import Thread, bug_workflow_id, message_id, route_reply_workflow_id
 from threadline.threads.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 _serial = count(1)
-
-
-class Known(ThreadLookup, Protocol):
-    cases: dict[str, Thread]
-    fails: bool
-    hangs: bool
 
 
 def new_thread(channel: str = "C_REPORTS") -> Thread:
@@ -60,7 +54,7 @@ async def started_with(handle: WorkflowHandle[Any, Any], state: type) -> Any:
     return (await decoded(handle, first.input.payloads, [state]))[0]
 
 
-async def test_a_report_starts_its_case_and_is_kept_in_it(temporal: Client, threads: Known) -> None:
+async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
     report = said(thread, kind=REPORT)
 
@@ -74,7 +68,7 @@ async def test_a_report_starts_its_case_and_is_kept_in_it(temporal: Client, thre
     assert described.typed_search_attributes[CASE_CHANNEL] == "C_REPORTS"
 
 
-async def test_whatever_is_said_in_a_case_reaches_one_run_in_order(temporal: Client, threads: Known) -> None:
+async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
     dispatcher = Dispatcher(temporal, threads)
     report, reply, close = said(thread, kind=REPORT), said(thread, ts="2.0"), said(thread, kind=CLOSE, ts="3.0")
@@ -95,7 +89,7 @@ async def test_whatever_is_said_in_a_case_reaches_one_run_in_order(temporal: Cli
     ]
 
 
-async def test_a_message_after_the_end_starts_a_new_run_of_the_same_case(temporal: Client, threads: Known) -> None:
+async def test_message_after_the_end_starts_a_new_run(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
     dispatcher = Dispatcher(temporal, threads)
     await dispatcher.dispatch(Start(thread, said(thread)))
@@ -112,7 +106,7 @@ async def test_a_message_after_the_end_starts_a_new_run_of_the_same_case(tempora
     assert await accepted(handle) == [("incoming_message", late)]
 
 
-async def test_a_developers_reply_reaches_the_case_that_the_thread_is_about(temporal: Client, threads: Known) -> None:
+async def test_developers_reply_reaches_the_case_of_its_thread(temporal: Client, threads: KnownThreads) -> None:
     case, summary = new_thread(), new_thread("C_SUMMARIES")
     threads.cases[summary.ts] = case
     reply = said(summary, sender=DEVELOPER)
@@ -124,21 +118,21 @@ async def test_a_developers_reply_reaches_the_case_that_the_thread_is_about(temp
         await temporal.get_workflow_handle(route_reply_workflow_id(summary)).describe()
 
 
-def missing(_: Known) -> None:
+def missing(_: KnownThreads) -> None:
     """The row is not there, or not yet."""
 
 
-def failing(threads: Known) -> None:
+def failing(threads: KnownThreads) -> None:
     threads.fails = True
 
 
-def hanging(threads: Known) -> None:
+def hanging(threads: KnownThreads) -> None:
     threads.hangs = True
 
 
 @pytest.mark.parametrize("trouble", [missing, failing, hanging])
-async def test_a_reply_whose_case_is_not_found_is_kept_all_the_same(
-    temporal: Client, threads: Known, trouble: Callable[[Known], None]
+async def test_reply_whose_case_is_not_found_is_kept(
+    temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
 ) -> None:
     trouble(threads)
     summary = new_thread("C_SUMMARIES")
@@ -152,14 +146,12 @@ async def test_a_reply_whose_case_is_not_found_is_kept_all_the_same(
     assert (await handle.describe()).workflow_type == "RouteReplyWorkflow"
 
 
-async def test_what_is_ignored_disturbs_nobody(absent_temporal: Client, threads: Known) -> None:
-    outcome = await Dispatcher(absent_temporal, threads).dispatch(Ignored(IgnoreReason.UNFURL))
-
-    assert outcome == "unfurl"
+async def test_ignored_event_reaches_nobody(absent_temporal: Client, threads: KnownThreads) -> None:
+    assert await Dispatcher(absent_temporal, threads).dispatch(Ignored(IgnoreReason.UNFURL)) == "unfurl"
 
 
-async def test_an_absent_temporal_is_an_error_within_slacks_three_seconds(
-    absent_temporal: Client, threads: Known
+async def test_absent_temporal_is_an_error_within_slacks_three_seconds(
+    absent_temporal: Client, threads: KnownThreads
 ) -> None:
     threads.hangs = True
     thread = new_thread()

@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
+from tests.gateway.conftest import SOCKET
 from threadline.errors import Permanent
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.intake import Intake, bolt_app
@@ -24,16 +24,13 @@ from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-CONFIG = GatewayConfig(
-    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
-)
 Serve = Callable[[Client], AbstractAsyncContextManager[Any]]
 
 
 @pytest.fixture
 def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLookup) -> Serve:
     """Runs a gateway by Socket Mode over this client of Temporal."""
-    return lambda temporal: serving(CONFIG, slack, temporal, threads)
+    return lambda temporal: serving(SOCKET, slack, temporal, threads)
 
 
 def report(sandbox: SlackSandbox, text: str = "it breaks", **more: Any) -> str:
@@ -47,13 +44,10 @@ async def kept(temporal: Client, ts: str) -> int:
     return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
 
 
-async def test_a_report_on_the_socket_is_acknowledged_and_in_temporal(
-    serve: Serve, sandbox: SlackSandbox, temporal: Client
-) -> None:
-    async with serve(temporal) as process, ClientSession() as http:
-        async with http.get(f"http://127.0.0.1:{process.port}/readyz") as answer:
-            assert (answer.status, (await answer.json())["socket"]) == (200, True)
-
+async def test_acknowledged_report_is_in_temporal(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
+    async with serve(temporal) as process:
+        status, told = await process.ready()
+        assert (status, told["socket"]) == (200, True)
         ts = report(sandbox)
         await sandbox.deliveries.settled()
 
@@ -61,7 +55,7 @@ async def test_a_report_on_the_socket_is_acknowledged_and_in_temporal(
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
 
 
-async def test_a_conversation_with_all_its_corrections_reaches_one_case(
+async def test_report_with_replies_and_corrections_reaches_one_case(
     serve: Serve, sandbox: SlackSandbox, temporal: Client
 ) -> None:
     async with serve(temporal):
@@ -79,7 +73,7 @@ async def test_a_conversation_with_all_its_corrections_reaches_one_case(
     assert {each.outcome for each in sandbox.deliveries.log} == {"delivered"}
 
 
-async def test_what_temporal_does_not_take_is_not_acknowledged_and_comes_again(
+async def test_event_that_temporal_does_not_take_comes_again(
     serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
 ) -> None:
     sandbox.deliveries._ack_timeout = 0.2
@@ -93,17 +87,15 @@ async def test_what_temporal_does_not_take_is_not_acknowledged_and_comes_again(
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 3)]
 
 
-async def test_an_event_on_its_way_is_acknowledged_before_the_socket_closes(
+async def test_event_under_way_is_acknowledged_before_the_socket_closes(
     serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
 ) -> None:
-    async with serve(gate.over(temporal)) as process, ClientSession() as http:
+    async with serve(gate.over(temporal)) as process:
         ts = report(sandbox)
         await gate.reached.wait()
         process.stop.set()
-        draining = True
-        while draining:
-            async with http.get(f"http://127.0.0.1:{process.port}/readyz") as answer:
-                draining = (await answer.json())["taking_events"]
+        while (await process.ready())[1]["taking_events"]:
+            pass
         gate.open.set()
         await process.task
 
@@ -113,7 +105,7 @@ async def test_an_event_on_its_way_is_acknowledged_before_the_socket_closes(
 
 
 @pytest.mark.parametrize(("reason", "level"), [("refresh_requested", "info"), ("link_disabled", "error")])
-async def test_a_gateway_that_is_sent_away_says_why_and_comes_back(
+async def test_gateway_that_slack_disconnects_logs_why_and_comes_back(
     serve: Serve, sandbox: SlackSandbox, temporal: Client, reason: str, level: str
 ) -> None:
     async with serve(temporal) as process:
@@ -125,7 +117,7 @@ async def test_a_gateway_that_is_sent_away_says_why_and_comes_back(
     assert await kept(temporal, ts) == 1
 
 
-async def test_a_broken_connection_comes_back_by_itself(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_broken_connection_comes_back(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
     async with serve(temporal):
         await sandbox.sockets.cut()
         ts = report(sandbox)
@@ -162,9 +154,10 @@ async def link_over(slack: AsyncWebClient, temporal: Client, threads: ThreadLook
         await link.close_async()
 
 
-async def test_an_address_that_leads_nowhere_is_replaced(
+async def test_dead_or_refused_address_is_asked_for_again(
     sandbox: SlackSandbox, temporal: Client, threads: ThreadLookup
 ) -> None:
+    sandbox.faults.fail_before("apps.connections.open", count=2)
     slack = SlackWithADeadAddress(identity.BOT_TOKEN, base_url=sandbox.api_url)
     async with link_over(slack, temporal, threads) as link:
         await link.connect_async()
@@ -173,19 +166,7 @@ async def test_an_address_that_leads_nowhere_is_replaced(
         assert slack.given == 2
 
 
-async def test_a_slack_that_stumbles_when_asked_for_an_address_is_asked_again(
-    sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
-) -> None:
-    sandbox.faults.fail_before("apps.connections.open", count=2)
-    async with link_over(slack, temporal, threads) as link:
-        await link.connect_async()
-
-        assert await link.is_connected()
-
-
-async def test_an_app_token_that_slack_refuses_is_named_to_whoever_set_it(
-    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
-) -> None:
+async def test_refused_app_token_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
     config = GatewayConfig("socket", "C1", "C2", app_token="xapp-revoked", port=0)
 
     with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):

@@ -1,4 +1,4 @@
-"""The ledger of posts in memory: what the one in the database promises, without a database."""
+"""The ledger of posts in memory; tests/threads/test_post_store.py holds it to the contract."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class MemoryLedger(PostLedger):
         return Claim("send", claimed_at=now)
 
     async def done(self, key: str, ts: str) -> None:
-        self.rows[key].ts = ts
+        self.rows[key].ts = self.rows[key].ts or ts
 
     async def release(self, key: str, claimed_at: float) -> None:
         row = self.rows.get(key)

@@ -7,7 +7,7 @@ from threadline.slack.actor_model import Actor
 ANA = Actor("U1", "ana@acme.example", "Ana", "sub-1", NOW)
 
 
-async def test_who_somebody_is_stays_known_until_something_newer_is(database: Database) -> None:
+async def test_newer_answer_replaces_an_older_one(database: Database) -> None:
     async with database.begin() as work:
         assert await work.actors.of("T1", "U1") is None
         await work.actors.save("T1", ANA)
@@ -20,7 +20,7 @@ async def test_who_somebody_is_stays_known_until_something_newer_is(database: Da
         assert await work.actors.of("T2", "U1") is None
 
 
-async def test_who_was_looked_up_long_ago_is_forgotten(database: Database) -> None:
+async def test_old_answers_are_pruned(database: Database) -> None:
     async with database.begin() as work:
         await work.actors.save("T1", ANA)
         assert await work.actors.prune(NOW) == 0

@@ -1,4 +1,4 @@
-"""One table says how each activity is tried, and its times fit together."""
+"""How each activity is tried, and that its times fit together."""
 
 from threadline.approvals.contract import ApprovalActivities
 from threadline.cases.contract import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
@@ -34,16 +34,16 @@ TURNS = {"run_agent_investigation", "run_continuation_investigation"}
 ACTIVITIES = {name for contract in CONTRACTS for name in contract.__abstractmethods__}
 
 
-def test_every_activity_has_its_times_and_no_other_has() -> None:
+def test_every_activity_has_options_and_nothing_else_has() -> None:
     assert set(options.FOR) == ACTIVITIES - TURNS
 
 
 def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment() -> None:
-    chosen = {name: options.FOR[name] for name in options.NEVER_GIVE_UP}
+    chosen = {name: options.FOR[name] for name in (*options.NEVER_GIVE_UP, "tell_job_trouble")}
     assert [name for name, each in chosen.items() if each.retry.maximum_attempts or each.schedule_to_close] == []
 
 
-def test_whatever_writes_about_a_case_never_gives_up() -> None:
+def test_activities_that_store_or_decide_never_give_up() -> None:
     kept = CaseActivities.__abstractmethods__ | {"forward_reply"}
     of_a_conversation = ConversationActivities.__abstractmethods__ - {"summarise", "think", "act"}
     of_a_turn = {"begin_turn", "pass_on", "give_up_deciding", "escalate"}
@@ -52,19 +52,14 @@ def test_whatever_writes_about_a_case_never_gives_up() -> None:
     assert kept | of_a_conversation | of_a_turn | of_an_approval | of_a_job == options.NEVER_GIVE_UP
 
 
-def test_a_call_to_slack_ends_before_its_attempt_and_an_attempt_before_its_claim() -> None:
+def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:
     assert HTTP_TOTAL < options.POST.start_to_close < LEASE
     assert HTTP_TOTAL < options.REPAIR.start_to_close < LEASE
     assert HTTP_TOTAL + GRACE < LEASE < HTTP_TOTAL + ROOT_GRACE
 
 
-def test_a_turn_is_tried_once_and_ends_by_itself_before_temporal_ends_it() -> None:
+def test_turn_is_tried_once_and_ends_before_temporal_ends_it() -> None:
     chosen = options.turn(limits := Limits())
     assert chosen.retry.maximum_attempts == 1
     assert chosen.start_to_close > limits.turn_timeout
     assert chosen.heartbeat
-
-
-def test_why_a_job_failed_is_tried_to_be_said_without_end() -> None:
-    chosen = options.FOR["tell_job_trouble"]
-    assert (chosen.schedule_to_close, chosen.retry.maximum_attempts) == (None, 0)

@@ -1,4 +1,4 @@
-"""What stands in the catch-up's way delays what it finds, and neither hides it nor takes away what is there."""
+"""What goes wrong during a catch-up delays what it finds: nothing is hidden, and nothing that is there taken away."""
 
 import time
 from collections.abc import AsyncIterator
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from temporalio.workflow import Info
 
-from tests.support.case_scene import House
-from tests.threads.test_catch_up_workflow import home, install, look, opened, resent, until_ended
+from tests.support.case_scene import CaseScene
+from tests.threads.catch_up_scene import home, install, look, opened, resent, until_ended
 from threadline.cases.model import CaseStatus
-from threadline.errors import Permanent, Transient
-from threadline.gateway.dispatcher import Dispatcher, NotAccepted, Outcome
+from threadline.errors import Permanent
+from threadline.gateway.dispatcher import Dispatcher, Outcome
 from threadline.gateway.routes import Route
 from threadline.slack.history import History
 from threadline.threads import addressing
@@ -22,116 +22,103 @@ from threadline_devstack.slack import identity
 
 __all__ = ["home"]
 
-REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
+REPORTS, ESCALATIONS, REPORTER = identity.REPORTS, identity.ESCALATIONS, identity.REPORTER
 
 
-async def marks(home: House) -> dict[str, ChannelMark]:
+async def mark_of(home: CaseScene, channel: str) -> ChannelMark:
     async with home.database.begin() as work:
-        return {mark.channel: mark for mark in await work.followed.marks()}
+        [mark] = [mark for mark in await work.followed.marks() if mark.channel == channel]
+        return mark
 
 
-async def troubled(home: House) -> list[tuple[str, str, str]]:
+async def troubled(home: CaseScene) -> list[tuple[str, str, str]]:
     async with home.database.begin() as work:
         return await work.followed.troubled(time.time() - LOOK_BACK)
 
 
-async def plans(home: House) -> list[bytes]:
+async def plans(home: CaseScene) -> list[bytes]:
     """What the last look's activities answered that names a depth: its plan."""
     history = await home.environment.client.get_workflow_handle(addressing.CATCH_UP_ID).fetch_history()
     ended = [event.activity_task_completed_event_attributes.result.payloads for event in history.events]
     return [payload.data for payloads in ended for payload in payloads if b'"deep"' in payload.data]
 
 
-@pytest.mark.parametrize("short", [False, True])
-async def test_no_page_is_the_last_as_long_as_slack_says_there_is_more(
-    home: House, monkeypatch: pytest.MonkeyPatch, short: bool
-) -> None:
-    await install(home, float(home.thread.ts) - 60)
-    if short:
-        home.slack.faults.short("conversations.history", 2, count=50)
-        home.slack.faults.short("conversations.replies", 1, count=50)
-    else:
-        monkeypatch.setattr("threadline.slack.history.PAGE", 2)
+async def test_short_pages_and_rate_limits_hide_nothing(home: CaseScene) -> None:
+    await install(home, before_report=True)
+    faults = home.slack.faults
+    faults.short("conversations.history", 2, count=50)
+    faults.rate_limit("conversations.replies", 2)
+    faults.short("conversations.replies", 1, count=50)
     for number in range(4):
-        report = home.slack.workspace.post(identity.REPORTS, REPORTER, f"Report {number}")
+        report = home.slack.workspace.post(REPORTS, REPORTER, f"Report {number}")
     for number in range(3):
-        home.slack.workspace.post(identity.REPORTS, REPORTER, f"Detail {number}", thread_ts=report.ts)
+        home.slack.workspace.post(REPORTS, REPORTER, f"Detail {number}", thread_ts=report.ts)
     await look(home)
     assert await resent(home) == 8
 
 
-async def test_a_channel_that_cannot_be_read_keeps_no_other_waiting(home: House) -> None:
-    await install(home, float(home.thread.ts) - 60)
-    home.slack.workspace.leave(identity.ESCALATIONS, identity.BOT_USER)
+async def test_unreadable_channel_keeps_no_other_waiting(home: CaseScene) -> None:
+    await install(home, before_report=True)
+    home.slack.workspace.leave(ESCALATIONS, identity.BOT_USER)
     await look(home)
     assert await resent(home) == 1
-    assert "/invite" in (await marks(home))[identity.ESCALATIONS].error
-    assert (await marks(home))[identity.REPORTS].error == ""
+    assert "/invite" in (await mark_of(home, ESCALATIONS)).error
+    assert (await mark_of(home, REPORTS)).error == ""
     await look(home, deep=False)
     assert [b'"deep":true' in plan for plan in await plans(home)] == [False], "it would be deep for ever"
-    home.slack.workspace.join(identity.ESCALATIONS, identity.BOT_USER)
+    home.slack.workspace.join(ESCALATIONS, identity.BOT_USER)
     await look(home, deep=False)
-    mark = (await marks(home))[identity.ESCALATIONS]
+    mark = await mark_of(home, ESCALATIONS)
     assert mark.error == ""
     assert mark.looked_at
 
 
 @pytest.mark.parametrize(
     ("where", "error"),
-    [
-        ("reading", Permanent("no scope")),
-        ("reading", KeyError("user")),
-        ("handing over", Transient("again")),
-        ("handing over", KeyError("user")),
-    ],
+    [("reading", Permanent("no scope")), ("reading", KeyError("user")), ("handing over", KeyError("user"))],
     ids=repr,
 )
-async def test_a_thread_that_cannot_be_compared_waits_alone(
-    home: House, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
+async def test_thread_that_cannot_be_compared_waits_alone(
+    home: CaseScene, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
 ) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_activities.PATIENCE", 2)
-    await install(home, float(home.thread.ts) - 60)
+    await install(home, before_report=True)
     await look(home)
-    poison = home.slack.workspace.post(identity.REPORTS, REPORTER, "A second report")
-    home.slack.workspace.post(identity.REPORTS, REPORTER, "A third report")
+    poison = home.slack.workspace.post(REPORTS, REPORTER, "A second report")
+    home.slack.workspace.post(REPORTS, REPORTER, "A third report")
+    read, dispatch = History.thread, Dispatcher.dispatch
+
+    async def thread(self: History, channel: str, root: str, oldest: str) -> AsyncIterator[Any]:
+        if root == poison.ts:
+            raise error
+        async for message in read(self, channel, root, oldest):
+            yield message
+
+    async def refusing(self: Dispatcher, route: Route) -> str:
+        if getattr(getattr(route, "message", None), "ts", "") == poison.ts:
+            raise error
+        return await dispatch(self, route)
+
     with monkeypatch.context() as broken:
-        _break(broken, where, poison.ts, error)
+        if where == "reading":
+            broken.setattr(History, "thread", thread)
+        else:
+            broken.setattr(Dispatcher, "dispatch", refusing)
         await look(home, deep=False)
         assert await resent(home) == 2, "the others do not wait for it"
         [(channel, root, why)] = await troubled(home)
-        assert (channel, root) == (identity.REPORTS, poison.ts)
+        assert (channel, root) == (REPORTS, poison.ts)
         assert why
     await look(home, deep=False)
     assert await resent(home) == 3, "it is found once the trouble is over"
     assert await troubled(home) == []
 
 
-def _break(patch: pytest.MonkeyPatch, where: str, ts: str, error: Exception) -> None:
-    """Make one thread fail where it is read, or where what it says is handed over."""
-    read, dispatch = History.thread, Dispatcher.dispatch
-
-    async def thread(self: History, channel: str, root: str, oldest: str) -> AsyncIterator[Any]:
-        if root == ts:
-            raise error
-        async for message in read(self, channel, root, oldest):
-            yield message
-
-    async def refusing(self: Dispatcher, route: Route) -> str:
-        if getattr(getattr(route, "message", None), "ts", "") == ts:
-            raise NotAccepted("nobody knows who it is") if isinstance(error, Transient) else error
-        return await dispatch(self, route)
-
-    if where == "reading":
-        patch.setattr(History, "thread", thread)
-    else:
-        patch.setattr(Dispatcher, "dispatch", refusing)
-
-
-async def test_a_long_look_goes_on_in_a_new_run(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_look_continues_in_a_new_run(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_activities.BATCH", 1)
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
-    await install(home, float(home.thread.ts) - 60)
-    home.slack.workspace.post(identity.REPORTS, REPORTER, "Another report")
+    await install(home, before_report=True)
+    home.slack.workspace.post(REPORTS, REPORTER, "Another report")
     await look(home)
     assert await resent(home) == 2
     runs = home.environment.client.get_workflow_handle(addressing.CATCH_UP_ID)
@@ -139,18 +126,18 @@ async def test_a_long_look_goes_on_in_a_new_run(home: House, monkeypatch: pytest
     assert first.continued_execution_run_id, "the run that ended was not the first"
 
 
-async def test_what_is_never_stored_is_told_and_not_sent_for_ever(
-    home: House, database_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
+    home: CaseScene, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = {
         "DATABASE_URL": database_url,
-        "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
+        "THREADLINE_REPORTS_CHANNEL": REPORTS,
         "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
-        "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
+        "THREADLINE_ESCALATION_CHANNEL": ESCALATIONS,
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    await install(home, float(home.thread.ts) - 60)
+    await install(home, before_report=True)
     with monkeypatch.context() as lossy:
 
         async def lose(self: Dispatcher, route: Route) -> str:
@@ -167,14 +154,14 @@ async def test_what_is_never_stored_is_told_and_not_sent_for_ever(
         await check_catch_up()
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert "nothing is owed; mentions and direct messages that were missed" in await check_catch_up()
+    assert "nothing is owed; mentions" in await check_catch_up()
 
 
-async def test_the_sweep_does_not_wait_for_slack(home: House) -> None:
+async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:
     await opened(home)
     await home.handle.terminate("by accident")
+    said = home.message("message", "reporter", REPORTER, "Is it the discount?", f"{time.time():.6f}")
     async with home.database.begin() as work:
-        said = home.message("message", "reporter", REPORTER, "Is it the discount?", f"{time.time():.6f}")
         await work.conversation.flush(home.thread, [said])
     home.slack.faults.rate_limit("conversations.history", 1000, 1)
     client = home.environment.client

@@ -72,11 +72,11 @@ async def look(looks: Looks) -> list[str]:
 CASES = ["cases", "cases", "threads"]
 
 
-async def test_the_cases_are_compared_before_any_conversation_is_looked_at() -> None:
+async def test_cases_are_compared_before_any_conversation() -> None:
     assert await look(Looks()) == ["deep look", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
 
 
-async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_on(
+async def test_cases_are_looked_at_again_during_a_look_at_conversations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_model.CASES_EVERY", -1.0)
@@ -85,7 +85,7 @@ async def test_the_cases_are_looked_at_again_while_a_look_at_conversations_goes_
     assert await look(Looks()) == ["deep look", *CASES, *pages]
 
 
-async def test_a_look_that_is_asked_for_begins_with_the_cases_and_goes_as_deep_as_the_one_that_gave_way() -> None:
+async def test_requested_look_begins_with_cases_as_deep_as_the_one_before() -> None:
     whole = [*CASES, "talk1", "talk1", "talk2", "talk2"]
     done = await look(Looks(asks="talk1"))
     first = ["deep look", *CASES, "talk1", "talk1", "deep look", *whole, "talks"]
@@ -101,7 +101,7 @@ async def results(client: Client) -> list[str]:
 
 
 @pytest.mark.records("catch_up_tick")
-async def test_every_tick_starts_the_one_catch_up_or_leaves_it_alone() -> None:
+async def test_tick_starts_the_one_catch_up_or_leaves_it_alone() -> None:
     # The catch-up itself is started, and waits for a worker.
     async with real_time() as server, worker(server, [CatchUpTickWorkflow], []):
         client = server.client

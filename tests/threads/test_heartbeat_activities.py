@@ -8,7 +8,7 @@ from temporalio.testing import ActivityEnvironment
 from threadline.threads.heartbeat import beating
 
 
-async def test_it_beats_while_the_work_goes_on_and_not_after_it() -> None:
+async def test_heartbeats_go_on_while_the_work_does_and_end_with_it() -> None:
     env, beats, thrice = ActivityEnvironment(), list[object](), asyncio.Event()
 
     def on_heartbeat(*details: object) -> None:
@@ -26,7 +26,7 @@ async def test_it_beats_while_the_work_goes_on_and_not_after_it() -> None:
     assert len(asyncio.all_tasks()) == 1, "nothing beats any more"
 
 
-async def test_what_the_work_raises_is_raised() -> None:
+async def test_error_of_the_work_is_raised() -> None:
     async def work() -> None:
         async with beating():
             raise LookupError("nothing there")

@@ -1,4 +1,4 @@
-"""What is kept once a process about our types changes nothing of what is written and read."""
+"""The payload converter writes and reads as the SDK's does, less empty defaults."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "hint"), VALUES, ids=lambda each: type(each).__name__)
-def test_it_writes_and_reads_what_the_sdks_own_writes_and_reads(value: Any, hint: Any) -> None:
+def test_values_are_read_as_by_the_sdks_converter(value: Any, hint: Any) -> None:
     ours, sdk = SharedPayloadConverter(), PydanticPayloadConverter()
     hints = [hint] if hint else None
     for payload in (*ours.to_payloads([value]), *sdk.to_payloads([value])):  # theirs is that of an earlier history
@@ -40,7 +40,7 @@ def test_it_writes_and_reads_what_the_sdks_own_writes_and_reads(value: Any, hint
     assert len(ours.to_payloads([value])[0].data) <= len(sdk.to_payloads([value])[0].data)
 
 
-def test_what_is_empty_by_default_goes_without_saying_and_any_other_default_is_said() -> None:
+def test_empty_defaults_are_left_out_and_other_defaults_written() -> None:
     (payload,) = SharedPayloadConverter().to_payloads([Opened(Marks(rev=3), Limits())])
     written = json.loads(payload.data)
     assert written["marks"] == {"rev": 3, "status": "new", "severity": "S3"}
@@ -60,7 +60,7 @@ CONTRACTS = sorted(
 
 
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda each: each.__name__)
-def test_whatever_a_contract_holds_is_read_as_it_was_written(kind: type) -> None:
+def test_any_value_of_a_contract_is_read_as_it_was_written(kind: type) -> None:
     @settings(max_examples=50, suppress_health_check=list(HealthCheck))
     @given(st.from_type(kind))
     def reads(value: object) -> None:
@@ -72,7 +72,7 @@ def test_whatever_a_contract_holds_is_read_as_it_was_written(kind: type) -> None
     reads()
 
 
-def test_workflows_share_what_is_known_of_our_types() -> None:
+def test_converters_share_adapters_of_shared_types() -> None:
     """Each workflow has a converter of its own."""
     payload_converter._adapter.cache_clear()
     for _ in range(3):
@@ -81,7 +81,7 @@ def test_workflows_share_what_is_known_of_our_types() -> None:
     assert payload_converter._adapter.cache_info().misses == 1
 
 
-def test_a_class_that_may_be_a_workflows_own_is_not_kept() -> None:
+def test_adapter_of_a_workflows_own_class_is_not_kept() -> None:
     @dataclasses.dataclass
     class Own:
         number: int

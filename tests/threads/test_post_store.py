@@ -1,80 +1,74 @@
-"""The ledger of posts: one sender for each key."""
+"""The ledger of posts: one sender for each key. The ledger in memory keeps the same contract."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import replace
 
+import pytest
+
+from tests.slack.ledger import MemoryLedger
 from tests.support.case_store import Scene
 from threadline.cases.model import Reason
 from threadline.cases.sla import SlaEventKind
-from threadline.threads.post_ledger import PostLedger
-from threadline.threads.post_store import PostClaim
+from threadline.threads.outbox_posts import Claim, Post, PostLedger
+from threadline.threads.post_ledger import PostLedger as StoredLedger
 
 NOW, LEASE = 1_700_000_000.25, 45.0
+LATER = NOW + 2 * LEASE
+POST = Post("BUG-1:1:findings", "C1", None, (), case="BUG-1", kind="findings")
+KEY = POST.key
 
 
-@dataclass(frozen=True)
-class Post:
-    key: str = "BUG-1:1:findings"
-    case: str = "BUG-1"
-    kind: str = "findings"
-    channel: str = "C1"
-    thread_ts: str | None = None
-
-
-REMINDER = Post(key="BUG-1:sla:1:1", kind=SlaEventKind.ACKNOWLEDGE_BREACH)
-
-
-def ledger_of(scene: Scene) -> PostLedger[PostClaim]:
-    return PostLedger(scene.database, PostClaim)
-
-
-async def test_of_many_claims_at_once_one_may_send(scene: Scene) -> None:
+@pytest.fixture
+async def stored(scene: Scene) -> PostLedger:
     await scene.opened()
-    ledger = ledger_of(scene)
-    claims = await asyncio.gather(*(ledger.claim(Post(), NOW, LEASE) for _ in range(8)))
-    assert sorted(claim.state for claim in claims) == ["busy"] * 7 + ["send"]
-    assert {claim.claimed_at for claim in claims} == {NOW}
+    return StoredLedger(scene.database, Claim)
 
 
-async def test_a_claim_that_was_left_lets_others_look_from_its_moment_on(scene: Scene) -> None:
-    await scene.opened()
-    ledger = ledger_of(scene)
-    await ledger.claim(Post(), NOW, LEASE)
-    assert await ledger.claim(Post(), NOW + LEASE - 1, LEASE) == PostClaim("busy", claimed_at=NOW)
-    assert await ledger.claim(Post(), NOW + LEASE, LEASE) == PostClaim("look", claimed_at=NOW)
+@pytest.fixture(params=["stored", "memory"])
+def ledger(request: pytest.FixtureRequest, stored: PostLedger) -> PostLedger:
+    return stored if request.param == "stored" else MemoryLedger()
 
 
-async def test_of_two_who_looked_one_sends(scene: Scene) -> None:
-    await scene.opened()
-    ledger = ledger_of(scene)
-    await ledger.claim(Post(), NOW, LEASE)
-    later = NOW + 2 * LEASE
-    await ledger.release(Post().key, NOW)
-    assert (await ledger.claim(Post(), later, LEASE)).state == "send"
-    await ledger.release(Post().key, NOW)
-    assert (await ledger.claim(Post(), later + 1, LEASE)).state == "busy"
+async def test_of_many_claims_at_once_one_may_send(ledger: PostLedger) -> None:
+    for number in range(3):  # the first time connections are opened one after the other
+        post = replace(POST, key=f"BUG-1:{number}:findings")
+        claims = await asyncio.gather(*(ledger.claim(post, NOW, LEASE) for _ in range(8)))
+        assert sorted(claim.state for claim in claims) == ["busy"] * 7 + ["send"]
+        assert {claim.claimed_at for claim in claims} == {NOW}
 
 
-async def test_what_was_posted_stays_posted(scene: Scene) -> None:
-    await scene.opened()
-    ledger = ledger_of(scene)
-    await ledger.claim(Post(), NOW, LEASE)
-    await ledger.done(Post().key, "17.1")
-    await ledger.done(Post().key, "17.2")
-    await ledger.release(Post().key, NOW)
-    assert await ledger.claim(Post(), NOW + 1000, LEASE) == PostClaim("done", "17.1", NOW)
-    async with scene.database.begin() as work:
-        assert await work.posts.ts_of(Post().key) == "17.1"
-        assert await work.posts.ts_of("another") is None
+async def test_claim_that_was_left_lets_others_look_when_its_lease_ends(ledger: PostLedger) -> None:
+    await ledger.claim(POST, NOW, LEASE)
+    assert await ledger.claim(POST, NOW + LEASE - 1, LEASE) == Claim("busy", claimed_at=NOW)
+    assert await ledger.claim(POST, NOW + LEASE, LEASE) == Claim("look", claimed_at=NOW)
 
 
-async def test_a_reminder_is_refused_once_its_case_is_resolved_but_not_forgotten(scene: Scene) -> None:
-    await scene.opened()
-    ledger = ledger_of(scene)
-    await ledger.claim(REMINDER, NOW, LEASE)
-    await ledger.done(REMINDER.key, "17.1")
+async def test_of_two_who_looked_one_sends(ledger: PostLedger) -> None:
+    await ledger.claim(POST, NOW, LEASE)
+    await ledger.release(KEY, NOW)
+    assert (await ledger.claim(POST, LATER, LEASE)).state == "send"
+    await ledger.release(KEY, NOW)
+    assert (await ledger.claim(POST, LATER + 1, LEASE)).state == "busy"
+
+
+async def test_what_was_posted_stays_posted(ledger: PostLedger) -> None:
+    await ledger.claim(POST, NOW, LEASE)
+    await ledger.done(KEY, "17.1")
+    await ledger.done(KEY, "17.2")
+    await ledger.release(KEY, NOW)
+    assert await ledger.claim(POST, NOW + 1000, LEASE) == Claim("done", "17.1", NOW)
+
+
+async def test_reminder_is_refused_once_its_case_is_resolved_but_not_forgotten(
+    scene: Scene, stored: PostLedger
+) -> None:
+    first = Post("BUG-1:sla:1:1", "C1", None, (), case="BUG-1", kind=SlaEventKind.ACKNOWLEDGE_BREACH)
+    await stored.claim(first, NOW, LEASE)
+    await stored.done(first.key, "17.1")
     await scene.end(Reason.OPERATOR_RESOLVED)
-    assert (await ledger.claim(REMINDER, NOW, LEASE)).state == "done"
-    second = Post(key="BUG-1:sla:1:2", kind=SlaEventKind.DAILY_REMINDER)
-    assert (await ledger.claim(second, NOW, LEASE)).state == "refused"
-    assert (await ledger.claim(Post(), NOW, LEASE)).state == "send", "how the case ended is still told"
+    assert (await stored.claim(first, NOW, LEASE)).state == "done"
+    second = Post("BUG-1:sla:1:2", "C1", None, (), case="BUG-1", kind=SlaEventKind.DAILY_REMINDER)
+    assert (await stored.claim(second, NOW, LEASE)).state == "refused"
+    assert (await stored.claim(POST, NOW, LEASE)).state == "send", "how the case ended is still told"
+    async with scene.database.begin() as work:
+        assert [await work.posts.ts_of(key) for key in (first.key, second.key)] == ["17.1", None]

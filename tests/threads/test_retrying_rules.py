@@ -6,7 +6,7 @@ LOST = Fault(FaultKind.LOST, "lost")
 OVERLOADED = Fault(FaultKind.TRANSIENT, "overloaded")
 
 
-def test_a_lost_worker_costs_no_patience_but_not_for_ever() -> None:
+def test_lost_worker_costs_no_patience_but_not_for_ever() -> None:
     attempts = Attempts()
     assert [attempts.delay(LOST, 0.0) for _ in range(LOST_WORKERS)] == [1.0] * LOST_WORKERS
     assert attempts.delay(LOST, 0.0) is None
@@ -22,9 +22,9 @@ def test_transient_faults_back_off_from_ten_seconds_to_ten_minutes_for_an_hour()
     assert PATIENCE <= now <= PATIENCE + 600
 
 
-def test_the_other_side_may_ask_for_more_patience() -> None:
+def test_retry_after_lengthens_the_delay() -> None:
     assert Attempts().delay(Fault(FaultKind.TRANSIENT, "wait", retry_after=45.0), 0.0) == 45.0
 
 
-def test_a_permanent_fault_is_for_people_at_once() -> None:
+def test_permanent_fault_is_not_retried() -> None:
     assert Attempts().delay(Fault(FaultKind.PERMANENT, "bad request"), 0.0) is None

@@ -37,7 +37,7 @@ def shown(sandbox: SlackSandbox) -> list[Message]:
     return [each for each in sandbox.workspace.channel(GENERAL).messages.values() if each.files]
 
 
-async def test_a_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, uploads: Uploads, upload: Upload) -> None:
+async def test_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, uploads: Uploads, upload: Upload) -> None:
     for _ in range(2):
         await uploads.share(upload)
     [message] = shown(sandbox)
@@ -46,7 +46,7 @@ async def test_a_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, uploads
     assert (file.name, file.title, file.content) == ("invite.ics", "APT-1", b"BEGIN:VCALENDAR\r\n")
 
 
-async def test_a_file_whose_answer_was_lost_is_found_again_by_its_title(
+async def test_file_whose_answer_was_lost_is_found_by_its_title(
     sandbox: SlackSandbox, uploads: Uploads, upload: Upload, ledger: MemoryLedger, clock: Clock
 ) -> None:
     sandbox.faults.fail_after(COMPLETE)
@@ -61,7 +61,7 @@ async def test_a_file_whose_answer_was_lost_is_found_again_by_its_title(
 
 
 @pytest.mark.parametrize("lost", [lambda faults: faults.fail_before(COMPLETE), lambda faults: faults.fail_after(BEGIN)])
-async def test_a_file_that_is_not_there_is_shown_later(
+async def test_file_that_did_not_arrive_is_shown_later(
     sandbox: SlackSandbox, uploads: Uploads, upload: Upload, clock: Clock, lost: Callable[[object], None]
 ) -> None:
     lost(sandbox.faults)
@@ -73,7 +73,7 @@ async def test_a_file_that_is_not_there_is_shown_later(
     assert len(shown(sandbox)) == 1
 
 
-async def test_another_file_of_the_same_name_is_another(
+async def test_files_of_the_same_name_and_other_titles_are_both_shown(
     sandbox: SlackSandbox, uploads: Uploads, upload: Upload
 ) -> None:
     other = Upload("k:2", GENERAL, upload.thread_ts, upload.name, "APT-1, update 1", upload.words, upload.content)
@@ -82,7 +82,7 @@ async def test_another_file_of_the_same_name_is_another(
     assert [each.files[0].title for each in shown(sandbox)] == ["APT-1", "APT-1, update 1"]
 
 
-async def test_what_slack_refuses_is_not_remembered_as_shown(
+async def test_refused_file_is_not_remembered_as_shown(
     sandbox: SlackSandbox, uploads: Uploads, upload: Upload, ledger: MemoryLedger
 ) -> None:
     empty = Upload("k:3", GENERAL, upload.thread_ts, upload.name, "APT-2", upload.words, b"")

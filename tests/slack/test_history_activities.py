@@ -11,7 +11,7 @@ from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
 
-async def test_a_short_page_or_an_empty_one_is_not_the_last(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_short_or_empty_page_is_not_the_last(sandbox: SlackSandbox, slack: Slack) -> None:
     said = [sandbox.workspace.post(REPORTS, REPORTER, f"report {number}").ts for number in range(5)]
     history, latest, seen, more = History(slack), f"{float(said[-1]) + 1:.6f}", list[str](), True
     sandbox.faults.short("conversations.history", 0)
@@ -23,7 +23,7 @@ async def test_a_short_page_or_an_empty_one_is_not_the_last(sandbox: SlackSandbo
     assert seen == said[::-1]
 
 
-async def test_a_thread_that_comes_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_thread_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: Slack) -> None:
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     replies = [sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts for _ in range(4)]
     sandbox.faults.short("conversations.replies", 2)
@@ -32,7 +32,7 @@ async def test_a_thread_that_comes_in_short_pages_is_read_to_its_end(sandbox: Sl
     assert shown == [root, *replies]
 
 
-async def test_a_message_is_there_until_it_is_deleted(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_message_is_shown_until_it_is_deleted(sandbox: SlackSandbox, slack: Slack) -> None:
     history = History(slack)
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     reply = sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts
@@ -45,9 +45,7 @@ async def test_a_message_is_there_until_it_is_deleted(sandbox: SlackSandbox, sla
     assert not await history.shows(REPORTS, reply)
 
 
-async def test_the_bot_is_told_of_all_channels_and_direct_messages_that_it_is_in(
-    sandbox: SlackSandbox, slack: Slack
-) -> None:
+async def test_all_channels_and_direct_messages_of_the_bot_are_listed(sandbox: SlackSandbox, slack: Slack) -> None:
     direct = sandbox.workspace.open_im(REPORTER).id
     sandbox.workspace.create_channel("without", [REPORTER])
     archived = sandbox.workspace.create_channel("old", [BOT_USER])
@@ -59,7 +57,7 @@ async def test_the_bot_is_told_of_all_channels_and_direct_messages_that_it_is_in
     assert direct in found
 
 
-async def test_who_does_not_wait_for_a_call_takes_nobodys_place() -> None:
+async def test_cancelled_wait_for_a_call_takes_nobodys_place() -> None:
     pace = Pace(clock=lambda: 0.0)
     for _ in range(int(BURST)):
         await pace.turn()

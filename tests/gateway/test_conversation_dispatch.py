@@ -1,4 +1,4 @@
-"""What is a conversation's reaches its one workflow, and what may be waits until that is known."""
+"""An event of a conversation becomes one signal to its workflow, as soon as it is known whose it is."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
@@ -53,7 +53,7 @@ async def exists(temporal: Client, thread: Thread) -> bool:
     return True
 
 
-async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Client, threads: KnownThreads) -> None:
+async def test_mention_starts_its_conversation(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     call = said(thread)
 
@@ -67,9 +67,7 @@ async def test_a_mention_starts_its_conversation_and_is_kept_in_it(temporal: Cli
     assert described.typed_search_attributes[CASE_CHANNEL] == "C_ELSE"
 
 
-async def test_what_is_asked_in_somebodys_name_goes_the_way_of_a_mention(
-    temporal: Client, threads: KnownThreads
-) -> None:
+async def test_question_in_somebodys_name_is_signalled_like_a_mention(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     question = replace(said(thread), id="T1:JOB-1:run:1", addressed=True)
     dispatcher = Dispatcher(temporal, threads)
@@ -79,21 +77,7 @@ async def test_what_is_asked_in_somebodys_name_goes_the_way_of_a_mention(
     assert await accepted(handle) == [("incoming_message", question)] * 2, "its inbox takes one of an id"
 
 
-async def test_nothing_is_asked_for_somebody_who_has_become_a_guest(temporal: Client, threads: KnownThreads) -> None:
-    class Guests(PeopleLookup):
-        async def person(self, user: str) -> Person | None:
-            return Person("T1", guest=True)
-
-    thread = new_thread("C_ELSE")
-    question = replace(said(thread), id="T1:JOB-1:run:1", addressed=True)
-    with pytest.raises(Permanent, match="guest"):
-        await Dispatcher(temporal, threads, Doorkeeper(Guests())).ask(thread, question)
-    assert not await exists(temporal, thread)
-
-
-async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
-    temporal: Client, threads: KnownThreads
-) -> None:
+async def test_followed_thread_gets_messages_deletions_and_stop_words(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     threads.talks[thread.ts] = thread
     words = [said(thread, "2.0"), said(thread, "2.0", DELETION), said(thread, "3.0", STOP)]
@@ -106,24 +90,7 @@ async def test_a_followed_thread_hears_what_is_said_and_corrected_in_it(
     assert await accepted(handle) == [("incoming_message", word) for word in words]
 
 
-async def test_a_message_after_the_end_starts_a_new_run_of_the_same_conversation(
-    temporal: Client, threads: KnownThreads
-) -> None:
-    thread = new_thread("C_ELSE")
-    threads.talks[thread.ts] = thread
-    dispatcher = Dispatcher(temporal, threads)
-    await dispatcher.dispatch(Addressed(thread, said(thread)))
-    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
-    await handle.terminate()
-    late = said(thread, "9.0")
-
-    await dispatcher.dispatch(Overheard(thread, late))
-
-    assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-    assert await accepted(handle) == [("incoming_message", late)]
-
-
-async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client, threads: KnownThreads) -> None:
+async def test_messages_among_people_start_nothing(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     dispatcher = Dispatcher(temporal, threads)
 
@@ -134,9 +101,7 @@ async def test_what_people_say_among_themselves_disturbs_nobody(temporal: Client
     assert not await exists(temporal, Thread(thread.team, thread.channel, "2.0"))
 
 
-async def test_a_word_that_follows_a_mention_is_kept_before_the_mention_is_stored(
-    temporal: Client, threads: KnownThreads
-) -> None:
+async def test_reply_is_kept_before_its_mention_is_stored(temporal: Client, threads: KnownThreads) -> None:
     """No worker runs here: the database cannot know of the conversation."""
     thread = new_thread("C_ELSE")
     dispatcher = Dispatcher(temporal, threads)
@@ -150,7 +115,7 @@ async def test_a_word_that_follows_a_mention_is_kept_before_the_mention_is_store
     assert [message for _, message in kept[1:]] == [more, stop.message]
 
 
-async def test_a_conversation_that_ended_and_was_never_stored_is_followed_by_nobody(
+async def test_conversation_that_ended_and_was_never_stored_is_not_followed(
     temporal: Client, threads: KnownThreads
 ) -> None:
     thread = new_thread("C_ELSE")
@@ -161,9 +126,7 @@ async def test_a_conversation_that_ended_and_was_never_stored_is_followed_by_nob
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
 
 
-async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
-    temporal: Client, threads: KnownThreads
-) -> None:
+async def test_stop_sign_reaches_the_conversation_of_its_message(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     threads.talks["7.0"] = thread
     stop = sign(thread, "7.0")
@@ -174,7 +137,7 @@ async def test_a_stop_sign_reaches_the_conversation_that_holds_its_message(
     assert await accepted(handle) == [("incoming_message", stop.message)]
 
 
-async def test_a_direct_word_to_stop_reaches_the_conversation_at_work(temporal: Client, threads: KnownThreads) -> None:
+async def test_direct_stop_word_reaches_the_conversation_at_work(temporal: Client, threads: KnownThreads) -> None:
     busy, own = new_thread("D_1"), new_thread("D_1")
     threads.working["D_1"] = busy
     stop = said(own, own.ts, STOP)
@@ -186,7 +149,7 @@ async def test_a_direct_word_to_stop_reaches_the_conversation_at_work(temporal: 
     assert not await exists(temporal, own)
 
 
-async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
+async def test_direct_stop_word_reaches_a_request_that_is_not_stored_yet(
     temporal: Client, threads: KnownThreads
 ) -> None:
     """No worker runs here: the database cannot know of the request."""
@@ -205,7 +168,7 @@ async def test_a_direct_word_to_stop_reaches_a_request_that_is_not_stored_yet(
 
 
 @pytest.mark.parametrize("at_work", [True, False])
-async def test_a_direct_word_to_stop_that_is_stored_begins_nothing_when_it_comes_again(
+async def test_direct_stop_word_that_is_stored_begins_nothing_again(
     temporal: Client, threads: KnownThreads, *, at_work: bool
 ) -> None:
     """It stopped what was at work, which has ended since, or something else is."""
@@ -219,9 +182,7 @@ async def test_a_direct_word_to_stop_that_is_stored_begins_nothing_when_it_comes
     assert not await exists(temporal, busy)
 
 
-async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
-    temporal: Client, threads: KnownThreads
-) -> None:
+async def test_direct_stop_word_is_answered_when_nothing_is_at_work(temporal: Client, threads: KnownThreads) -> None:
     own = new_thread("D_2")
     stop = replace(said(own), kind=STOP)
 
@@ -233,7 +194,7 @@ async def test_a_direct_word_to_stop_is_answered_when_nothing_is_at_work(
 
 
 @pytest.mark.parametrize("trouble", [failing, hanging])
-async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
+async def test_event_is_not_accepted_while_the_database_does_not_place_it(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
 ) -> None:
     thread = new_thread("C_ELSE")
@@ -246,22 +207,14 @@ async def test_what_the_database_cannot_place_is_not_accepted_and_comes_again(
             with pytest.raises(NotAccepted, match="database lookup of"):
                 await dispatcher.dispatch(route)
     assert not await exists(temporal, thread)
+    called = new_thread("C_ELSE")
+    assert await dispatcher.dispatch(Addressed(called, said(called))) == "talk", "a mention needs no database"
     threads.fails = threads.hangs = False
 
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "talk_reply"
 
 
-@pytest.mark.parametrize("trouble", [failing, hanging])
-async def test_a_mention_needs_no_database(
-    temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
-) -> None:
-    trouble(threads)
-    thread = new_thread("C_ELSE")
-
-    assert await Dispatcher(temporal, threads).dispatch(Addressed(thread, said(thread))) == "talk"
-
-
-async def test_an_absent_temporal_is_an_error_for_what_is_the_bots_and_holds_up_nothing_else(
+async def test_absent_temporal_is_an_error_for_the_bots_threads_alone(
     absent_temporal: Client, threads: KnownThreads
 ) -> None:
     known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
@@ -277,7 +230,7 @@ async def test_an_absent_temporal_is_an_error_for_what_is_the_bots_and_holds_up_
         assert await dispatcher.dispatch(Overheard(unknown, said(unknown, "2.0"))) == "not_followed"
 
 
-async def test_temporal_is_not_asked_about_threads_that_began_long_ago(
+async def test_temporal_is_not_asked_about_old_threads(
     temporal: Client, threads: KnownThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = new_thread("C_ELSE")
@@ -301,24 +254,22 @@ class Guests(PeopleLookup):
         return Person(team="T1", guest=True)
 
 
-async def test_a_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
-    thread = new_thread("C_ELSE")
-    threads.talks[thread.ts] = thread
-    dispatcher = Dispatcher(temporal, threads, Doorkeeper(Guests()))
-    routes = (Addressed(thread, said(thread)), Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts))
+async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
+    thread, own = new_thread("C_ELSE"), new_thread("C_ELSE")
+    guests = Guests()
+    dispatcher = Dispatcher(temporal, threads, Doorkeeper(guests))
+    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
+    assert guests.asked == 0, "nobody is asked about who talks among others"
 
+    threads.talks[thread.ts] = thread
+    routes = (Addressed(thread, said(thread)), Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts))
     assert [await dispatcher.dispatch(route) for route in routes] == ["guest"] * 3
+    with pytest.raises(Permanent, match="guest"):
+        await dispatcher.ask(own, said(own))
     assert not await exists(temporal, thread)
+    assert not await exists(temporal, own)
     gone = Overheard(thread, replace(said(thread, "2.0"), kind=DELETION))
     assert await dispatcher.dispatch(gone) == "talk_reply"
-
-
-async def test_nobody_is_asked_about_who_talks_among_others(temporal: Client, threads: KnownThreads) -> None:
-    guests, thread = Guests(), new_thread("C_ELSE")
-    dispatcher = Dispatcher(temporal, threads, Doorkeeper(guests))
-
-    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
-    assert guests.asked == 0
 
 
 class Apps(PeopleLookup):
@@ -330,17 +281,14 @@ class Apps(PeopleLookup):
         return Person(team="T1", bot=user == "U_ALERTS")
 
 
-@pytest.mark.parametrize(
-    ("root_by", "kept"), [("U_ALERTS", ""), ("U2", "U2"), ("U1", "U1"), ("", ""), ("U_UNSAID", "U_UNSAID")]
-)
 @pytest.mark.parametrize("open_to_all", [(), ("C_ELSE",)])
-async def test_an_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
-    temporal: Client, threads: KnownThreads, root_by: str, kept: str, open_to_all: tuple[str, ...]
+async def test_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
+    temporal: Client, threads: KnownThreads, open_to_all: tuple[str, ...]
 ) -> None:
-    thread = new_thread("C_ELSE")
     dispatcher = Dispatcher(temporal, threads, Doorkeeper(Apps(), open_to_all))
-
-    assert await dispatcher.dispatch(Addressed(thread, replace(said(thread), root_by=root_by))) == "talk"
-
-    [(_, message)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
-    assert message.root_by == kept
+    roots = {"U_ALERTS": "", "U2": "U2", "U1": "U1", "": "", "U_UNSAID": "U_UNSAID"}
+    for root_by, told in roots.items():
+        thread = new_thread("C_ELSE")
+        assert await dispatcher.dispatch(Addressed(thread, replace(said(thread), root_by=root_by))) == "talk"
+        [(_, message)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
+        assert message.root_by == told

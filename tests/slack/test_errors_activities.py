@@ -32,35 +32,26 @@ def _json(status: int = 200, **body: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "says"),
     [
-        ("not_in_channel", "The bot is not a member of channel C1: type `/invite`"),
-        ("channel_not_found", "check the channel's id in the settings"),
-        ("is_archived", "Slack has archived channel C1"),
-        ("invalid_auth", r"does not accept the bot token \(invalid_auth\)"),
-        ("token_revoked", "install the app again"),
+        ("not_in_channel", "channel C1.*/invite"),
+        ("channel_not_found", "channel C1"),
+        ("is_archived", "archived channel C1"),
+        ("invalid_auth", "token.*invalid_auth"),
+        ("missing_scope", "chat:write.*channel C1"),
         ("msg_too_long", "too long"),
-        ("msg_blocks_too_long", "in several parts"),
         ("a_new_error", "a_new_error"),
     ],
 )
-async def test_a_refusal_is_permanent_and_says_what_to_do(
-    serve: Serve, session: aiohttp.ClientSession, error: str, words: str
+async def test_refusal_is_permanent_and_says_what_to_do(
+    serve: Serve, session: aiohttp.ClientSession, error: str, says: str
 ) -> None:
-    fault = await _fault(serve, session, **_json(error=error))
-    assert isinstance(fault, Permanent)
-    with pytest.raises(Permanent, match=words):
-        raise fault
-
-
-async def test_a_missing_scope_is_named(serve: Serve, session: aiohttp.ClientSession) -> None:
-    fault = await _fault(serve, session, **_json(error="missing_scope", needed="chat:write", provided="commands"))
-    assert isinstance(fault, Permanent)
-    assert "lacks the scope chat:write for channel C1" in str(fault)
+    with pytest.raises(Permanent, match=says):
+        raise await _fault(serve, session, **_json(error=error, needed="chat:write"))
 
 
 @pytest.mark.parametrize(("header", "pause"), [("77", 77.0), ("soon", RATE_LIMIT_PAUSE)])
-async def test_a_rate_limit_passes_on_how_long_to_wait(
+async def test_rate_limit_tells_how_long_to_wait(
     serve: Serve, session: aiohttp.ClientSession, header: str, pause: float
 ) -> None:
     answer = _json(429, error="ratelimited") | {"headers": {"Retry-After": header}}
@@ -76,33 +67,32 @@ async def test_a_rate_limit_passes_on_how_long_to_wait(
         _json(error="fatal_error"),
         _json(503, error="service_unavailable"),
         {"status": 502, "text": "<html>bad gateway</html>", "content_type": "text/html"},
-        {"status": 500, "text": "oops", "content_type": "text/plain"},
         {"status": 200, "text": "{half", "content_type": "application/json"},
         {"status": 200, "text": "<html>", "content_type": "text/html"},
     ],
 )
-async def test_what_may_have_been_done_is_transient_and_not_a_refusal(
+async def test_call_that_may_have_been_done_is_transient_and_not_refused(
     serve: Serve, session: aiohttp.ClientSession, answer: dict[str, Any]
 ) -> None:
     assert type(await _fault(serve, session, **answer)) is Transient
 
 
-async def test_an_answer_that_is_not_slacks_points_at_the_address(serve: Serve, session: aiohttp.ClientSession) -> None:
+async def test_answer_that_is_not_slacks_is_permanent(serve: Serve, session: aiohttp.ClientSession) -> None:
     fault = await _fault(serve, session, status=404, text="no such page", content_type="text/html")
     assert isinstance(fault, Permanent)
     assert "HTTP 404" in str(fault)
 
 
-async def test_nobody_listening_is_a_refusal_that_may_be_repeated(session: aiohttp.ClientSession) -> None:
+async def test_refused_connection_may_be_repeated(session: aiohttp.ClientSession) -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    with pytest.raises(Refused, match="check the network"):
+    with pytest.raises(Refused):
         await Slack(make_client("xoxb-test", f"http://127.0.0.1:{port}", session)).post("C1", "hello")
 
 
-async def test_a_connection_that_breaks_off_is_transient(serve: Serve, session: aiohttp.ClientSession) -> None:
+async def test_connection_that_breaks_off_is_transient(serve: Serve, session: aiohttp.ClientSession) -> None:
     async def hang_up(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.close()
@@ -113,6 +103,6 @@ async def test_a_connection_that_breaks_off_is_transient(serve: Serve, session: 
     assert type(caught.value) is Transient
 
 
-def test_a_call_that_could_not_be_made_is_permanent() -> None:
+def test_call_that_could_not_be_made_is_permanent() -> None:
     assert isinstance(translate(SlackRequestError("no such verb"), "channel C1"), Permanent)
     assert isinstance(translate(aiohttp.InvalidURL("slack"), "channel C1"), Permanent)

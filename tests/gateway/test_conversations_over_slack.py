@@ -6,22 +6,17 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
-from tests.gateway.conftest import KnownThreads
+from tests.gateway.conftest import SOCKET, KnownThreads, Process
 from tests.gateway.test_dispatch import accepted
-from threadline.gateway.process import GatewayConfig
 from threadline.threads import addressing
 from threadline.threads.addressing import Thread, conversation_workflow_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-CONFIG = GatewayConfig(
-    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
-)
 CALL = f"<@{identity.BOT_USER}>"
 
 
@@ -31,7 +26,7 @@ class Floor:
 
     sandbox: SlackSandbox
     temporal: Client
-    port: int
+    process: Process
 
     async def say(self, channel: str, user: str, text: str, thread_ts: str = "") -> Thread:
         posted = self.sandbox.workspace.post(channel, user, text, thread_ts=thread_ts)
@@ -43,38 +38,34 @@ class Floor:
         handle = self.temporal.get_workflow_handle(conversation_workflow_id(thread))
         return [(message.kind, message.text, message.addressed) for _, message in await accepted(handle)]
 
-    async def counts(self) -> dict[str, int]:
-        async with ClientSession() as http, http.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
-            return dict((await answer.json())["counts"])
-
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def floor(
     serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> AsyncIterator[Floor]:
-    async with serving(CONFIG, slack, temporal, threads) as process:
-        yield Floor(sandbox, temporal, process.port)
+    async with serving(SOCKET, slack, temporal, threads) as process:
+        yield Floor(sandbox, temporal, process)
 
 
-async def test_a_mention_is_one_message_of_a_conversation_however_often_it_is_told(floor: Floor) -> None:
+async def test_mention_and_its_message_are_one_message(floor: Floor) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     await floor.say(identity.GENERAL, identity.REPORTER, "for the shop", thread.ts)
     await floor.say(identity.GENERAL, identity.BYSTANDER, "lunch?")
 
     assert await floor.heard(thread) == [("message", "add three items", True), ("message", "for the shop", False)]
-    assert await floor.counts() == {"mention": 1, "talk": 1, "talk_reply": 1, "other_channel": 1}
+    assert await floor.process.counts() == {"mention": 1, "talk": 1, "talk_reply": 1, "other_channel": 1}
 
 
-async def test_a_direct_message_needs_no_mention(floor: Floor) -> None:
+async def test_direct_message_needs_no_mention(floor: Floor) -> None:
     place = floor.sandbox.workspace.open_im(identity.REPORTER)
     thread = await floor.say(place.id, identity.REPORTER, "what is open?")
     await floor.say(place.id, identity.REPORTER, "stop", thread.ts)
 
     assert await floor.heard(thread) == [("message", "what is open?", True), ("stop", "stop", True)]
-    assert await floor.counts() == {"talk": 1, "stop": 1}
+    assert await floor.process.counts() == {"talk": 1, "stop": 1}
 
 
-async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor, threads: KnownThreads) -> None:
+async def test_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     workspace = floor.sandbox.workspace
     answer = workspace.post(
@@ -95,9 +86,7 @@ async def test_a_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floo
     assert float(first.ts) > float(answer.ts)
 
 
-async def test_thumbs_on_an_answer_reach_its_conversation_and_those_on_other_messages_nobody(
-    floor: Floor, threads: KnownThreads
-) -> None:
+async def test_thumb_on_an_answer_reaches_its_conversation(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, f"{CALL} add three items")
     workspace = floor.sandbox.workspace
     answer = workspace.post(identity.GENERAL, identity.BOT_USER, "Done", thread_ts=thread.ts, bot_id=identity.BOT_ID)
@@ -114,11 +103,11 @@ async def test_thumbs_on_an_answer_reach_its_conversation_and_those_on_other_mes
         ("thumb", "+1::skin-tone-2", False),
         ("thumb_taken", "+1::skin-tone-2", False),
     ]
-    counts = await floor.counts()
+    counts = await floor.process.counts()
     assert (counts["thumb"], counts["reaction"], counts["not_followed"]) == (2, 1, 1)
 
 
-async def test_a_reply_comes_again_until_the_database_says_whose_it_is(floor: Floor, threads: KnownThreads) -> None:
+async def test_reply_comes_again_until_the_database_answers(floor: Floor, threads: KnownThreads) -> None:
     thread = await floor.say(identity.GENERAL, identity.REPORTER, "lunch?")
     threads.talks[thread.ts] = thread
     threads.refusals = 2
@@ -126,4 +115,4 @@ async def test_a_reply_comes_again_until_the_database_says_whose_it_is(floor: Fl
 
     assert await floor.heard(thread) == [("message", "yes", False)]
     assert [each.attempts for each in floor.sandbox.deliveries.log] == [1, 3]
-    assert (await floor.counts())["not_accepted"] == 2
+    assert (await floor.process.counts())["not_accepted"] == 2

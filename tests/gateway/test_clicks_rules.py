@@ -32,7 +32,7 @@ def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any
     return plain | given
 
 
-def test_a_click_says_who_wants_what_of_which_action_and_where_to_answer() -> None:
+def test_click_says_who_decides_which_action_and_where() -> None:
     route = clicks.route(payload())
     assert isinstance(route, Clicked)
     assert (route.team, route.action_id) == ("T1", "ACT-1")
@@ -42,7 +42,7 @@ def test_a_click_says_who_wants_what_of_which_action_and_where_to_answer() -> No
     assert clicks.route(payload({"action_id": REJECT})).click.approve is False  # type: ignore[union-attr]
 
 
-def test_the_same_click_has_the_same_key_and_another_press_another() -> None:
+def test_each_press_has_a_key_of_its_own() -> None:
     keys = [clicks.route(payload({"action_ts": ts})).click.key for ts in ("1.5", "1.5", "1.6")]  # type: ignore[union-attr]
     assert keys[0] == keys[1] != keys[2]
 
@@ -61,11 +61,11 @@ def test_the_same_click_has_the_same_key_and_another_press_another() -> None:
         payload(user=None),
     ],
 )
-def test_a_click_on_anything_else_goes_nowhere(body: dict[str, Any]) -> None:
+def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
     assert clicks.route(body) == Ignored(IgnoreReason.NO_APPROVAL)
 
 
-def test_a_click_on_a_hand_over_says_who_takes_or_closes_which_one() -> None:
+def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
     ref = HandoverRef(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
     for button, closes in ((TAKE, False), (CLOSE, True)):
         route = clicks.route(payload({"action_id": button, "value": ref.key}))
@@ -76,7 +76,7 @@ def test_a_click_on_a_hand_over_says_who_takes_or_closes_which_one() -> None:
     assert clicks.route(elsewhere) == Ignored(IgnoreReason.NO_APPROVAL)
 
 
-def test_a_time_that_cannot_be_read_is_left_open() -> None:
+def test_unreadable_time_is_left_open() -> None:
     for moment in ("nan", "soon", "-5", "1e300"):
         assert clicks.route(payload({"action_ts": moment})).click.at == 0.0  # type: ignore[union-attr]
 

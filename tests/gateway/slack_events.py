@@ -1,0 +1,60 @@
+"""Slack's events as tests build them, and where the gateway routes them."""
+
+from typing import Any
+
+from threadline.gateway.routes import Ignored, Route, RoutingConfig, route
+from threadline.threads.messages import IncomingMessage
+
+TEAM, REPORTS, SUMMARIES, ESCALATIONS = "T1", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS"
+BOT, REPORTER, DEVELOPER, OTHER = "U_BOT", "U_REPORTER", "U_DEVELOPER", "U_OTHER"
+ROOT, LATER, EDITED = "100.000001", "100.000002", "100.000009"
+CONFIG = RoutingConfig(REPORTS, SUMMARIES, ESCALATIONS, BOT, "B_BOT")
+
+Json = dict[str, Any]
+
+
+def said(**fields: Any) -> Json:
+    return {"type": "message", "channel": REPORTS, "user": REPORTER, "text": "it breaks", "ts": ROOT, **fields}
+
+
+def reply(**fields: Any) -> Json:
+    return said(**{"ts": LATER, "thread_ts": ROOT, "parent_user_id": REPORTER, **fields})
+
+
+def case_reply(**fields: Any) -> Json:
+    return reply(**{"channel": SUMMARIES, "user": DEVELOPER, "parent_user_id": BOT, **fields})
+
+
+def edit(after: Json, before: Json) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_changed",
+        "channel": after["channel"],
+        "ts": "100.000010",
+        "message": {"edited": {"user": after.get("user"), "ts": EDITED}, **after},
+        "previous_message": before,
+    }
+
+
+def deletion(before: Json) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_deleted",
+        "channel": before["channel"],
+        "ts": "100.000010",
+        "deleted_ts": before["ts"],
+        "previous_message": before,
+    }
+
+
+def routed(event: Json, **body: Any) -> Route:
+    return route({"type": "event_callback", "team_id": TEAM, "event": event, **body}, CONFIG)
+
+
+def message_of(found: Route) -> IncomingMessage:
+    assert not isinstance(found, Ignored), found
+    return found.message
+
+
+def share(text: str) -> Json:
+    return {"is_share": True, "text": text}

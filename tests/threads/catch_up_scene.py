@@ -1,0 +1,90 @@
+"""What tests of the catch-up and of the sweep share: a look from beginning to end, and what came of it."""
+
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
+
+from tests.support.case_scene import FOLLOWED, CaseScene, case_scene, outcome
+from threadline.cases.model import Action, CaseStatus
+from threadline.db.engine import Database
+from threadline.threads import addressing, messages
+from threadline.threads.catch_up_model import CatchUpState
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.model import Message
+
+ROTATION = "threadline.threads.catch_up_activities.ROTATION"
+
+
+@pytest.fixture
+async def home(database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CaseScene]:
+    """Nothing is found by chance here: no thread is compared that shows no change."""
+    monkeypatch.setattr(ROTATION, 0)
+    async with case_scene(database, pool, outcome(Action.POST_FINDINGS)) as home:
+        yield home
+
+
+async def look(home: CaseScene, *, deep: bool = True) -> None:
+    """One look in real time: a result that is waited for would let Temporal skip time."""
+    client, state = home.environment.client, CatchUpState(deep=deep)
+    await client.start_workflow(
+        addressing.CATCH_UP_WORKFLOW, state, id=addressing.CATCH_UP_ID, task_queue=addressing.CORE_QUEUE
+    )
+    await until_ended(home)
+
+
+async def until_ended(home: CaseScene, workflow_id: str = addressing.CATCH_UP_ID) -> None:
+    handle = home.environment.client.get_workflow_handle(workflow_id)
+
+    async def ended() -> bool:
+        return (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+
+    await home.until(ended, "it ends", 60)
+
+
+async def install(home: CaseScene, *, before_report: bool = False) -> None:
+    at = float(home.thread.ts) - 60 if before_report else time.time()
+    async with home.database.begin() as work:
+        await work.followed.install(list(FOLLOWED), at)
+
+
+async def opened(home: CaseScene) -> None:
+    await install(home)
+    await home.report()
+    await home.until_status(CaseStatus.PENDING_VERIFICATION)
+
+
+def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> Message:
+    """Somebody writes in the report's thread, and Slack delivers no event of it."""
+    return home.slack.workspace.post(identity.REPORTS, user, words, thread_ts=home.thread.ts)
+
+
+async def entries(home: CaseScene) -> list[tuple[str, str]]:
+    """What people are stored to have said in the case, as it reads now."""
+    async with home.database.begin() as work:
+        page = await work.conversation.entries("BUG-1", limit=500)
+    return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != messages.BOT]
+
+
+async def until_stored(home: CaseScene, words: str, sender: str = messages.REPORTER) -> None:
+    async def stored() -> bool:
+        return (sender, words) in await entries(home)
+
+    await home.until(stored, f"{words!r} is stored")
+
+
+async def until_gone(home: CaseScene, words: str) -> None:
+    async def gone() -> bool:
+        return words not in str(await entries(home))
+
+    await home.until(gone, f"{words!r} is taken out")
+
+
+async def resent(home: CaseScene) -> int:
+    """How many messages the catch-up has signalled."""
+    async with home.database.begin() as work:
+        found = await work.connection.execute(text("SELECT coalesce(sum(times), 0) FROM resent_messages"))
+        return int(found.scalar_one())

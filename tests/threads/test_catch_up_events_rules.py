@@ -1,0 +1,114 @@
+"""What the catch-up finds in a history is routed as its event would have been."""
+
+import time
+from typing import Any
+
+import pytest
+
+from threadline.cases.message_reads import StoredMessage
+from threadline.gateway.routes import Close, Ignored, Lookup, Message, Route, RoutingConfig, Start, route
+from threadline.threads import addressing
+from threadline.threads import catch_up_events as missed_events
+from threadline.threads.catch_up_events import MissedEvent
+from threadline_devstack.slack import events, identity
+from threadline_devstack.slack.model import Message as Post
+from threadline_devstack.slack.seed import populate
+from threadline_devstack.slack.workspace import Workspace
+
+TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES
+CONFIG = RoutingConfig(REPORTS, SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
+
+
+class Floor:
+    """A workspace, the last event that it told of, and the history that it shows."""
+
+    def __init__(self) -> None:
+        self.workspace = Workspace(time.time, "http://sandbox.invalid")
+        populate(self.workspace)
+        self.told: dict[str, Any] = {}
+        self.workspace.listeners.append(self.told.update)
+
+    def event(self) -> Route:
+        return route(events.callback(dict(self.told), "Ev1", 0), CONFIG)
+
+    def say(self, channel: str, user: str, text: str, thread: str = "", **more: Any) -> Post:
+        self.told.clear()
+        return self.workspace.post(channel, user, text, thread_ts=thread, **more)
+
+    def shown(self, post: Post) -> Route:
+        """As it is found: history names the root's author once, at the root."""
+        raw = {name: value for name, value in post.as_slack().items() if name != "parent_user_id"}
+        return route(missed_events.posted(TEAM, post.channel, raw, author_of_root(post), id_of(post)).body, CONFIG)
+
+    def edited(self, post: Post) -> MissedEvent:
+        before = stored(post)
+        self.workspace.edit(post.channel, post.ts, "it fails in Firefox")
+        edit_id = addressing.edit_id(TEAM, post.channel, post.ts, post.edited_ts)
+        return missed_events.edited(TEAM, post.channel, post.as_slack(), author_of_root(post), edit_id, before)
+
+    def deleted(self, post: Post) -> MissedEvent:
+        before, author = stored(post), author_of_root(post)
+        self.workspace.delete(post.channel, post.ts)
+        deletion_id = addressing.deletion_id(TEAM, post.channel, post.ts)
+        return missed_events.deleted(TEAM, before, post.thread_ts or post.ts, author, deletion_id)
+
+
+def id_of(post: Post) -> str:
+    return addressing.message_id(TEAM, post.channel, post.ts)
+
+
+def author_of_root(post: Post) -> str:
+    return post.root.user if post.root else ""
+
+
+def stored(post: Post) -> StoredMessage:
+    sender = "developer" if post.channel == SUMMARIES else "reporter"
+    return StoredMessage(id_of(post), "message", post.user, sender, post.text, post.channel, post.ts)
+
+
+@pytest.mark.parametrize(
+    ("who", "text", "kind"),
+    [
+        (identity.REPORTER, "It fails & <b>", Message),
+        (identity.REPORTER, "never mind", Close),
+        (identity.BYSTANDER, "works for me", Ignored),
+        (identity.BOT_USER, "I am looking", Ignored),
+    ],
+)
+def test_report_and_reply_are_routed_as_their_events(who: str, text: str, kind: type) -> None:
+    floor = Floor()
+    root = floor.say(REPORTS, identity.REPORTER, "it breaks")
+    assert isinstance(floor.event(), Start)
+    assert floor.shown(root) == floor.event()
+    reply = floor.say(REPORTS, who, text, root.ts)
+    assert isinstance(floor.event(), kind)
+    assert floor.shown(reply) == floor.event()
+    # With a reply the root looks otherwise in the history, and is the same report.
+    assert isinstance(floor.shown(root), Start)
+
+
+def test_developers_reply_is_routed_as_its_event() -> None:
+    floor = Floor()
+    root = floor.say(SUMMARIES, identity.BOT_USER, "BUG-1", bot_id=identity.BOT_ID)
+    reply = floor.say(SUMMARIES, identity.DEVELOPER, "please fix it", root.ts)
+    assert isinstance(floor.event(), Lookup)
+    assert floor.shown(reply) == floor.event()
+
+
+@pytest.mark.parametrize("correct", [Floor.edited, Floor.deleted])
+@pytest.mark.parametrize("where", ["report", "reply", "summary"])
+def test_correction_is_routed_as_its_event(where: str, correct: Any) -> None:
+    floor, wrong = Floor(), "it fails in Frefox"
+    if where == "summary":
+        root = floor.say(SUMMARIES, identity.BOT_USER, "BUG-1", bot_id=identity.BOT_ID)
+        post = floor.say(SUMMARIES, identity.DEVELOPER, wrong, root.ts)
+    else:
+        root = floor.say(REPORTS, identity.REPORTER, wrong)
+        reply = floor.say(REPORTS, identity.REPORTER, wrong, root.ts)
+        post = reply if where == "reply" else root
+    floor.told.clear()
+    missed = correct(floor, post)
+    expected = floor.event()
+    assert not isinstance(expected, Ignored)
+    assert route(missed.body, CONFIG) == expected
+    assert missed.id == expected.message.id
