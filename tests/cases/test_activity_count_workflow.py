@@ -1,28 +1,23 @@
-"""What a message costs in history: the activities of a turn, and none that could be spared."""
+"""The activities that a turn takes, also when Slack does not take its findings at once."""
 
 import json
 from collections.abc import Sequence
 
-import asyncpg
 import pytest
 from sqlalchemy import text
 
-from tests.support.case_scene import REPORTER, House, house, outcome
-from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.contract import FlushRequest, TurnRef
-from threadline.cases.model import Action, CaseStatus, Limits, Marks
-from threadline.db.engine import Database
-from threadline.threads import messages
+from tests.support.case_scene import CaseScene, StartCase, outcome
+from threadline.cases.model import Action
 from threadline_devstack.slack import identity
 
 POST = outcome(Action.POST_FINDINGS)
 
 
-async def activities(home: House, *, ended: bool = False) -> list[str]:
+async def activities(scene: CaseScene, *, ended: bool = False) -> list[str]:
     """The activities that the case's workflow has asked for, in order; with `ended` also where each ended."""
     asked: dict[int, str] = {}
     told = []
-    for event in (await home.handle.fetch_history()).events:
+    for event in (await scene.handle.fetch_history()).events:
         if event.HasField("activity_task_scheduled_event_attributes"):
             name = event.activity_task_scheduled_event_attributes.activity_type.name
             asked[event.event_id] = name
@@ -36,20 +31,20 @@ def since(before: Sequence[str], now: Sequence[str]) -> list[str]:
     return sorted(now[len(before) :])
 
 
-async def test_a_reply_takes_three_activities_and_two_for_its_reactions(database: Database, pool: asyncpg.Pool) -> None:
-    async with house(database, pool, POST, POST) as home:
-        await home.report()
-        await home.until_status("pending_verification")
+async def test_reply_takes_three_activities_and_two_for_its_reactions(start_case: StartCase) -> None:
+    async with start_case(POST, POST) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
 
         async def marked(times: int) -> bool:
-            return (await activities(home)).count("mark_used") == times
+            return (await activities(scene)).count("mark_used") == times
 
-        await home.until(lambda: marked(1), "the report is marked")
-        before = await activities(home)
-        await home.reporter("and with three of them")
-        await home.until_status("pending_verification", "investigating", "pending_verification")
-        await home.until(lambda: marked(2), "the message is marked")
-        assert since(before, await activities(home)) == [
+        await scene.until(lambda: marked(1), "the report is marked")
+        before = await activities(scene)
+        await scene.reporter("and with three of them")
+        await scene.until_status("pending_verification", "investigating", "pending_verification")
+        await scene.until(lambda: marked(2), "the message is marked")
+        assert since(before, await activities(scene)) == [
             "add_reactions",
             "flush_messages",
             "mark_used",
@@ -58,103 +53,82 @@ async def test_a_reply_takes_three_activities_and_two_for_its_reactions(database
         ]
 
 
-@pytest.mark.parametrize("trouble", ["refused for now", "answer lost", "refused for good"])
-async def test_findings_that_slack_does_not_take_at_once_are_said_once(
-    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch, trouble: str
-) -> None:
+@pytest.fixture
+def hasty_posts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A post is tried again after a second."""
     for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
         monkeypatch.setattr(f"threadline.threads.outbox_posts.{name}", seconds)
-    async with house(database, pool, POST, POST) as home:
-        await home.report()
-        await home.until_status("pending_verification")
-        before = await activities(home)
+
+
+@pytest.mark.usefixtures("hasty_posts")
+@pytest.mark.parametrize("trouble", ["refused for now", "answer lost", "refused for good"])
+async def test_findings_that_slack_does_not_take_at_once_are_posted_once(start_case: StartCase, trouble: str) -> None:
+    async with start_case(POST, POST) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        before = await activities(scene)
         if trouble == "refused for now":
-            home.slack.faults.fail_before("chat.postMessage")
+            scene.slack.faults.fail_before("chat.postMessage")
         elif trouble == "answer lost":
-            home.slack.faults.fail_after("chat.postMessage")
+            scene.slack.faults.fail_after("chat.postMessage")
         else:
-            home.slack.workspace.archive(identity.SUMMARIES)
-        await home.reporter("and with three of them")
-        await home.until_status("pending_verification", "investigating", "pending_verification")
-        asked = since(before, await activities(home))
+            scene.slack.workspace.archive(identity.SUMMARIES)
+        await scene.reporter("and with three of them")
+        await scene.until_status("pending_verification", "investigating", "pending_verification")
+        asked = since(before, await activities(scene))
         assert asked.count("save_investigation_result") == 1
         if trouble == "refused for good":
             assert asked.count("post_investigation_results") == 1, "which hears it again"
-            await home.until_said("could not be posted")
+            await scene.until_said("could not be posted")
         else:
             assert asked.count("post_investigation_results") == 0
-            assert sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
+            assert scene.times_said("found it", identity.SUMMARIES) == 2
 
 
-async def test_no_claim_of_findings_is_left_when_their_case_is_closed_while_they_are_tried_again(
-    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
-        monkeypatch.setattr(f"threadline.threads.outbox_posts.{name}", seconds)
-    async with house(database, pool, POST, POST) as home:
-        await home.report()
-        await home.until_status("pending_verification")
-        home.slack.faults.fail_after("chat.postMessage")
-        await home.reporter("and with three of them")
+@pytest.mark.usefixtures("hasty_posts")
+async def test_close_while_findings_are_retried_leaves_no_claim_of_a_post(start_case: StartCase) -> None:
+    async with start_case(POST, POST) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        scene.slack.faults.fail_after("chat.postMessage")
+        await scene.reporter("and with three of them")
 
         async def stored() -> bool:
-            return sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
+            return scene.times_said("found it", identity.SUMMARIES) == 2
 
-        await home.until(stored, "Slack has stored the findings, and its answer was lost")
-        await home.reporter("never mind", "close")
-        await home.until_status("resolved")
-        await home.result()
-        async with database.begin() as work:
+        await scene.until(stored, "Slack has stored the findings, and its answer was lost")
+        await scene.reporter("never mind", "close")
+        await scene.until_status("resolved")
+        await scene.result()
+        async with scene.database.begin() as work:
             unsure = await work.connection.scalar(text("SELECT count(*) FROM slack_posts WHERE ts IS NULL"))
         assert unsure == 0
-        assert sum("found it" in said for said in home.said(identity.SUMMARIES)) == 2
-
-
-async def not_said(turn: TurnRef) -> Marks | None:
-    raise AssertionError("a flush says nothing")
-
-
-async def test_the_answer_of_a_flush_that_has_begun_a_turn_may_be_lost(database: Database, pool: asyncpg.Pool) -> None:
-    """The second flush finds the step taken: it is recorded once, and the turn is due all the same."""
-    async with house(database, pool) as home:
-        report = home.message(messages.REPORT, messages.REPORTER, REPORTER, "The cart total is wrong", home.thread.ts)
-        request, case = (
-            FlushRequest(home.thread, [report], begin=True),
-            LiveCaseActivities(database, Limits(), not_said),
-        )
-        first, again = await case.flush_messages(request), await case.flush_messages(request)
-        assert (first.begun, again.begun) == (True, False)
-        assert first.status is again.status is CaseStatus.INVESTIGATING
-        assert again.message_due
-        assert again.title
-        assert await home.statuses() == ["new", "investigating"]
+        assert scene.times_said("found it", identity.SUMMARIES) == 2
 
 
 @pytest.mark.records("burst_in_one_turn")
-async def test_what_comes_while_the_first_of_a_burst_is_stored_is_in_the_same_turn(
-    database: Database, pool: asyncpg.Pool
-) -> None:
-    async with house(database, pool, POST, POST) as home:
-        await home.report()
-        await home.until_status("pending_verification")
-        await home.until_quiet()
-        async with database.begin() as work:
+async def test_burst_that_comes_while_its_first_message_is_stored_is_one_turn(start_case: StartCase) -> None:
+    async with start_case(POST, POST) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        await scene.until_quiet()
+        async with scene.database.begin() as work:
             await work.connection.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
-            await home.reporter("first")
+            await scene.reporter("first")
 
             async def storing() -> bool:
-                return (await activities(home)).count("flush_messages") == 2
+                return (await activities(scene)).count("flush_messages") == 2
 
-            await home.until(storing, "the first message is being stored")
+            await scene.until(storing, "the first message is being stored")
             for words in ("second", "third"):
-                await home.reporter(words)
-        await home.until_status("pending_verification", "investigating", "pending_verification")
-        assert home.agent.batches[1:] == [["first", "second", "third"]]
+                await scene.reporter(words)
+        await scene.until_status("pending_verification", "investigating", "pending_verification")
+        assert scene.agent.batches[1:] == [["first", "second", "third"]]
         reactions = [
             event.activity_task_scheduled_event_attributes.input.payloads[0].data
-            for event in (await home.handle.fetch_history()).events
+            for event in (await scene.handle.fetch_history()).events
             if event.activity_task_scheduled_event_attributes.activity_type.name == "add_reactions"
         ]
         assert [len(json.loads(data)["items"]) for data in reactions] == [1, 3], "the report; the burst at once"
-        steps = await activities(home, ended=True)
+        steps = await activities(scene, ended=True)
         assert steps[: steps.index("run_continuation_investigation")].count("flush_messages ended") == 3

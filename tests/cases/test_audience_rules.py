@@ -8,10 +8,12 @@ from threadline.cases.audience import crossings, told_to_reporter
 from threadline.cases.outcome import Outcome
 
 INTERNAL: dict[str, Any] = {
+    "title": "Totals are of the list price",
     "summary": "The total adds list prices.",
     "root_cause": "Cart.total() adds up the list prices of all lines before the code takes its share off.",
-    "evidence": [{"file": "sample-shop/shop/cart.py", "line": 2, "note": "here the bulk price is lost"}],
+    "evidence": [{"file": "sample-shop/shop/cart.py:42", "line": 42, "note": "here the bulk price is lost"}],
     "recommended_actions": ["Roll back release 4711 on the second shard before noon."],
+    "affected_components": ["tax-service"],
 }
 
 
@@ -41,53 +43,45 @@ INTERNAL: dict[str, Any] = {
         ("Ask at grafana.internal for it.", "grafana.internal"),
     ],
 )
-def test_something_internal_in_the_reporters_words_keeps_them_back(words: str, crossing: str) -> None:
+def test_internal_content_keeps_the_reporters_words_back(words: str, crossing: str) -> None:
     result = {**INTERNAL, "for_reporter": words}
     assert crossing in " ".join(crossings(words, result))
     assert told_to_reporter(result) == ""
 
 
-WHOLE: dict[str, Any] = {
-    "title": "Totals are of the list price",
-    "summary": "The total adds list prices, since the bulk price is set after it.",
-    "root_cause": "Cart.total() adds up the list prices of all lines before the code takes its share off.",
-    "evidence": [{"file": "sample-shop/shop/cart.py:42", "line": 42, "note": "here the bulk price is lost"}],
-    "recommended_actions": ["Roll back release 4711 on the second shard."],
-    "affected_components": ["tax-service"],
-}
 COPIES = [
-    *((name, str(WHOLE[name])) for name in ("title", "summary", "root_cause")),
+    *((name, str(INTERNAL[name])) for name in ("title", "summary", "root_cause")),
     ("evidence", "It is at sample-shop/shop/cart.py:42 now."),
     ("evidence", "See cart.py, line 42."),
     ("evidence", "I saw it: here the bulk price is lost."),
-    ("recommended_actions", "Roll back release 4711 on the second shard."),
+    ("recommended_actions", "Roll back release 4711 on the second shard before noon."),
     ("affected_components", "The tax-service is at fault."),
 ]
 
 
 @pytest.mark.parametrize(("name", "words"), COPIES)
-def test_a_copy_of_any_field_is_kept_back(name: str, words: str) -> None:
-    assert told_to_reporter({name: WHOLE[name], "for_reporter": words}) == ""
-    assert told_to_reporter({"for_reporter": "All is well.", **WHOLE}) == "All is well."
+def test_copy_of_any_field_is_kept_back(name: str, words: str) -> None:
+    assert told_to_reporter({name: INTERNAL[name], "for_reporter": words}) == ""
+    assert told_to_reporter({"for_reporter": "All is well.", **INTERNAL}) == "All is well."
 
 
-def test_every_field_is_internal_told_or_no_text() -> None:
+def test_every_field_of_an_outcome_is_judged() -> None:
     told, values = {"for_reporter", "clarification_question"}, {"action", "severity", "confidence", "fix_requested"}
     assert {name for name, _ in COPIES} == set(Outcome.model_fields) - told - values
 
 
 @pytest.mark.parametrize("file", ["a/b.conf:7", "a/b.conf:7:3", "a/b.conf#L7-L9", "a/b.conf, line 7", r"a\b.conf:7-9"])
-def test_a_file_is_known_by_its_name_however_its_line_is_told(file: str) -> None:
+def test_file_is_found_however_its_line_is_written(file: str) -> None:
     assert crossings("It is in b.conf.", {"evidence": [{"file": file}]}) == ["the file b.conf"]
 
 
-def test_a_file_without_an_ending_is_known_by_its_folder() -> None:
+def test_file_without_an_ending_is_found_by_its_folder() -> None:
     result = {"evidence": [{"file": "shop/billing/Procfile.d/web"}]}
     assert crossings("It is in Procfile.d/web.", result) == ["the file Procfile.d/web"]
     assert crossings("It is on the web.", result) == []
 
 
-def test_what_the_reporter_said_or_attached_may_be_said_to_them() -> None:
+def test_what_the_reporter_said_or_attached_is_not_internal() -> None:
     said = "In cart.py of https://github.com/acme/shop/pull/31 I ran `total()`: the total adds list prices\norders.csv"
     result = {**INTERNAL, "evidence": [{"file": "orders.csv", "line": 3, "note": ""}]}
     words = "The total adds list prices, as you say of `total()` in cart.py; see line 3 of orders.csv."
@@ -104,7 +98,7 @@ def test_what_the_reporter_said_or_attached_may_be_said_to_them() -> None:
         "Do you use Node.js or https://shop.example/tree/oak?",
     ],
 )
-def test_a_question_about_what_people_see_is_harmless(words: str) -> None:
+def test_question_about_what_people_see_is_not_internal(words: str) -> None:
     attached = {"evidence": [{"file": "attachments/orders.csv", "line": 3, "note": "one"}]}
     assert crossings(words, {**INTERNAL, **attached}) == []
 
@@ -122,12 +116,12 @@ def test_plain_words_are_told(words: str) -> None:
     assert told_to_reporter({**INTERNAL, "for_reporter": f" {words}\n"}) == words
 
 
-def test_a_result_without_the_field_tells_the_reporter_nothing() -> None:
+def test_result_without_words_for_the_reporter_tells_nothing() -> None:
     for result in ({}, INTERNAL, {"for_reporter": None}, {"for_reporter": 7}, {"summary": "secret"}):
         assert told_to_reporter(result) == ""
 
 
 @pytest.mark.parametrize("name", ["root_cause", "evidence", "recommended_actions", "affected_components"])
-def test_a_result_in_another_form_is_read_all_the_same(name: str) -> None:
+def test_result_with_fields_of_other_types_is_read(name: str) -> None:
     for value in (None, 3, "text", ["text", None, {"file": None}], {"a": 1}):
         assert told_to_reporter({name: value, "for_reporter": "All is well."}) == "All is well."

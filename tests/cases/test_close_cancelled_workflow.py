@@ -1,17 +1,15 @@
-"""What a storm found, reduced: a close comes amid a turn's end, and is taken back before the case is closed."""
+"""A close that comes amid a turn's end is taken back before the case is closed."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import asyncpg
 import pytest
 from sqlalchemy import text
 
-from tests.support.case_scene import House, house, outcome
+from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action
-from threadline.db.engine import Database
 from threadline.investigator.store import Claim, TurnOutcome
 from threadline.threads import messages
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
@@ -25,71 +23,66 @@ SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname
 
 
 @asynccontextmanager
-async def _holding(home: House, lock: str) -> AsyncIterator[None]:
-    async with home.database.begin() as work:
+async def _holding(scene: CaseScene, lock: str) -> AsyncIterator[None]:
+    async with scene.database.begin() as work:
         await work.connection.execute(text(lock))
         yield
 
 
-async def _until_waiting(home: House, count: int) -> None:
+async def _until_waiting(scene: CaseScene, count: int) -> None:
     async def waiting() -> bool:
-        async with home.database.begin() as work:
+        async with scene.database.begin() as work:
             return int(await work.connection.scalar(_WAITING) or 0) >= count
 
-    await home.until(waiting, f"{count} wait for a lock")
+    await scene.until(waiting, f"{count} wait for a lock")
 
 
 @pytest.mark.parametrize(
     ("action", "channel"), [(Action.POST_FINDINGS, SUMMARIES), (Action.ESCALATE, ESCALATIONS)], ids=str
 )
-async def test_a_close_that_is_taken_back_while_a_turn_is_settled_does_not_swallow_what_it_asked_for(
-    database: Database, pool: asyncpg.Pool, action: Action, channel: str
+async def test_close_taken_back_while_a_turn_is_settled_keeps_its_action(
+    start_case: StartCase, action: Action, channel: str
 ) -> None:
     async def play(_: TurnRequest, claim: Claim) -> TurnOutcome:
-        await home.agent.turns.finish(claim, outcome(action, "first words"))
-        async with _holding(home, THE_TURN):
-            await home.reporter("never mind", messages.CLOSE)
-            await _until_waiting(home, 1)
-            await home.reporter("wait, it is still broken")
-            await _until_waiting(home, 2)
+        await scene.agent.turns.finish(claim, outcome(action, "first words"))
+        async with _holding(scene, THE_TURN):
+            await scene.reporter("never mind", messages.CLOSE)
+            await _until_waiting(scene, 1)
+            await scene.reporter("wait, it is still broken")
+            await _until_waiting(scene, 2)
         await asyncio.Event().wait()
         raise AssertionError("the close cancels it")
 
-    async with house(database, pool, play, outcome(Action.POST_FINDINGS, "second words")) as home:
-        await home.report()
-        await home.until_said("second words", SUMMARIES)
-        assert any("first words" in said for said in home.said(channel))
+    async with start_case(play, outcome(Action.POST_FINDINGS, "second words")) as scene:
+        await scene.report()
+        await scene.until_said("second words", SUMMARIES)
+        assert scene.times_said("first words", channel)
 
 
-async def test_a_close_that_is_taken_back_while_findings_are_posted_does_not_swallow_the_escalation(
-    database: Database, pool: asyncpg.Pool
+async def test_close_taken_back_while_findings_are_posted_keeps_the_escalation(
+    start_case: StartCase,
 ) -> None:
-    async def play(_: TurnRequest, __: Claim) -> TurnOutcome:
-        playing.set()
-        await held.wait()
-        return outcome(Action.ESCALATE, "needs an admin")
-
-    playing, held = asyncio.Event(), asyncio.Event()
+    turn = HeldTurn(outcome(Action.ESCALATE, "needs an admin"))
     first, last = outcome(Action.POST_FINDINGS), outcome(Action.POST_FINDINGS, "last words")
-    async with house(database, pool, first, play, last) as home:
-        await home.report()
-        await home.until_status("pending_verification")
-        await home.reporter("it is worse now")
-        await playing.wait()
+    async with start_case(first, turn, last) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        await scene.reporter("it is worse now")
+        await turn.began.wait()
         async with AsyncExitStack() as case_held:
-            async with _holding(home, THE_POSTS):
-                held.set()
-                await _until_waiting(home, 1)
-                await home.reporter("never mind", messages.CLOSE)
-                await home.until(lambda: _has(home, "never mind", "eyes"), "the workflow knows of the close")
-                await case_held.enter_async_context(_holding(home, THE_CASE))
-                await home.reporter("wait, it is still broken")
-                await _until_waiting(home, 2)
-            await home.until(lambda: _has(home, "it is worse now", "white_check_mark"), "the findings are posted")
-        await home.until_said("last words", SUMMARIES)
-        assert any("needs an admin" in said for said in home.said(ESCALATIONS))
+            async with _holding(scene, THE_POSTS):
+                turn.finish.set()
+                await _until_waiting(scene, 1)
+                await scene.reporter("never mind", messages.CLOSE)
+                await scene.until(lambda: _has(scene, "never mind", "eyes"), "the workflow knows of the close")
+                await case_held.enter_async_context(_holding(scene, THE_CASE))
+                await scene.reporter("wait, it is still broken")
+                await _until_waiting(scene, 2)
+            await scene.until(lambda: _has(scene, "it is worse now", "white_check_mark"), "the findings are posted")
+        await scene.until_said("last words", SUMMARIES)
+        assert scene.times_said("needs an admin", ESCALATIONS)
 
 
-async def _has(home: House, words: str, reaction: str) -> bool:
-    written = home.slack.workspace.channel(REPORTS).messages.values()
+async def _has(scene: CaseScene, words: str, reaction: str) -> bool:
+    written = scene.slack.workspace.channel(REPORTS).messages.values()
     return any(reaction in message.reactions for message in written if message.text == words)

@@ -1,234 +1,238 @@
-"""What goes wrong around a case, and must neither wedge it nor stay unsaid: each was found in a review or a storm."""
+"""Faults around a case, each found in a review or by chaos: they neither block the case nor pass in silence."""
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
-import asyncpg
-import pytest
+from sqlalchemy import text
+from temporalio.client import WorkflowExecutionStatus
 
-from tests.support.case_scene import REPORTER, House, house, outcome
-from tests.support.temporal import real_time, skipping_time
+from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
+from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, Limits
-from threadline.db.engine import Database
+from threadline.cases.model import Action, BugState, Limits
 from threadline.errors import ClaimLost, Permanent
+from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.routes import Lookup
 from threadline.investigator.store import Claim, TurnOutcome
+from threadline.slack.client import POST_EVENT
 from threadline.threads import addressing, messages
+from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
+from threadline.wiring.gateway import CaseThreads
+from threadline_devstack.slack import identity
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 
 
-async def test_an_agent_that_cannot_work_does_not_call_people_again_and_again(
-    database: Database, pool: asyncpg.Pool
-) -> None:
+async def test_repeated_failures_call_people_once(start_case: StartCase) -> None:
     broken = [Permanent("The model's key was refused.")] * 3
-    async with house(database, pool, *broken) as home:
-        await home.report()
-        await home.until_status("escalated")
-        await home.developer("I am on it")
-        await home.until_status("escalated", "investigating", "escalated")
-        await home.developer("still on it")
-        await home.until_status(*["investigating", "escalated"] * 3)
-        assert sum("needs a person" in said for said in home.said(ESCALATIONS)) == 1
-        assert (await home.case()).escalations == 1
+    async with start_case(*broken) as scene:
+        await scene.report()
+        await scene.until_status("escalated")
+        await scene.developer("I am on it")
+        await scene.until_status("escalated", "investigating", "escalated")
+        await scene.developer("still on it")
+        await scene.until_status(*["investigating", "escalated"] * 3)
+        assert scene.times_said("needs a person", ESCALATIONS) == 1
+        assert (await scene.case()).escalations == 1
 
 
-async def test_a_claim_that_was_lost_is_nobodys_fault(database: Database, pool: asyncpg.Pool) -> None:
-    async with house(
-        database, pool, ClaimLost("turn 1 is no longer held"), outcome(POST), server=skipping_time
-    ) as home:
-        await home.report()
-        await home.later(seconds=5)
-        await home.until_status("investigating", "pending_verification")
-        assert [request.attempt for request in home.agent.requests] == [1, 2]
+async def test_turn_that_lost_its_claim_is_tried_again(start_case: StartCase) -> None:
+    async with start_case(ClaimLost("turn 1 is no longer held"), outcome(POST), server=skipping_time) as scene:
+        await scene.report()
+        await scene.later(seconds=5)
+        await scene.until_status("investigating", "pending_verification")
+        assert [request.attempt for request in scene.agent.requests] == [1, 2]
 
 
-async def test_a_developer_acknowledges_also_while_a_turn_runs(database: Database, pool: asyncpg.Pool) -> None:
-    async def long_turn(_: TurnRequest, __: Claim) -> TurnOutcome:
-        began.set()
-        await go_on.wait()
-        return outcome(POST)
-
-    began, go_on = asyncio.Event(), asyncio.Event()
-    async with house(database, pool, outcome(ESCALATE), long_turn, outcome(POST)) as home:
-        await home.report()
-        await home.until_status("escalated")
-        await home.reporter("any news?")
-        await began.wait()
-        await home.developer("I am on it")
-        clock = home.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
-
-        async def acknowledged() -> bool:
-            return bool((await clock.query("state"))["acknowledged"])
-
-        await home.until(acknowledged, "the clock hears of the developer while the turn runs")
-        go_on.set()
+async def test_developer_acknowledges_also_while_a_turn_runs(start_case: StartCase) -> None:
+    turn = HeldTurn()
+    async with start_case(outcome(ESCALATE), turn, outcome(POST)) as scene:
+        await scene.report()
+        await scene.until_status("escalated")
+        await scene.reporter("any news?")
+        await turn.began.wait()
+        await scene.developer("I am on it")
+        await scene.until_acknowledged()
+        turn.finish.set()
 
 
-async def test_never_mind_after_the_end_does_not_close_what_a_developer_reopens(
-    database: Database, pool: asyncpg.Pool
-) -> None:
-    async with house(database, pool, outcome(RESOLVE), outcome(POST, "looked again")) as home:
-        await home.report()
-        await home.result()
-        await home.reporter("never mind", messages.CLOSE)
-        await home.result()
-        await home.developer("no, it is still broken")
-        await home.until_status("resolved", "investigating", "pending_verification")
-        await home.until_said("looked again", SUMMARIES)
-
-
-async def test_a_close_takes_back_the_message_that_would_have_reopened(database: Database, pool: asyncpg.Pool) -> None:
+async def test_close_takes_back_the_message_that_reopened(start_case: StartCase) -> None:
     async def slow(_: TurnRequest, __: Claim) -> TurnOutcome:
-        await home.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", messages.CLOSE)
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with house(database, pool, outcome(RESOLVE), slow) as home:
-        await home.report()
-        await home.result()
-        await home.reporter("it is back")
-        assert await home.result() == "resolved"
-        assert (await home.case()).close_reason == "reporter_closed"
+    async with start_case(outcome(RESOLVE), slow) as scene:
+        await scene.report()
+        await scene.result()
+        await scene.reporter("it is back")
+        assert await scene.result() == "resolved"
+        assert (await scene.case()).close_reason == "reporter_closed"
 
 
-async def test_an_edit_or_a_stranger_opens_no_case_for_an_old_message(database: Database, pool: asyncpg.Pool) -> None:
-    async with house(database, pool, server=skipping_time) as home:
-        await home.later(hours=1)
-        await home.send(_edit_of_the_report(home, "a typo mended"))
-        assert await home.result() == "ignored"
-        await home.send(home.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1700000001.000001"))
-        assert await home.result() == "ignored"
-        assert not home.said(REPORTS)
+async def test_old_message_gets_no_case_from_an_edit_or_a_stranger(start_case: StartCase) -> None:
+    async with start_case(server=skipping_time) as scene:
+        await scene.later(hours=1)
+        await scene.send(_edit_of_the_report(scene, "a typo mended"))
+        assert await scene.result() == "ignored"
+        await scene.send(scene.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1700000001.000001"))
+        assert await scene.result() == "ignored"
+        assert not scene.said(REPORTS)
 
 
-async def test_an_edit_that_overtakes_its_report_is_kept(database: Database, pool: asyncpg.Pool) -> None:
-    async with house(database, pool, outcome(POST)) as home:
-        home.slack.workspace.edit(REPORTS, home.thread.ts, "The invoice total is wrong")
-        await home.send(_edit_of_the_report(home, "The invoice total is wrong"))
-        await home.report()  # with the words from before the edit
-        await home.until_status("investigating", "pending_verification")
-        assert home.agent.batches[0][0] == "The invoice total is wrong"
+async def test_edit_before_report_is_stored(start_case: StartCase) -> None:
+    async with start_case(outcome(POST)) as scene:
+        scene.slack.workspace.edit(REPORTS, scene.thread.ts, "The invoice total is wrong")
+        await scene.send(_edit_of_the_report(scene, "The invoice total is wrong"))
+        await scene.report()  # with the words from before the edit
+        await scene.until_status("investigating", "pending_verification")
+        assert scene.agent.batches[0][0] == "The invoice total is wrong"
 
 
-def _edit_of_the_report(home: House, words: str) -> IncomingMessage:
-    original = f"T0SANDBOX:{REPORTS}:{home.thread.ts}"
-    return IncomingMessage(
-        f"{original}:e1",
-        messages.EDIT,
-        messages.REPORTER,
-        REPORTER,
-        words,
-        REPORTS,
-        home.thread.ts,
-        correction_of=original,
-        version="1700000000.000001",
-    )
+def _edit_of_the_report(scene: CaseScene, words: str) -> IncomingMessage:
+    report = scene.message(messages.EDIT, messages.REPORTER, REPORTER, words, scene.thread.ts)
+    return replace(report, id=f"{report.id}:e1", correction_of=report.id, version="1700000000.000001")
 
 
-async def test_a_fix_that_was_refused_does_not_resolve_the_case(
-    database: Database, pool: asyncpg.Pool, tmp_path: Path
-) -> None:
-    refused = outcome(RESOLVE, diffs={"nowhere": "no diff"}, base={"nowhere": "0" * 40}, has_fix=True)
-    async with house(database, pool, outcome(POST), refused) as home:
-        await home.report()
-        await home.until_status("pending_verification")
-        await home.developer("please fix it")
-        await home.until_status("pending_verification", "investigating", "pending_verification")
-        await home.until_said("No pull request was opened", SUMMARIES)
-
-
-async def test_never_mind_is_not_kept_waiting_by_a_code_host_that_is_away(
-    database: Database, pool: asyncpg.Pool
-) -> None:
-    fix = outcome(POST, diffs={"shop": _PATCH}, base={"shop": "0" * 40}, has_fix=True)
+async def test_never_mind_does_not_wait_for_a_code_host_that_is_away(start_case: StartCase) -> None:
+    patch = "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+fixed\n"
+    fix = outcome(POST, diffs={"shop": patch}, base={"shop": "0" * 40}, has_fix=True)
     away = {"shop": "https://127.0.0.1:1/acme/shop.git"}
-    async with house(database, pool, outcome(POST), fix, repositories=away) as home:
-        await home.report()
-        await home.until_status("pending_verification")
-        await home.developer("please fix it")
-        await home.until_said("found it", SUMMARIES)
-        await home.until_status("pending_verification", "investigating")
-        await home.reporter("never mind", messages.CLOSE)
-        await home.until_status("investigating", "resolved")
+    async with start_case(outcome(POST), fix, repositories=away) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        await scene.developer("please fix it")
+        await scene.until_said("found it", SUMMARIES)
+        await scene.until_status("pending_verification", "investigating")
+        await scene.reporter("never mind", messages.CLOSE)
+        await scene.until_status("investigating", "resolved")
 
 
-_PATCH = (
-    "diff --git a/fixed.py b/fixed.py\nnew file mode 100644\n--- /dev/null\n+++ b/fixed.py\n@@ -0,0 +1 @@\n+fixed\n"
-)
+async def test_each_unanswered_question_is_told(start_case: StartCase) -> None:
+    async with start_case(*[outcome(ASK), outcome(POST)] * 2, server=skipping_time) as scene:
+        await scene.report()
+        await scene.until_status("awaiting_reporter")
+        await scene.later(hours=2, minutes=1)
+        await scene.until_status("investigating", "pending_verification")
+        await scene.developer("ask again")
+        await scene.until_status("pending_verification", "investigating", "awaiting_reporter")
+        await scene.later(hours=2, minutes=1)
+        await scene.until_status("awaiting_reporter", "investigating", "pending_verification")
+        assert scene.times_said("no answer to my question") == 2
 
 
-async def test_each_unanswered_question_is_told(database: Database, pool: asyncpg.Pool) -> None:
-    async with house(
-        database, pool, outcome(ASK), outcome(POST), outcome(ASK), outcome(POST), server=skipping_time
-    ) as home:
-        await home.report()
-        await home.until_status("awaiting_reporter")
-        await home.later(hours=2, minutes=1)
-        await home.until_status("investigating", "pending_verification")
-        await home.developer("ask again")
-        await home.until_status("pending_verification", "investigating", "awaiting_reporter")
-        await home.later(hours=2, minutes=1)
-        await home.until_status("awaiting_reporter", "investigating", "pending_verification")
-        assert sum("I have no answer to my question" in said for said in home.said(REPORTS)) == 2
+async def test_each_reopening_is_told(start_case: StartCase) -> None:
+    async with start_case(*[outcome(RESOLVE)] * 3) as scene:
+        await scene.report()
+        for _ in range(2):
+            await scene.result()
+            await scene.reporter("it is back again")
+            await scene.until_status("resolved", "investigating", "resolved")
+        await scene.result()
+        assert scene.times_said("is open again") == 2
 
 
-@pytest.mark.parametrize("again", [1, 2])
-async def test_each_reopening_is_told(database: Database, pool: asyncpg.Pool, again: int) -> None:
-    async with house(database, pool, *[outcome(RESOLVE)] * 3) as home:
-        await home.report()
-        for _ in range(again):
-            await home.result()
-            await home.reporter("it is back again")
-            await home.until_status("resolved", "investigating", "resolved")
-        await home.result()
-        assert sum("is open again" in said for said in home.said(REPORTS)) == again
+async def test_terminated_case_carries_on_where_it_was(start_case: StartCase) -> None:
+    turn = HeldTurn()
+    async with start_case(turn, outcome(POST)) as scene:
+        await scene.report()
+        await turn.began.wait()
+        await scene.handle.terminate("by hand")
+        await scene.reporter("hello?")
+        await scene.until_status("investigating", "pending_verification")
+        assert scene.agent.batches[-1] == ["The cart total is wrong", "hello?"]
+        assert [request.attempt for request in scene.agent.requests] == [1, 2]
 
 
-async def test_a_terminated_case_carries_on_where_it_was(database: Database, pool: asyncpg.Pool) -> None:
-    async def never(_: TurnRequest, __: Claim) -> TurnOutcome:
-        began.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    began = asyncio.Event()
-    async with house(database, pool, never, outcome(POST), server=real_time) as home:
-        await home.report()
-        await began.wait()
-        await home.handle.terminate("by hand")
-        await home.reporter("hello?")
-        await home.until_status("investigating", "pending_verification")
-        assert home.agent.batches[-1] == ["The cart total is wrong", "hello?"]
-        assert [request.attempt for request in home.agent.requests] == [1, 2]
-
-
-async def test_much_text_at_once_is_stored_before_the_run_continues_as_new(
-    database: Database, pool: asyncpg.Pool
-) -> None:
-    limits = Limits(history_events=12)
+async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: StartCase) -> None:
     script = outcome(POST), outcome(POST, "read it all")
-    async with house(database, pool, *script, limits=limits, server=real_time) as home:
-        await home.report()
-        await home.until_status("pending_verification")
+    async with start_case(*script, limits=Limits(history_events=12)) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
         for number in range(40):
-            said = home.message(
-                messages.MESSAGE, messages.REPORTER, REPORTER, f"{number} " + "x" * 30_000, f"{number}.5"
-            )
-            await home.send(replace(said, ts=f"18000000{number:02}.000100"))
+            said = f"{number} " + "x" * 30_000
+            at = f"18000000{number:02}.000100"
+            await scene.send(scene.message(messages.MESSAGE, messages.REPORTER, REPORTER, said, at))
 
         async def all_read() -> bool:
-            return sum(len(batch) for batch in home.agent.batches) == 41
+            return sum(len(batch) for batch in scene.agent.batches) == 41
 
-        await home.until(all_read, "every message is in a batch, once")
+        await scene.until(all_read, "every message is in a batch, once")
 
 
-async def test_the_workspace_is_removed_although_the_run_would_continue_as_new(
-    database: Database, pool: asyncpg.Pool
-) -> None:
-    async with house(database, pool, outcome(RESOLVE), limits=Limits(history_events=12)) as home:
-        await home.report()
-        assert await home.result() == "resolved"
-        assert home.agent.cleaned == ["BUG-1"]
+async def test_workspace_is_removed_although_the_run_would_continue_as_new(start_case: StartCase) -> None:
+    async with start_case(outcome(RESOLVE), limits=Limits(history_events=12)) as scene:
+        await scene.report()
+        assert await scene.result() == "resolved"
+        assert scene.agent.cleaned == ["BUG-1"]
+
+
+async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(start_case: StartCase) -> None:
+    async with start_case() as scene:
+        report = scene.message(messages.REPORT, messages.REPORTER, REPORTER, "It is wrong", scene.thread.ts)
+        handle = await scene.environment.client.start_workflow(
+            addressing.BUG_WORKFLOW,
+            BugState(thread=scene.thread, stopped=True),
+            id=addressing.bug_workflow_id(scene.thread),
+            task_queue=addressing.CORE_QUEUE,
+            start_signal=addressing.INCOMING_MESSAGE,
+            start_signal_args=[report],
+        )
+        await handle.cancel()
+        await scene.until_status("new", "resolved")
+        assert (await scene.case()).close_reason == "operator_cancelled"
+
+
+async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start_case: StartCase) -> None:
+    """Slack stored the summary's root, and its answer was lost: the root's metadata alone says whose thread it is."""
+    async with start_case() as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        root = scene.slack.workspace.post(
+            SUMMARIES,
+            identity.BOT_USER,
+            "BUG-1",
+            bot_id=identity.BOT_ID,
+            metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary", "bug_id": "BUG-1"}},
+        )
+        async with scene.database.begin() as work:
+            unsure = text("UPDATE slack_posts SET ts = NULL WHERE key = 'BUG-1:summary'")
+            assert (await work.connection.execute(unsure)).rowcount == 1
+        reply = scene.message(
+            messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
+        )
+        thread = Thread(identity.TEAM, SUMMARIES, root.ts)
+        await Dispatcher(scene.environment.client, CaseThreads(scene.database)).dispatch(Lookup(thread, reply))
+
+        async def stored() -> bool:
+            return "the quantity?" in await scene.texts()
+
+        await scene.until(stored, "the reply is stored with the case")
+        async with scene.database.begin() as work:
+            assert await work.posts.ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
+
+
+async def test_running_clock_is_told_of_the_end_after_a_dropped_escalation(start_case: StartCase) -> None:
+    """The close came while the second escalation's findings were being posted: its own clock never started."""
+    async with start_case(outcome(ESCALATE), outcome(ESCALATE, "a second time")) as scene:
+        await scene.report()
+        await scene.until_status("investigating", "escalated")
+        scene.slack.faults.slow("chat.postMessage", 1.0)
+        await scene.reporter("and now the invoices, too")
+
+        async def settled() -> bool:
+            return (await scene.case()).turn == 2
+
+        await scene.until(settled, "the second turn is settled")
+        await scene.reporter("never mind", messages.CLOSE)
+        await scene.until_status("resolved")
+        await scene.result()
+        assert (await scene.case()).escalations == 2
+
+        async def stopped() -> bool:
+            return (await scene.clock().describe()).status is WorkflowExecutionStatus.COMPLETED
+
+        await scene.until(stopped, "the first clock was told")
+        assert not scene.times_said("a second time", ESCALATIONS), "it was dropped"

@@ -1,9 +1,10 @@
-"""What permits a fix, and which diffs are kept: decided by the database, whatever an outcome claims."""
+"""What permits a fix, which diffs are kept, and the one pull request of a case."""
 
 from dataclasses import replace
 
 from tests.support.case_store import Scene, deletion, edit, identity, said
 from threadline.cases.model import Action
+from threadline.cases.pull_request_rows import PullRequestRecord
 from threadline.investigator.store import TurnOutcome
 from threadline.threads import messages
 
@@ -26,7 +27,7 @@ async def test_only_a_developers_message_in_the_batch_permits_a_fix(scene: Scene
     assert (claim.may_fix, claim.diffs) == (False, diffs)
 
 
-async def test_the_permission_is_kept_for_the_next_attempt_but_not_if_it_was_deleted(scene: Scene) -> None:
+async def test_permission_is_kept_for_the_next_attempt_unless_it_was_deleted(scene: Scene) -> None:
     asked = said(1, "please fix it", by=messages.DEVELOPER)
     await scene.opened(asked)
     assert (await scene.claim(1)).fix_asked_by == asked.id
@@ -38,9 +39,29 @@ async def test_the_permission_is_kept_for_the_next_attempt_but_not_if_it_was_del
     assert not (await scene.claim(2)).may_fix
 
 
-async def test_the_newest_diff_of_each_repository_is_kept(scene: Scene) -> None:
+async def test_newest_diff_of_each_repository_is_kept(scene: Scene) -> None:
     await scene.opened(said(1, "fix it", by=messages.DEVELOPER))
     await scene.turn(1, diffs={"shop": "one", "api": "one"}, has_fix=True)
     await scene.flush(said(2, "fix it more", by=messages.DEVELOPER))
     await scene.turn(2, diffs={"shop": "two"}, has_fix=True)
     assert (await scene.claim(3)).diffs == {"shop": "two", "api": "one"}
+
+
+OPEN = PullRequestRecord("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", 1)
+
+
+async def test_case_has_one_pull_request_and_shows_whether_it_is_open(scene: Scene) -> None:
+    before = await scene.opened()
+    async with scene.database.begin() as work:
+        assert await work.pull_requests.of("BUG-1") is None
+        opened = await work.pull_requests.save("BUG-1", OPEN)
+    assert opened.pull_request_open
+    assert opened.rev > before.rev
+    later = replace(OPEN, commit="def", turn=2)
+    async with scene.database.begin() as work:
+        await work.pull_requests.save("BUG-1", later)
+        assert await work.pull_requests.of("BUG-1") == later
+        merged = await work.pull_requests.save("BUG-1", replace(later, state="merged"))
+    assert not merged.pull_request_open
+    [row] = await scene.rows("SELECT merged_at, opened_at FROM pull_requests")
+    assert row["merged_at"] >= row["opened_at"]

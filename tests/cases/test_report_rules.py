@@ -16,7 +16,6 @@ from threadline.cases.report import LONGEST_TITLE, NO_TEXT, parse_bug_report
         ("Why is it slow? I wonder", "Why is it slow?"),
         (":tada:\n\nSecond line", "Second line"),
         ("", NO_TEXT),
-        ("   \n", NO_TEXT),
         (":fire: :fire:", NO_TEXT),
         ("🔥🔥", NO_TEXT),
         ("<@U1>", NO_TEXT),
@@ -69,5 +68,5 @@ def test_severity_is_what_is_stated_or_what_the_words_suggest(text: str, severit
         ("", ()),
     ],
 )
-def test_components_are_named_by_label_by_path_or_by_the_catalogue(text: str, components: tuple[str, ...]) -> None:
+def test_components_are_named_by_label_path_or_catalogue(text: str, components: tuple[str, ...]) -> None:
     assert parse_bug_report(text, services=["invoices", "shipping"]).components == components

@@ -22,7 +22,7 @@ from threadline.cases.sla import (
 S1 = DEFAULT_TARGETS[Severity.S1]
 
 
-def test_targets_are_those_that_were_promised() -> None:
+def test_default_targets() -> None:
     assert {
         Severity.S1: Target(15 * MINUTE, 4 * HOUR),
         Severity.S2: Target(1 * HOUR, 24 * HOUR),
@@ -47,19 +47,19 @@ def test_reminder_at_half_breach_at_full_then_once_a_day() -> None:
     ]
 
 
-def test_an_acknowledged_escalation_is_only_measured_by_its_resolution() -> None:
+def test_acknowledged_escalation_is_only_measured_by_its_resolution() -> None:
     assert next_event(0.0, S1, 0, 0.0, acknowledged=True).kind is SlaEventKind.RESOLVE_REMINDER
 
 
 @given(st.floats(1, 1e6), st.floats(1, 1e7), st.integers(0, 12), st.floats(0, 1e8), st.booleans())
-def test_the_next_event_is_never_one_that_has_fired(
+def test_next_event_is_never_one_that_has_fired(
     acknowledge: float, resolve: float, fired: int, last: float, acknowledged: bool
 ) -> None:
     event = next_event(0.0, Target(acknowledge, resolve), fired, last, acknowledged=acknowledged)
     assert event.ordinal > fired
 
 
-def test_the_second_breach_calls_the_next_tier_and_the_last_tier_is_kept() -> None:
+def test_second_breach_calls_the_next_tier_and_the_last_is_kept() -> None:
     breach = SlaEventKind.RESOLVE_BREACH
     assert [tier_for(breach, breaches, 3) for breaches in (1, 2, 3, 9)] == [0, 1, 2, 2]
     assert tier_for(SlaEventKind.ACKNOWLEDGE_REMINDER, 0, 3) == 0
@@ -76,18 +76,18 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5", "h", "5 hours", "-5m", "1h30"])
-def test_what_is_no_duration_is_named(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         parse_duration(text)
 
 
-def test_a_target_that_is_not_named_keeps_its_default() -> None:
+def test_unnamed_target_keeps_its_default() -> None:
     targets = parse_targets("S1=5m/1h")
     assert targets[Severity.S1] == Target(300, 3600)
     assert targets[Severity.S2] == DEFAULT_TARGETS[Severity.S2]
 
 
 @pytest.mark.parametrize("text", ["S9=1m/2m", "S1=5m", "S1:5m/1h"])
-def test_a_target_that_cannot_be_read_is_named(text: str) -> None:
+def test_invalid_target_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="target"):
         parse_targets(text)

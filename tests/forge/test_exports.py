@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent
 from threadline.forge.exports import Export
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Mirrors
 from threadline.forge.patches import check
 
-RunGit = Callable[..., str]
 Exporting = Callable[[str], Awaitable[tuple[Export, Path]]]
 
 
 @pytest.fixture
-def export(tmp_path: Path, origin: Path) -> Exporting:
+def export(tmp_path: Path, origin: GitRepository) -> Exporting:
     """Write the default branch out under a name; the export, and where its files are."""
-    mirrors = Mirrors(tmp_path / "mirrors", {"shop": str(origin)}, Git())
+    mirrors = Mirrors(tmp_path / "mirrors", {"shop": str(origin.path)}, Git())
 
     async def write(name: str) -> tuple[Export, Path]:
         tree, commit = tmp_path / name, await mirrors.commit("shop")
@@ -33,7 +33,7 @@ def files(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
 
 
-async def test_a_link_becomes_a_file_that_holds_its_target(export: Exporting) -> None:
+async def test_link_becomes_a_file_that_holds_its_target(export: Exporting) -> None:
     written, tree = await export("a")
     assert not (tree / "passwords").is_symlink()
     assert (tree / "passwords").read_text() == "/etc/passwd"
@@ -46,7 +46,7 @@ async def test_a_link_becomes_a_file_that_holds_its_target(export: Exporting) ->
 @pytest.mark.parametrize(
     ("name", "content"), [("new.bin", b"\0\1\2"), ("logo.png", b"\0"), ("latin.txt", "caf\u00e9\n".encode("latin-1"))]
 )
-async def test_what_is_no_text_is_kept_but_flagged(export: Exporting, name: str, content: bytes) -> None:
+async def test_binary_change_is_kept_but_refused_as_a_fix(export: Exporting, name: str, content: bytes) -> None:
     first, tree = await export("a")
     (tree / name).write_bytes(content)
     (tree / "src" / "cart.py").write_text("text\n")
@@ -59,7 +59,7 @@ async def test_what_is_no_text_is_kept_but_flagged(export: Exporting, name: str,
     assert (tree / "src" / "cart.py").read_text() == "text\n"
 
 
-async def test_a_hidden_change_of_gits_own_files_is_no_change(export: Exporting) -> None:
+async def test_change_of_gits_own_files_is_no_change(export: Exporting) -> None:
     written, tree = await export("a")
     (tree / ".github").mkdir()
     (tree / ".github" / "ci.yml").write_text("on: evil\n")
@@ -68,7 +68,7 @@ async def test_a_hidden_change_of_gits_own_files_is_no_change(export: Exporting)
     assert await written.diff() == ""
 
 
-async def test_the_mirror_stays_as_it_is(export: Exporting, tmp_path: Path) -> None:
+async def test_diff_leaves_the_mirror_as_it_is(export: Exporting, tmp_path: Path) -> None:
     written, tree = await export("a")
     before = files(tmp_path / "mirrors")
     (tree / "new.py").write_text("new\n")
@@ -77,7 +77,7 @@ async def test_the_mirror_stays_as_it_is(export: Exporting, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("path", ["../x", ".git/config", "/tmp/x"])
-async def test_changes_that_reach_out_of_the_tree_are_refused(export: Exporting, tmp_path: Path, path: str) -> None:
+async def test_changes_outside_the_tree_are_refused(export: Exporting, tmp_path: Path, path: str) -> None:
     written, _ = await export("a")
     head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
     with pytest.raises(Permanent, match="the kept changes do not fit a at"):
@@ -85,13 +85,10 @@ async def test_changes_that_reach_out_of_the_tree_are_refused(export: Exporting,
     assert not (tmp_path / "x").exists()
 
 
-async def test_a_submodule_and_what_is_written_into_it_are_left_alone(
-    export: Exporting, tmp_path: Path, run_git: RunGit
-) -> None:
-    work = tmp_path / "developer"
-    run_git(work, "update-index", "--add", "--cacheinfo", f"160000,{run_git(work, 'rev-parse', 'HEAD')},lib")
-    run_git(work, "commit", "-q", "-m", "submodule")
-    run_git(work, "push", "-q", "origin", "main")
+async def test_submodule_is_left_alone(export: Exporting, developer: GitRepository, origin: GitRepository) -> None:
+    developer.git("update-index", "--add", "--cacheinfo", f"160000,{developer.head},lib")
+    developer.git("commit", "-q", "-m", "submodule")
+    developer.push()
     written, tree = await export("a")
     (tree / "lib").mkdir(exist_ok=True)
     (tree / "lib" / "x.py").write_text("x\n")

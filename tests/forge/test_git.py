@@ -1,4 +1,4 @@
-"""Git decides nothing by this machine's settings, tells nothing secret, and ends when it is told to."""
+"""Git ignores this machine's settings, shows no secret, and ends when it is told to."""
 
 import asyncio
 import base64
@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge import git as git_module
 from threadline.forge.git import Git
@@ -21,101 +23,94 @@ from threadline.forge.remotes import Remote, by_name
 SECRET = "ghp_verysecretverysecret"
 
 
-@pytest.fixture
-async def host() -> AsyncIterator[tuple[str, list[str], list[str]]]:
-    """A git host that asks for a login and then knows nothing; what it was sent, what `ps` told meanwhile."""
-    sent: list[str] = []
-    seen: list[str] = []
+@dataclass
+class Host:
+    """A git host that asks for a login and answers with the status that its path begins with."""
 
-    async def answer(request: web.Request) -> web.Response:
-        seen.extend(_ps("-A", "-o", "args=").splitlines())
+    url: str = ""
+    logins: list[str] = field(default_factory=list)
+    processes: list[str] = field(default_factory=list)
+    """The argument lists of all processes while it was asked."""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.processes += _ps("-A", "-o", "args=").splitlines()
         header = request.headers.get("Authorization", "")
         if not header:
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
-        sent.append(base64.b64decode(header.removeprefix("Basic ")).decode())
+        self.logins.append(base64.b64decode(header.removeprefix("Basic ")).decode())
         return web.Response(status=int(request.match_info["status"]))
 
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    made = Host()
     app = web.Application()
-    app.router.add_route("*", "/{status}/{rest:.*}", answer)
+    app.router.add_route("*", "/{status}/{rest:.*}", made.answer)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    yield f"http://127.0.0.1:{port}", sent, seen
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield made
     await runner.cleanup()
 
 
-async def test_a_token_logs_in_without_being_in_an_argument_list_or_an_error(
-    tmp_path: Path, host: tuple[str, list[str], list[str]]
-) -> None:
-    url, sent, seen = host
-    remote = Remote(f"{url}/404/acme/shop.git").with_token(SecretStr(SECRET))
-    git = Git()
-    await git.init(tmp_path / "r.git")
-    with pytest.raises(Permanent) as failure:
-        await git.run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
-    assert sent == [f"x-access-token:{SECRET}"]
-    assert any("ls-remote" in line for line in seen)
-    assert not any(SECRET in line for line in seen)
-    assert SECRET not in str(failure.value)
-    assert SECRET not in repr(remote)
+@pytest.fixture
+async def place(tmp_path: Path) -> Path:
+    """An empty repository."""
+    await Git().init(tmp_path / "r.git")
+    return tmp_path / "r.git"
 
 
-async def test_credentials_in_a_url_are_used_but_never_shown(
-    tmp_path: Path, host: tuple[str, list[str], list[str]]
-) -> None:
-    url, sent, seen = host
-    remote = Remote.parse(f"{url}/404/acme/shop.git".replace("://", f"://me:{SECRET}@"))
-    git = Git()
-    await git.init(tmp_path / "r.git")
+@pytest.mark.parametrize("user", ["x-access-token", "me"])
+async def test_credentials_are_used_and_shown_nowhere(place: Path, host: Host, user: str) -> None:
+    url = f"{host.url}/404/acme/shop.git"
+    if user == "me":
+        remote = Remote.parse(url.replace("://", f"://me:{SECRET}@"))
+    else:
+        remote = Remote(url).with_token(SecretStr(SECRET))
     with pytest.raises(Permanent, match="not found") as failure:
-        await git.run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
-    assert sent == [f"me:{SECRET}"]
-    assert not any(SECRET in line for line in [*seen, str(failure.value), remote.url, remote.link])
+        await Git().run("ls-remote", "--", remote.url, git_dir=place, remote=remote)
+    assert host.logins == [f"{user}:{SECRET}"]
+    assert any("ls-remote" in line for line in host.processes)
+    shown = [*host.processes, str(failure.value), repr(remote), remote.url, remote.link]
+    assert not any(SECRET in line for line in shown)
 
 
 @pytest.mark.parametrize(("status", "error"), [("503", Transient), ("429", Transient), ("404", Permanent)])
-async def test_a_host_that_is_away_is_transient_and_one_that_refuses_is_not(
-    tmp_path: Path, host: tuple[str, list[str], list[str]], status: str, error: type[Exception]
+async def test_answer_of_a_host_is_permanent_or_transient(
+    place: Path, host: Host, status: str, error: type[Exception]
 ) -> None:
-    remote = Remote(f"{host[0]}/{status}/acme/shop.git").with_token(SecretStr(SECRET))
-    await Git().init(tmp_path / "r.git")
+    remote = Remote(f"{host.url}/{status}/acme/shop.git").with_token(SecretStr(SECRET))
     with pytest.raises(error):
-        await Git().run("ls-remote", "--", remote.url, git_dir=tmp_path / "r.git", remote=remote)
+        await Git().run("ls-remote", "--", remote.url, git_dir=place, remote=remote)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's disk that is always full")
-async def test_a_full_disk_is_transient(tmp_path: Path) -> None:
-    git, place = Git(), tmp_path / "r.git"
-    await git.init(place)
+async def test_full_disk_is_transient(place: Path) -> None:
+    git = Git()
     blob = await git.run("hash-object", "-w", "--stdin", git_dir=place, stdin=b"x" * 100_000)
     tree = await git.run("mktree", git_dir=place, stdin=f"100644 blob {blob.text}\tbig\n".encode())
     with pytest.raises(Transient, match="No space left on device"):
         await git.run("archive", "--output=/dev/full", tree.text, git_dir=place)
 
 
-async def test_a_machine_that_does_not_answer_is_transient(tmp_path: Path) -> None:
-    await Git().init(tmp_path / "r.git")
+async def test_unreachable_host_is_transient(place: Path) -> None:
     with pytest.raises(Transient):
-        await Git().run("ls-remote", "--", "http://127.0.0.1:1/x.git", git_dir=tmp_path / "r.git")
+        await Git().run("ls-remote", "--", "http://127.0.0.1:1/x.git", git_dir=place)
 
 
-async def test_git_gets_none_of_this_process_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_git_gets_none_of_this_process_secrets(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.bare=false'")
-    git = Git()
-    await git.init(tmp_path / "r.git")
-    shown = await git.run("-c", "alias.show-env=!env", "show-env", git_dir=tmp_path / "r.git")
+    shown = await Git().run("-c", "alias.show-env=!env", "show-env", git_dir=place)
     assert "HOME=/nonexistent" in shown.text
     assert "xoxb-1" not in shown.text
 
 
-async def test_cancelling_kills_git_and_its_children(tmp_path: Path) -> None:
-    await Git().init(tmp_path / "r.git")
+async def test_cancelling_kills_git_and_its_children(place: Path, tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     alias = f"alias.hang=!sleep 300 & echo $! > {mark}; wait"
-    task = asyncio.create_task(Git().run("-c", alias, "hang", git_dir=tmp_path / "r.git"))
+    task = asyncio.create_task(Git().run("-c", alias, "hang", git_dir=place))
     await _eventually(lambda: mark.exists() and mark.read_text().strip() != "")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -137,21 +132,18 @@ def _ps(*arguments: str) -> str:
     return subprocess.run(["ps", "-w", "-w", *arguments], check=False, capture_output=True, text=True).stdout.strip()
 
 
-async def test_git_that_hangs_is_transient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await Git().init(tmp_path / "r.git")
+async def test_git_that_hangs_is_transient(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_module, "LOCAL_SECONDS", 0.2)
     with pytest.raises(Transient, match="did not end within"):
-        await Git().run("-c", "alias.hang=!sleep 300", "hang", git_dir=tmp_path / "r.git")
+        await Git().run("-c", "alias.hang=!sleep 300", "hang", git_dir=place)
 
 
-async def test_output_without_end_is_refused_and_not_kept(tmp_path: Path) -> None:
-    git = Git(max_output=1000)
-    await git.init(tmp_path / "r.git")
+async def test_output_without_end_is_refused_and_not_kept(place: Path) -> None:
     with pytest.raises(Permanent, match="more than 1000 bytes"):
-        await git.run("-c", "alias.flood=!yes | head -c 3000000", "flood", git_dir=tmp_path / "r.git")
+        await Git(max_output=1000).run("-c", "alias.flood=!yes | head -c 3000000", "flood", git_dir=place)
 
 
-async def test_what_is_beyond_the_bound_is_read_and_dropped() -> None:
+async def test_output_beyond_the_bound_is_read_and_dropped() -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(b"x" * 300_000)
     reader.feed_eof()
@@ -159,12 +151,12 @@ async def test_what_is_beyond_the_bound_is_read_and_dropped() -> None:
     assert reader.at_eof()
 
 
-def test_credentials_in_gits_own_words_are_taken_out() -> None:
+def test_credentials_in_an_error_of_git_are_taken_out() -> None:
     words = b"fatal: unable to access 'https://me:hunter2@host/x.git/': no\n"
     assert git_module._reason(words, None) == "unable to access 'https://host/x.git/': no"
 
 
-async def test_a_missing_git_is_said_in_words(tmp_path: Path) -> None:
+async def test_missing_git_is_permanent(tmp_path: Path) -> None:
     with pytest.raises(Permanent, match="install git"):
         await Git({"PATH": str(tmp_path)}).init(tmp_path / "r.git")
 
@@ -179,8 +171,7 @@ asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url))
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux ties a process to its parent")
-async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
-    await Git().init(tmp_path / "r.git")
+async def test_git_ends_with_a_worker_that_is_killed(place: Path) -> None:
     called, ended = asyncio.Event(), asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -192,7 +183,7 @@ async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
         url = f"git://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
-        words = [sys.executable, "-c", _FETCHING, str(tmp_path / "r.git"), url]
+        words = [sys.executable, "-c", _FETCHING, str(place), url]
         worker = await asyncio.create_subprocess_exec(*words, env={"PATH": os.environ["PATH"]})
         await asyncio.wait_for(called.wait(), 30)
         worker.kill()
@@ -200,11 +191,10 @@ async def test_git_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
         await asyncio.wait_for(ended.wait(), 30)
 
 
-async def test_the_ext_transport_is_refused(tmp_path: Path) -> None:
-    await Git().init(tmp_path / "r.git")
+async def test_ext_transport_is_refused(place: Path, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     with pytest.raises(Permanent, match="not allowed"):
-        await Git().run("ls-remote", "--", f"ext::sh -c touch% {mark}", git_dir=tmp_path / "r.git")
+        await Git().run("ls-remote", "--", f"ext::sh -c touch% {mark}", git_dir=place)
     assert not mark.exists()
 
 
@@ -214,7 +204,7 @@ def test_repositories_are_known_by_the_last_part_of_their_address() -> None:
 
 
 @pytest.mark.parametrize("urls", [["/a/shop", "/b/Shop.git"], ["/"], ["/a/attachments"], ["/a/.git"], ["/a/.."]])
-def test_names_that_cannot_be_folders_beside_each_other_are_refused(urls: list[str]) -> None:
+def test_names_that_cannot_be_folders_side_by_side_are_refused(urls: list[str]) -> None:
     with pytest.raises(Permanent, match="THREADLINE_REPO"):
         by_name(urls)
 
@@ -229,20 +219,15 @@ def test_names_that_cannot_be_folders_beside_each_other_are_refused(urls: list[s
         ("file:///srv/acme/shop.git", "", "acme/shop", "file:///srv/acme/shop.git"),
     ],
 )
-def test_an_address_is_read_in_each_of_its_forms(url: str, host: str, slug: str, link: str) -> None:
+def test_address_is_read_in_each_of_its_forms(url: str, host: str, slug: str, link: str) -> None:
     remote = Remote.parse(url)
     assert (remote.host, remote.slug, remote.link, remote.is_path) == (host, slug, link, host == "")
 
 
-async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path, run_git: Callable[..., str]) -> None:
-    run_git(tmp_path, "init", "-q")
-    run_git(tmp_path, "config", "init.defaultBranch", "evil")
-    run_git(tmp_path, "config", "user.name", "evil")
+async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path) -> None:
+    around = GitRepository(tmp_path)
+    around.git("init", "-q")
+    around.git("config", "user.name", "evil")
     await Git().init(tmp_path / "r.git")
     found = await Git().run("config", "--get", "user.name", git_dir=tmp_path / "r.git", accept=(1,))
     assert found.code == 1
-
-
-def test_the_git_of_this_machine_can_merge_trees() -> None:
-    version = subprocess.run(["git", "version"], env=os.environ, check=True, capture_output=True, text=True).stdout
-    assert tuple(map(int, version.split()[2].split(".")[:2])) >= (2, 38)

@@ -1,36 +1,30 @@
 """One draft for each case at GitHub, whatever it answers."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.forge.fake_github import TOKEN, FakeGitHub
 from tests.forge.fixes import SECOND
+from tests.forge.test_pull_requests import commits
+from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge.pull_requests import PullRequest, PullRequests
 
-RunGit = Callable[..., str]
 
-
-def commits(run_git: RunGit, origin: Path) -> list[str]:
-    return run_git(origin, "log", "--format=%s", "main..threadline/bug-12").splitlines()
-
-
-async def test_the_same_request_twice_makes_one_commit_and_one_draft(
-    hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: Path, run_git: RunGit
+async def test_same_request_twice_makes_one_commit_and_one_draft(
+    hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: GitRepository
 ) -> None:
     first = await hosted.open(asked)
     assert await hosted.open(asked) == first
-    assert len(commits(run_git, origin)) == 1
+    assert len(commits(origin)) == 1
     assert (first.url, first.number) == ("https://github.example/acme/shop/pull/1", 1)
     assert github.calls == ["GET", "POST", "GET"]
     (pull,) = github.pulls
     assert (pull["draft"], pull["base"], pull["title"]) == (True, "main", "BUG-12: Totals are one too high")
 
 
-async def test_a_draft_whose_answer_was_lost_is_found_again(
+async def test_draft_whose_answer_was_lost_is_found_again(
     hosted: PullRequests, github: FakeGitHub, asked: PullRequest
 ) -> None:
     github.lose_draft = True
@@ -40,7 +34,7 @@ async def test_a_draft_whose_answer_was_lost_is_found_again(
     assert len(github.pulls) == 1
 
 
-async def test_a_request_repeated_after_the_draft_was_closed_opens_no_second_one(
+async def test_repeated_request_of_a_closed_draft_opens_no_second_one(
     hosted: PullRequests, github: FakeGitHub, asked: PullRequest
 ) -> None:
     await hosted.open(asked)
@@ -49,24 +43,22 @@ async def test_a_request_repeated_after_the_draft_was_closed_opens_no_second_one
     assert (await hosted.open(replace(asked, diff=SECOND))).number == 2
 
 
-async def test_a_later_fix_is_a_commit_on_top_and_updates_the_same_draft(
-    hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: Path, run_git: RunGit
+async def test_later_fix_is_a_commit_on_top_of_the_same_draft(
+    hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: GitRepository
 ) -> None:
     first = await hosted.open(asked)
     second = await hosted.open(replace(asked, diff=SECOND, title="Round", key="T1:C1:2.5"))
     assert second.number == first.number
-    assert commits(run_git, origin) == ["BUG-12: Round", "BUG-12: Totals are one too high"]
-    assert "round" in run_git(origin, "show", "threadline/bug-12:src/cart.py")
-    assert "+    return round(sum(items), 2)" in run_git(origin, "diff", "main", "threadline/bug-12")
+    assert commits(origin) == ["BUG-12: Round", "BUG-12: Totals are one too high"]
+    assert "round" in origin.git("show", "threadline/bug-12:src/cart.py")
+    assert "+    return round(sum(items), 2)" in origin.git("diff", "main", "threadline/bug-12")
     assert [pull["title"] for pull in github.pulls] == ["BUG-12: Round"]
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "error", "wait"),
     [
-        (401, {}, Permanent, None),
         (403, {}, Permanent, None),
-        (404, {}, Permanent, None),
         (422, {}, Permanent, None),
         (403, {"Retry-After": "30"}, Transient, 30.0),
         (429, {"Retry-After": "7"}, Transient, 7.0),
@@ -74,7 +66,7 @@ async def test_a_later_fix_is_a_commit_on_top_and_updates_the_same_draft(
         (503, {"X-RateLimit-Reset": "1"}, Transient, 1.0),
     ],
 )
-async def test_each_refusal_of_github_picks_its_side(
+async def test_refusal_of_github_is_permanent_or_transient(
     hosted: PullRequests,
     github: FakeGitHub,
     asked: PullRequest,
@@ -91,18 +83,18 @@ async def test_each_refusal_of_github_picks_its_side(
     assert (await hosted.open(asked)).number == 1
 
 
-async def test_a_github_that_is_away_is_transient(origin: Path, asked: PullRequest) -> None:
+async def test_unreachable_github_is_transient(origin: GitRepository, asked: PullRequest) -> None:
     with pytest.raises(Transient, match="could not be reached"):
-        await PullRequests({"shop": str(origin)}, TOKEN, "http://127.0.0.1:1").open(asked)
+        await PullRequests({"shop": str(origin.path)}, TOKEN, "http://127.0.0.1:1").open(asked)
 
 
-async def test_without_a_token_the_branch_is_all(origin: Path, github: FakeGitHub, asked: PullRequest) -> None:
-    opened = await PullRequests({"shop": str(origin)}, None, github.url).open(asked)
+async def test_without_a_token_the_branch_is_all(origin: GitRepository, github: FakeGitHub, asked: PullRequest) -> None:
+    opened = await PullRequests({"shop": str(origin.path)}, None, github.url).open(asked)
     assert opened.number is None
     assert github.calls == []
 
 
-def test_the_token_goes_to_githubs_own_host_alone() -> None:
+def test_token_goes_to_githubs_own_host_alone() -> None:
     urls = {
         "a": "https://github.com/acme/a.git",
         "b": "https://gitlab.com/acme/b.git",
@@ -115,12 +107,10 @@ def test_the_token_goes_to_githubs_own_host_alone() -> None:
     assert [name for name, remote in enterprise._remotes.items() if remote.password] == ["e"]
 
 
-async def test_the_state_of_a_draft_is_githubs(hosted: PullRequests, github: FakeGitHub, asked: PullRequest) -> None:
+async def test_state_of_a_draft_is_githubs(hosted: PullRequests, github: FakeGitHub, asked: PullRequest) -> None:
     opened = await hosted.open(asked)
-    assert await hosted.state(opened) == "open"
-    github.pulls[0]["state"] = "closed"
-    assert await hosted.state(opened) == "closed"
-    github.pulls[0]["merged"] = True
-    assert await hosted.state(opened) == "merged"
+    for state, changes in (("open", {}), ("closed", {"state": "closed"}), ("merged", {"merged": True})):
+        github.pulls[0] |= changes
+        assert await hosted.state(opened) == state
     github.pulls.clear()
     assert await hosted.state(opened) == "gone"

@@ -1,4 +1,4 @@
-"""A lock is held by one at a time, also when its file is deleted under it or its holder is killed."""
+"""One process at a time holds a lock, also when its file is deleted or its holder is killed."""
 
 import asyncio
 import fcntl
@@ -11,7 +11,7 @@ from threadline.errors import Transient
 from threadline.forge import locks
 
 
-async def test_one_at_a_time_even_when_each_holder_deletes_the_file(tmp_path: Path) -> None:
+async def test_one_holder_at_a_time_also_when_each_deletes_the_file(tmp_path: Path) -> None:
     path, inside, most = tmp_path / "a" / "x.lock", 0, 0
 
     async def work() -> None:
@@ -28,7 +28,7 @@ async def test_one_at_a_time_even_when_each_holder_deletes_the_file(tmp_path: Pa
     assert most == 1
 
 
-async def test_a_file_deleted_between_opening_and_locking_is_no_lock(
+async def test_file_deleted_between_opening_and_locking_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, flock, calls = tmp_path / "x.lock", fcntl.flock, 0
@@ -48,14 +48,14 @@ async def test_a_file_deleted_between_opening_and_locking_is_no_lock(
                 pytest.fail("held twice")
 
 
-async def test_the_wait_ends_with_the_sentence_that_was_given(tmp_path: Path) -> None:
+async def test_wait_ends_with_the_given_message(tmp_path: Path) -> None:
     async with locks.held(tmp_path / "x.lock", wait=0, busy="busy"):
         with pytest.raises(Transient, match="come again"):
             async with locks.held(tmp_path / "x.lock", wait=0.1, busy="come again"):
                 pytest.fail("held twice")
 
 
-async def test_a_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
+async def test_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     program = (
         "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
@@ -74,7 +74,7 @@ async def test_a_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
         assert path.exists()
 
 
-async def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+async def test_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x.lock").symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="symbolic links"):
         async with locks.held(tmp_path / "x.lock", wait=0, busy="busy"):

@@ -1,38 +1,26 @@
-"""What becomes of an agent's answer: it counts, is given back once, or fails the turn. Without the CLI."""
+"""An agent's answer counts, is given back once, or fails the turn. Without the CLI."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
+from claude_agent_sdk import ResultMessage
 
+from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.model import Action
-from threadline.cases.outcome import Outcome
 from threadline.investigator import runner
-from threadline.investigator.cli_home import CliHome
 from threadline.investigator.driver import Driver
 from threadline.investigator.errors import TurnRefused
-from threadline.investigator.stream import Watch
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.investigation import investigate
-
-if TYPE_CHECKING:
-    from tests.investigator.conftest import Bench
 
 
 class AnsweringDriver(Driver):
     """A driver without a process: every prompt is answered alike, and kept in `asked`."""
 
-    def __init__(
-        self,
-        answer: dict[str, Any],
-        asked: list[str],
-        options: ClaudeAgentOptions,
-        home: CliHome,
-        watch: Watch,
-    ) -> None:
-        super().__init__(options, home, watch)
+    def __init__(self, answer: dict[str, Any], asked: list[str], *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._answer, self._asked = answer, asked
 
     async def connect(self) -> None:
@@ -70,7 +58,7 @@ Answer = Callable[..., None]
 
 
 @pytest.fixture
-def answer(bench: "Bench", asked: list[str], monkeypatch: pytest.MonkeyPatch) -> Answer:
+def answer(bench: InvestigatorScene, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Have the agent answer with this outcome each time it is asked."""
 
     def answer(**changes: Any) -> None:
@@ -79,52 +67,49 @@ def answer(bench: "Bench", asked: list[str], monkeypatch: pytest.MonkeyPatch) ->
     return answer
 
 
-async def _outcome(bench: "Bench", **changes: Any) -> Outcome:
-    return (await bench.first_turn(**changes)).outcome
-
-
-async def test_words_for_the_reporter_that_hold_something_internal_are_given_back_once(
-    bench: "Bench", answer: Answer, asked: list[str]
+async def test_internal_words_for_the_reporter_are_given_back_once(
+    bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     answer(for_reporter="It is in cart.py.")
-    outcome = await _outcome(bench)
+    outcome = (await bench.first_turn()).outcome
     assert len(asked) == 2
-    assert "for_reporter is read by the reporter, and holds the path cart.py" in asked[1]
+    assert "for_reporter" in asked[1]
+    assert "cart.py" in asked[1]
     assert outcome.for_reporter, "no turn is lost over it: the words are kept back when they would be shown"
 
 
-async def test_a_question_that_holds_something_internal_still_goes_to_the_developers(
-    bench: "Bench", answer: Answer, asked: list[str]
+async def test_question_with_something_internal_goes_to_the_developers(
+    bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     answer(action="ask_reporter", clarification_question="Is it in cart.py?", summary="I cannot tell yet.")
-    outcome = await _outcome(bench)
+    outcome = (await bench.first_turn()).outcome
     assert len(asked) == 2
-    assert "clarification_question is read by the reporter, and holds" in asked[1]
+    assert "clarification_question" in asked[1]
     assert (outcome.action, outcome.clarification_question) == (Action.POST_FINDINGS, "")
-    assert outcome.summary.startswith("I cannot tell yet.\n\nThe reporter was not asked this")
+    assert outcome.summary.startswith("I cannot tell yet.")
     assert outcome.summary.endswith("Is it in cart.py?")
 
 
-async def test_a_question_about_what_the_reporter_wrote_or_attached_is_asked(
-    bench: "Bench", answer: Answer, asked: list[str]
+async def test_question_about_what_the_reporter_wrote_is_asked(
+    bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     bench.case.entries[0] = bench.entry(1, "My total.py says something else")
     (bench.workspace / "attachments" / "orders.csv").write_text("1")
     question = "Which line of orders.csv does total.py read?"
     evidence = [{"file": "orders.csv", "line": 1, "note": ""}]
     answer(action="ask_reporter", clarification_question=question, evidence=evidence)
-    outcome = await _outcome(bench)
+    outcome = (await bench.first_turn()).outcome
     assert len(asked) == 1
     assert (outcome.action, outcome.clarification_question) == (Action.ASK_REPORTER, question)
 
 
-async def test_what_a_developer_wrote_is_not_known_to_the_reporter(bench: "Bench", answer: Answer) -> None:
+async def test_question_about_what_a_developer_wrote_is_not_asked(bench: InvestigatorScene, answer: Answer) -> None:
     bench.case.entries.append(bench.entry(2, "Look at total.py", "developer"))
     answer(action="ask_reporter", clarification_question="What does total.py say?")
-    assert (await _outcome(bench)).action is Action.POST_FINDINGS
+    assert (await bench.first_turn()).outcome.action is Action.POST_FINDINGS
 
 
-async def test_second_violation_fails_for_good(bench: "Bench", answer: Answer, asked: list[str]) -> None:
+async def test_second_invalid_answer_fails_for_good(bench: InvestigatorScene, answer: Answer, asked: list[str]) -> None:
     answer(action="resolved", summary=" ")
     with pytest.raises(TurnRefused, match="resolved needs a summary") as failed:
         await bench.first_turn()
@@ -132,8 +117,8 @@ async def test_second_violation_fails_for_good(bench: "Bench", answer: Answer, a
     assert failed.value.spend.cost_usd == pytest.approx(0.02)
 
 
-async def test_continuation_without_a_parent_session_is_told_to_read_everything(
-    bench: "Bench", answer: Answer, asked: list[str]
+async def test_continuation_without_a_parent_session_reads_everything(
+    bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     answer()
     brief = bench.brief(turn=3, parent_session=None, state="awaiting_reporter")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.case_store import THREAD, Scene, edit, report, said, ts
+from tests.support.case_store import THREAD, Scene, edit, said, ts
 from threadline.cases.model import Action
 from threadline.cases.records import Finding, Service
 from threadline.errors import ClaimLost, Permanent
@@ -20,7 +20,7 @@ async def reader(scene: Scene, agent_url: str) -> AgentReader:
     return AgentReader(agent_url, await scene.claim(1))
 
 
-async def test_it_reads_the_conversation_as_it_reads_now_page_by_page(scene: Scene, reader: AgentReader) -> None:
+async def test_conversation_is_read_in_pages_with_edits_and_what_was_read(scene: Scene, reader: AgentReader) -> None:
     await scene.flush(edit(1, "with code SAVE20", 5), said(2, "and ten items"))
     first = await reader.conversation(None, 2)
     assert [entry.text for entry in first.entries] == ["The cart total is wrong", "with code SAVE20"]
@@ -29,31 +29,27 @@ async def test_it_reads_the_conversation_as_it_reads_now_page_by_page(scene: Sce
     assert second.next_cursor is None
     with pytest.raises(Permanent, match="cursor"):
         await reader.conversation("BUG-2", 2)
-
-
-async def test_what_settled_turns_have_used_is_marked_as_read(scene: Scene, reader: AgentReader) -> None:
-    assert not any(entry.read for entry in (await reader.conversation(None, 9)).entries)
     await scene.turn(1)
-    await scene.flush(said(2, "new"))
-    assert [entry.read for entry in (await reader.conversation(None, 9)).entries] == [True, True, False]
+    await scene.flush(said(3, "new"))
+    assert [entry.read for entry in (await reader.conversation(None, 9)).entries] == [True, True, True, False]
 
 
-async def test_a_finding_is_kept_once_and_told_with_the_case(reader: AgentReader) -> None:
+async def test_repeated_finding_is_kept_once_with_the_case(reader: AgentReader) -> None:
     for _ in range(2):
         await reader.record_finding(FINDING)
     case = await reader.case()
-    assert (case.bug_id, case.reporter_id, case.questions_asked) == ("BUG-1", "U1", 0)
+    assert (case.bug_id, case.status, case.reporter_id, case.questions_asked) == ("BUG-1", "investigating", "U1", 0)
     assert case.findings == ["Wrong boundary (shop/discounts.py:12): `>` should be `>=`"]
 
 
-async def test_an_overtaken_attempt_keeps_no_finding(scene: Scene, reader: AgentReader) -> None:
+async def test_overtaken_attempt_keeps_no_finding(scene: Scene, reader: AgentReader) -> None:
     await scene.claim(1, attempt=2)
     with pytest.raises(ClaimLost):
         await reader.record_finding(FINDING)
     assert (await reader.case()).findings == []
 
 
-async def test_similar_cases_are_others_by_words_or_by_title(scene: Scene, reader: AgentReader) -> None:
+async def test_similar_cases_are_found_by_words_or_title(scene: Scene, reader: AgentReader) -> None:
     for at, words in ((100, "Discounts are not applied to large orders"), (200, "Login page is blank")):
         await scene.flush(said(at, words, kind=messages.REPORT), thread=Thread(THREAD.team, THREAD.channel, ts(at)))
     found = await reader.similar("discount is missing on an order of ten", 5)
@@ -65,7 +61,7 @@ async def test_similar_cases_are_others_by_words_or_by_title(scene: Scene, reade
     assert await reader.similar("' | ! & \x00 :*", 5) == []
 
 
-async def test_a_similar_case_brings_its_last_summary(scene: Scene, agent_url: str) -> None:
+async def test_similar_case_brings_its_last_summary(scene: Scene, agent_url: str) -> None:
     await scene.opened()
     await scene.turn(1, Action.POST_FINDINGS, result={"summary": "boundary at ten", "title": "Cart total"})
     other = Thread(THREAD.team, THREAD.channel, ts(100))
@@ -86,8 +82,3 @@ async def test_owners_are_looked_up_in_the_directory(scene: Scene, reader: Agent
     assert await reader.services() == [cart]
     assert await reader.service("Cart") == cart
     assert await reader.service("nobody's") is None
-
-
-async def test_a_case_that_is_gone_is_told_so(scene: Scene, reader: AgentReader) -> None:
-    await scene.flush(report())
-    assert (await reader.case()).status == "investigating"

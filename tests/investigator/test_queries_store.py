@@ -1,4 +1,4 @@
-"""A model's queries: one statement, one login that can do no harm, and no word too many."""
+"""A model's queries: one reading statement, by a login that may do no more."""
 
 import contextlib
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def queries_of(dsn: str, *, own: str = "postgresql://elsewhere/threadline") -> R
     return ReadOnlyQueries({"shop": dsn}, views=["open_orders"], own=[own])
 
 
-async def test_it_reads_the_named_view_and_says_when_there_is_more(as_reader: str) -> None:
+async def test_named_view_is_read_and_more_rows_are_told(as_reader: str) -> None:
     queries = queries_of(as_reader)
     await queries.check()
     assert queries.names == ["shop"]
@@ -66,7 +66,6 @@ async def test_it_reads_the_named_view_and_says_when_there_is_more(as_reader: st
 @pytest.mark.parametrize(
     "statement",
     [
-        "select 1; commit; create table pwn()",
         "create table pwn()",
         "select set_config('transaction_read_only', 'off', true)",
         "select secret from orders",
@@ -76,7 +75,7 @@ async def test_it_reads_the_named_view_and_says_when_there_is_more(as_reader: st
         "half \ud800 pair",
     ],
 )
-async def test_anything_but_one_reading_statement_is_refused(shop: str, as_reader: str, statement: str) -> None:
+async def test_statement_that_does_more_than_read_is_refused(shop: str, as_reader: str, statement: str) -> None:
     with pytest.raises(Permanent) as refused:
         await queries_of(as_reader).query("shop", statement, 10)
     assert PASSWORD not in str(refused.value)
@@ -85,20 +84,14 @@ async def test_anything_but_one_reading_statement_is_refused(shop: str, as_reade
 
 
 @pytest.mark.parametrize("statement", ["commit", "set transaction read write", ""])
-async def test_leaving_the_transaction_leads_nowhere(as_reader: str, statement: str) -> None:
+async def test_transaction_stays_read_only(as_reader: str, statement: str) -> None:
     queries = queries_of(as_reader)
     with contextlib.suppress(Permanent):
         assert (await queries.query("shop", statement, 10)).rows == []
     assert (await queries.query("shop", "show transaction_read_only", 1)).rows == [["on"]]
 
 
-async def test_a_second_statement_is_never_run(as_reader: str) -> None:
-    for statement in ("select 1; commit; create table pwn()", "show port; commit", "select 1) q; commit; select (2"):
-        with pytest.raises(Permanent, match=r"multiple commands|syntax error"):
-            await queries_of(as_reader).query("shop", statement, 10)
-
-
-async def test_a_value_of_many_megabytes_is_cut_before_it_is_sent(
+async def test_value_of_many_megabytes_is_cut_before_it_is_sent(
     as_reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received: list[int] = []
@@ -122,14 +115,21 @@ async def test_a_value_of_many_megabytes_is_cut_before_it_is_sent(
         ("EXPLAIN VERBOSE SELECT repeat('x', 30000000)", "only SELECT, WITH"),
         ("SELECT '') q(c0) UNION ALL SELECT repeat('x', 30000000) FROM (SELECT 1", "syntax error"),
         ("SELECT 1) q(c0) CROSS JOIN (SELECT 2", "syntax error"),
+        ("select 1; commit; create table pwn()", "multiple commands|syntax error"),
+        ("show port; commit", "multiple commands|syntax error"),
+        ("select 1) q; commit; select (2", "multiple commands|syntax error"),
         ("SELECT 1 /*", "unterminated"),
         ("SELECT repeat('x', 3000000)::int", "invalid input syntax for type integer"),
     ],
 )
-async def test_there_is_no_way_around_the_bound(as_reader: str, statement: str, why: str) -> None:
+async def test_second_statement_or_a_way_around_the_bound_is_refused(
+    shop: str, as_reader: str, statement: str, why: str
+) -> None:
     with pytest.raises(Permanent, match=why) as refused:
         await queries_of(as_reader).query("shop", statement, 10)
     assert len(str(refused.value)) < 2100
+    with psycopg.connect(shop) as connection:
+        assert connection.execute("SELECT to_regclass('pwn')").fetchone() == (None,)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ async def test_there_is_no_way_around_the_bound(as_reader: str, statement: str, 
         "SHOW server_version",
     ],
 )
-async def test_every_form_of_reading_is_understood(as_reader: str, statement: str) -> None:
+async def test_every_form_of_reading_is_accepted(as_reader: str, statement: str) -> None:
     assert (await queries_of(as_reader).query("shop", statement, 1)).rows
 
 
-async def test_a_superuser_is_no_source(shop: str) -> None:
+async def test_superuser_is_no_source(shop: str) -> None:
     with pytest.raises(Permanent, match="too many rights"):
         await queries_of(shop).check()
 
@@ -169,7 +169,7 @@ async def test_a_superuser_is_no_source(shop: str) -> None:
         ("ALTER ROLE visitor CREATEROLE", "too many rights"),
     ],
 )
-async def test_a_login_that_could_do_more_is_no_source(postgres: Postgres, grant: str, word: str) -> None:
+async def test_login_with_more_rights_is_no_source(postgres: Postgres, grant: str, word: str) -> None:
     with made(postgres, "shop_of_another", "visitor") as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(grant.encode())
@@ -177,14 +177,14 @@ async def test_a_login_that_could_do_more_is_no_source(postgres: Postgres, grant
             await queries_of(login(url, "visitor")).check()
 
 
-async def test_our_own_database_is_no_source_under_any_name(as_reader: str, agent_url: str) -> None:
+async def test_own_database_is_no_source_under_any_name(as_reader: str, agent_url: str) -> None:
     with pytest.raises(Permanent, match="own database"):
         await queries_of(as_reader, own=as_reader.replace("reader", "somebody")).check()
     with pytest.raises(Permanent, match="own database"):
         await queries_of(agent_url).check()
 
 
-async def test_a_source_that_is_away_is_told_without_its_address(as_reader: str) -> None:
+async def test_unreachable_source_is_told_without_its_address(as_reader: str) -> None:
     away = as_reader.replace("host=", "host=%2Fnowhere")
     with pytest.raises(Transient) as caught:
         await queries_of(away).query("shop", "select 1", 1)
@@ -192,6 +192,6 @@ async def test_a_source_that_is_away_is_told_without_its_address(as_reader: str)
     assert "nowhere" not in str(caught.value)
 
 
-async def test_an_unknown_source_is_answered_with_those_there_are(as_reader: str) -> None:
-    with pytest.raises(Permanent, match="there are: shop"):
+async def test_unknown_source_is_refused_with_the_known_ones(as_reader: str) -> None:
+    with pytest.raises(Permanent, match="shop"):
         await queries_of(as_reader).query("prod", "select 1", 1)

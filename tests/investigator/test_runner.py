@@ -2,26 +2,24 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry, project_key_for_directory
 
+from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.cases.model import Action
 from threadline.investigator import prompt as prompts
 from threadline.investigator.errors import TurnBroken, TurnRefused
 from threadline_devstack.models import ToolResult, Turn
-
-if TYPE_CHECKING:
-    from tests.investigator.conftest import Bench
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CONVERSATIONS = "mcp__bug__get_bug_conversations"
 
 
-async def test_first_turn_uses_its_tools_and_ends_with_a_checked_outcome(
-    bench: "Bench", leftovers: Callable[[], list[str]]
+async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
+    bench: InvestigatorScene, leftovers: Callable[[], list[str]]
 ) -> None:
     results: dict[str, ToolResult] = {}
 
@@ -60,12 +58,12 @@ async def test_first_turn_uses_its_tools_and_ends_with_a_checked_outcome(
     assert set(asked.tools) == {"Read", "Grep", "Glob", "StructuredOutput"} | tools, "no others exist"
     assert "root:" not in json.dumps(asked.messages), "a mention of a file in a message stays text"
     assert "@/etc/passwd /compact look at this" in asked.prompt
-    assert bench.running() == []
+    assert running_agents() == []
     assert leftovers() == []
 
 
 async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
-    bench: "Bench", monkeypatch: pytest.MonkeyPatch
+    bench: InvestigatorScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.answers(summary="The first answer")
     first = bench.brief()
@@ -99,7 +97,7 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     assert result.cost_usd < 2 * done.cost_usd, "a resumed turn counts its own cost alone"
 
 
-async def test_lost_parent_session_starts_a_new_one_that_is_told_to_read_everything(bench: "Bench") -> None:
+async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench: InvestigatorScene) -> None:
     bench.answers()
     lost = "6b1f7a52-8a2e-4c7e-9d0e-0f5a2b1c3d4e"
     brief = bench.brief(turn=3, parent_session=lost, state="awaiting_reporter")
@@ -110,7 +108,7 @@ async def test_lost_parent_session_starts_a_new_one_that_is_told_to_read_everyth
     assert _transcript(bench, brief.session_id)
 
 
-async def test_violation_is_given_back_once_and_the_mended_answer_counts(bench: "Bench") -> None:
+async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: InvestigatorScene) -> None:
     async def script(turn: Turn) -> None:
         if "cannot be used" in turn.prompt:
             await turn.finish(**bench.outcome("post_findings"))
@@ -125,7 +123,7 @@ async def test_violation_is_given_back_once_and_the_mended_answer_counts(bench: 
     )
 
 
-async def test_text_alone_is_no_answer(bench: "Bench") -> None:
+async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
     async def script(turn: Turn) -> None:
         await turn.text_only("I think it is fixed.")
 
@@ -134,7 +132,7 @@ async def test_text_alone_is_no_answer(bench: "Bench") -> None:
         await bench.first_turn()
 
 
-async def test_result_that_came_with_the_answer_was_not_read(bench: "Bench") -> None:
+async def test_result_that_came_with_the_answer_was_not_read(bench: InvestigatorScene) -> None:
     async def script(turn: Turn) -> None:
         await turn.call_together((CONVERSATIONS, {"bug_id": "BUG-12"}), ("StructuredOutput", bench.outcome()))
 
@@ -142,7 +140,7 @@ async def test_result_that_came_with_the_answer_was_not_read(bench: "Bench") -> 
     assert (await bench.first_turn()).read == frozenset()
 
 
-async def test_long_message_reaches_the_model_part_by_part(bench: "Bench") -> None:
+async def test_long_message_reaches_the_model_part_by_part(bench: InvestigatorScene) -> None:
     bench.case.entries[0] = bench.entry(1, "ä" * 39_000)
     pages: list[str] = []
 
@@ -179,12 +177,12 @@ class _BrokenStore(InMemorySessionStore):
 
 
 @pytest.mark.parametrize("taken", [0, 3])
-async def test_turn_whose_transcript_could_not_be_stored_did_not_happen(bench: "Bench", taken: int) -> None:
+async def test_turn_without_a_stored_transcript_is_broken(bench: InvestigatorScene, taken: int) -> None:
     bench.answers()
     with pytest.raises(TurnBroken, match="transcript could not be stored"):
         await bench.investigator.run_investigation(bench.brief(), bench.case, _BrokenStore(taken))
 
 
-def _transcript(bench: "Bench", session_id: str) -> list[SessionStoreEntry]:
+def _transcript(bench: InvestigatorScene, session_id: str) -> list[SessionStoreEntry]:
     key: SessionKey = {"project_key": project_key_for_directory(str(bench.workspace)), "session_id": session_id}
     return bench.store.get_entries(key)

@@ -1,4 +1,4 @@
-"""The agent's transcripts: the SDK's contract, and the claim that fences them."""
+"""The agent's transcripts keep the SDK's contract, and are written under a claim alone."""
 
 import asyncio
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ def key(session_id: str, project: str = "here") -> SessionKey:
     return {"project_key": project, "session_id": session_id}
 
 
-async def test_it_passes_the_sdks_own_conformance_suite(postgres: Postgres) -> None:
+async def test_store_passes_the_sdks_conformance_suite(postgres: Postgres) -> None:
     pools: list[asyncpg.Pool] = []
 
     async def fresh() -> Isolating:
@@ -41,14 +41,15 @@ async def test_it_passes_the_sdks_own_conformance_suite(postgres: Postgres) -> N
     await pools[-1].close()
 
 
-async def test_a_session_is_found_from_any_folder(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_session_is_found_from_any_folder_with_odd_characters(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    await PostgresSessionStore(pool, claim).append(key(claim.session_id), [entry(uuid="a")])
-    assert await PostgresSessionStore(pool).load(key(claim.session_id, "elsewhere")) == [entry(uuid="a")]
+    odd = entry(uuid="a", text="nul \x00, half \ud800, é")
+    await PostgresSessionStore(pool, claim).append(key(claim.session_id), [odd])
+    assert await PostgresSessionStore(pool).load(key(claim.session_id, "elsewhere")) == [odd]
 
 
-async def test_an_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     store = PostgresSessionStore(pool, claim)
@@ -59,7 +60,7 @@ async def test_an_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.
     assert await store.load(key(claim.session_id)) == [entry(uuid="a")]
 
 
-async def test_a_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     store = PostgresSessionStore(pool, await scene.claim(1))
     with pytest.raises(ClaimLost):
@@ -68,7 +69,7 @@ async def test_a_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.
         await store.delete(key("another"))
 
 
-async def test_redelivered_entries_are_kept_once_and_batches_stay_whole(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_repeated_entries_are_stored_once_and_batches_stay_whole(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     store, where = PostgresSessionStore(pool, claim), key(claim.session_id)
@@ -79,12 +80,3 @@ async def test_redelivered_entries_are_kept_once_and_batches_stay_whole(scene: S
     uuids = [each["uuid"] for each in loaded]
     assert len(uuids) == len(set(uuids)) == 60
     assert [uuid.split("-")[1] for uuid in uuids] == [str(place) for place in range(5)] * 12
-
-
-async def test_odd_characters_are_handed_back(scene: Scene, pool: asyncpg.Pool) -> None:
-    await scene.opened()
-    claim = await scene.claim(1)
-    store, where = PostgresSessionStore(pool, claim), key(claim.session_id)
-    odd = entry(uuid="a", text="nul \x00, half \ud800, é")
-    await store.append(where, [odd])
-    assert await store.load(where) == [odd]

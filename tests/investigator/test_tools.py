@@ -3,10 +3,12 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.records import Service, Table
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts_in
@@ -15,9 +17,6 @@ from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.investigation import investigate
 
-if TYPE_CHECKING:
-    from tests.investigator.conftest import Bench
-
 
 @pytest.fixture
 def model() -> ModelSandbox:
@@ -25,20 +24,24 @@ def model() -> ModelSandbox:
     return ModelSandbox(investigate)
 
 
-class Shop:
-    """A database with one wide table, and logs."""
+@dataclass
+class Source:
+    """A database with one table, and logs."""
 
+    columns: Sequence[str] = ("id", "note")
+    rows: Sequence[Sequence[Any]] = ()
+    lines: Sequence[str] = ()
     names = ("shop",)
 
     async def query(self, source: str, sql: str, limit: int) -> Table:
-        return Table(["id", "note"], [[n, "x" * 5_000] for n in range(limit)], truncated=True)
+        return Table(list(self.columns), [list(row) for row in self.rows], truncated=True)
 
     async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
-        return [f"{query} {n} " + "y" * 5_000 for n in range(limit)]
+        return self.lines
 
 
 async def _use(
-    bench: "Bench",
+    bench: InvestigatorScene,
     tool: str,
     *,
     queries: QuerySource | None = None,
@@ -51,7 +54,7 @@ async def _use(
     return answer["content"][0]["text"], answer["is_error"]
 
 
-async def _conversation(bench: "Bench") -> list[str]:
+async def _conversation(bench: InvestigatorScene) -> list[str]:
     pages: list[str] = []
     given: dict[str, Any] = {"bug_id": "BUG-12"}
     while True:
@@ -63,8 +66,8 @@ async def _conversation(bench: "Bench") -> list[str]:
         given["cursor"] = page.rsplit('cursor "', 1)[1].split('"')[0]
 
 
-@pytest.mark.parametrize(("count", "size"), [(1, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)])
-async def test_conversation_comes_whole_and_in_order_page_by_page(bench: "Bench", count: int, size: int) -> None:
+@pytest.mark.parametrize(("count", "size"), [(0, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)])
+async def test_conversation_comes_whole_and_in_order_in_pages(bench: InvestigatorScene, count: int, size: int) -> None:
     bench.case.entries = [bench.entry(seq, f"[{seq}]" + "z" * size) for seq in range(1, count + 1)]
     pages = await _conversation(bench)
     text = "\n".join(pages)
@@ -74,24 +77,21 @@ async def test_conversation_comes_whole_and_in_order_page_by_page(bench: "Bench"
     assert max(len(page.encode()) for page in pages) <= LARGEST_RESULT
 
 
-async def test_empty_conversation_has_an_end(bench: "Bench") -> None:
-    bench.case.entries = []
-    assert await _conversation(bench) == ["This is the end of the conversation."]
+async def test_unknown_cursor_is_refused(bench: InvestigatorScene) -> None:
+    for cursor in ("nonsense", "-1:", "1", "x:2"):
+        text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12", cursor=cursor)
+        assert is_error
+        assert "cursor is unknown" in text
 
 
-@pytest.mark.parametrize("cursor", ["nonsense", "-1:", "1", "x:2"])
-async def test_invented_cursor_is_told(bench: "Bench", cursor: str) -> None:
-    text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12", cursor=cursor)
-    assert is_error
-    assert "cursor is unknown" in text
+async def test_id_of_another_case_is_refused(bench: InvestigatorScene) -> None:
+    for tool in ("get_bug", "get_bug_conversations"):
+        text, is_error = await _use(bench, tool, bug_id="BUG-1")
+        assert is_error
+        assert "BUG-12" in text
 
 
-@pytest.mark.parametrize("tool", ["get_bug", "get_bug_conversations"])
-async def test_id_of_another_case_is_refused(bench: "Bench", tool: str) -> None:
-    assert await _use(bench, tool, bug_id="BUG-1") == ("This session works on BUG-12 alone: use its id.", True)
-
-
-async def test_record_services_and_similar_cases_are_json(bench: "Bench") -> None:
+async def test_record_services_and_similar_cases_are_json(bench: InvestigatorScene) -> None:
     bench.case.known_services = [Service("cart", "The cart", "U9", "C1", "sample-shop")]
     assert json.loads((await _use(bench, "get_bug", bug_id="BUG-12"))[0])["reporter_id"] == "U1"
     assert json.loads((await _use(bench, "list_services"))[0])[0]["owner"] == "U9"
@@ -99,103 +99,78 @@ async def test_record_services_and_similar_cases_are_json(bench: "Bench") -> Non
     assert json.loads((await _use(bench, "find_similar_bugs", text="total"))[0])[0]["title"] == "Like total"
     text, is_error = await _use(bench, "lookup_service_owner", name="card")
     assert is_error
-    assert "list_services names them all" in text
+    assert "list_services" in text
 
 
-async def test_large_answers_are_cut_and_say_so(bench: "Bench") -> None:
-    rows, _ = await _use(bench, "query_database", queries=Shop(), source="shop", sql="select 1", limit=100)
-    lines, _ = await _use(bench, "search_logs", logs=Shop(), query="error", minutes=5, limit=100)
+async def test_large_answers_are_cut_and_say_so(bench: InvestigatorScene) -> None:
+    source = Source(rows=[[n, "x" * 5_000] for n in range(100)], lines=[f"{n} " + "y" * 5_000 for n in range(100)])
+    rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select 1", limit=100)
+    lines, _ = await _use(bench, "search_logs", logs=source, query="error", minutes=5, limit=100)
     for text in (rows, lines):
         assert len(text.encode()) <= LARGEST_RESULT
-        assert text.endswith("(Cut here: the result is longer. Ask for less.)")
+        assert "Cut here" in text[-100:]
 
 
-async def test_unknown_source_is_told_with_the_known_ones(bench: "Bench") -> None:
-    text, is_error = await _use(bench, "query_database", queries=Shop(), source="x", sql="select 1", limit=1)
+async def test_unknown_source_is_refused_with_the_known_ones(bench: InvestigatorScene) -> None:
+    text, is_error = await _use(bench, "query_database", queries=Source(), source="x", sql="select 1", limit=1)
     assert is_error
-    assert "choose one of shop" in text
+    assert "shop" in text
 
 
-def test_tools_without_their_port_do_not_exist(bench: "Bench") -> None:
+def test_tools_without_their_port_do_not_exist(bench: InvestigatorScene) -> None:
     names = {tool.name for tool in case_tools("BUG-12", bench.case, None, None, ToolLimits())}
     assert not {"query_database", "search_logs"} & names
 
 
-def test_only_recording_is_marked_as_writing(bench: "Bench") -> None:
-    tools = case_tools("BUG-12", bench.case, Shop(), Shop(), ToolLimits())
+def test_only_recording_is_marked_as_writing(bench: InvestigatorScene) -> None:
+    tools = case_tools("BUG-12", bench.case, Source(), Source(), ToolLimits())
     assert [t.name for t in tools if t.annotations and not t.annotations.read_only_hint] == ["record_finding"]
 
 
-@pytest.mark.parametrize("failure", [Permanent("The record is closed."), Transient("The database is busy.")])
-async def test_sentence_of_a_port_reaches_the_model(bench: "Bench", failure: Exception) -> None:
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (Permanent("The record is closed."), "The record is closed."),
+        (Transient("The database is busy."), "The database is busy."),
+        (ConnectionError("postgresql://owner:hunter2@db refused"), "get_bug_conversations is out of order"),
+    ],
+)
+async def test_model_is_told_of_a_failure_without_the_text_of_an_unforeseen_one(
+    bench: InvestigatorScene, failure: Exception, told: str
+) -> None:
     bench.case.failing = failure
-    assert await _use(bench, "get_bug_conversations", bug_id="BUG-12") == (str(failure), True)
+    text, is_error = await _use(bench, "get_bug_conversations", bug_id="BUG-12")
+    assert is_error
+    assert told in text
+    assert "hunter2" not in text
 
 
-async def test_unforeseen_error_reaches_the_model_without_its_text(bench: "Bench") -> None:
-    bench.case.failing = ConnectionError("postgresql://owner:hunter2@db/threadline refused")
-    told = await _use(bench, "get_bug_conversations", bug_id="BUG-12")
-    assert told == ("get_bug_conversations is out of order. Go on without it.", True)
-
-
-async def test_port_that_hangs_is_given_up(bench: "Bench") -> None:
-    class Hanging(Shop):
+async def test_port_that_hangs_is_given_up(bench: InvestigatorScene) -> None:
+    class Hanging(Source):
         async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
             await asyncio.Event().wait()
             return []
 
     text, is_error = await _use(bench, "search_logs", logs=Hanging(), seconds=0.05, query="x", minutes=1, limit=1)
     assert is_error
-    assert "gave no answer within 0.05 s" in text
+    assert "within 0.05 s" in text
 
 
-class Leaking:
-    """Logs and rows that hold a secret."""
-
-    names = ("shop",)
+async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: InvestigatorScene) -> None:
     token = "gh" + "p_" + "a1B2" * 9
-
-    async def query(self, source: str, sql: str, limit: int) -> Table:
-        return Table(["note"], [[f'say "{self.token}"']], truncated=False)
-
-    async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
-        return [f"password={self.token}"]
-
-
-async def test_the_model_is_shown_no_secret_of_a_row_or_a_log_line(bench: "Bench") -> None:
-    source = Leaking()
+    row = ["x" * 480 + " " + token, f"one\n{token}", f'say "{token}"', "letmein", {"note": token}]
+    source = Source(["a", "b", "c", "password", "d"], [row], ["y" * 980 + " " + token, f"password={token}"])
     rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
     lines, _ = await _use(bench, "search_logs", logs=source, query="x", minutes=1, limit=1)
-    assert json.loads(rows)["rows"] == [['say "[redacted: GitHub token]"']]
-    assert source.token not in lines
-
-
-class Cutting:
-    """A token that begins on a new line, and one that ends behind the cut; a column that says what it holds."""
-
-    names = ("shop",)
-    token = "gh" + "p_" + "a1B2" * 9
-
-    async def query(self, source: str, sql: str, limit: int) -> Table:
-        words = ["x" * 480 + " " + self.token, f"one\n{self.token}", "letmein", {"note": self.token}]
-        return Table(["a", "b", "password", "d"], [words], truncated=False)
-
-    async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
-        return ["y" * 980 + " " + self.token]
-
-
-async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: "Bench") -> None:
-    source = Cutting()
-    rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
-    lines, _ = await _use(bench, "search_logs", logs=source, query="x", minutes=1, limit=1)
-    bench.case.known_services = [Service("cart", f"one\n{source.token}", "U9", "C1", "sample-shop")]
+    bench.case.known_services = [Service("cart", f"one\n{token}", "U9", "C1", "sample-shop")]
     services, _ = await _use(bench, "list_services")
     for shown in (rows, lines, services):
-        assert source.token[:10] not in shown
-    assert json.loads(rows)["rows"][0][1:3] == ["one\n[redacted: GitHub token]", "[redacted: secret]"]
+        assert token[:10] not in shown
+    redacted = "[redacted: GitHub token]"
+    assert json.loads(rows)["rows"][0][1:4] == [f"one\n{redacted}", f'say "{redacted}"', "[redacted: secret]"]
 
 
-async def test_a_rule_never_reaches_from_one_persons_words_into_anothers(bench: "Bench") -> None:
+async def test_redaction_does_not_reach_from_one_message_into_another(bench: InvestigatorScene) -> None:
     key = "aB3d" * 16
     words = [
         f"-----BEGIN {'PRIVATE'} KEY-----\n{key}",

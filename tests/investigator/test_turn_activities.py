@@ -1,4 +1,4 @@
-"""One attempt at a turn: what it commits, what stops it, and what it leaves behind."""
+"""One attempt at a turn: what it commits, and what stops it."""
 
 import asyncio
 import errno
@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
+from tests.investigator.investigator_scene import running_agents
 from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
 from threadline.cases.model import Action, CaseStatus, Limits
@@ -24,16 +24,12 @@ from threadline_devstack.models import ModelSandbox, Turn
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 
 
-def _children() -> set[int]:
-    return {child.pid for child in psutil.Process(os.getpid()).children(recursive=True)}
-
-
 async def _open(turns: TurnScene, *more: messages.IncomingMessage) -> None:
     await turns.scene.flush(report(BULK), *more)
     await turns.scene.become(CaseStatus.INVESTIGATING)
 
 
-async def test_turns_investigate_the_real_code_and_edit_it_when_a_developer_asks(cli_turns: TurnScene) -> None:
+async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli_turns: TurnScene) -> None:
     turns = cli_turns
     await _open(turns)
     ended = await turns.run()
@@ -58,7 +54,7 @@ async def test_turns_investigate_the_real_code_and_edit_it_when_a_developer_asks
     assert turn["parent_session"] == turns.request(turn=1).session_id
 
 
-async def test_a_reporters_request_for_a_fix_edits_nothing(turns: TurnScene, agent: ScriptedAgent) -> None:
+async def test_reporters_request_for_a_fix_keeps_no_edit(turns: TurnScene, agent: ScriptedAgent) -> None:
     def edits(brief: TurnBrief) -> dict[str, Any]:
         (brief.workspace / "sample-shop" / "shop" / "cart.py").write_text("# mended\n")
         return findings(brief)
@@ -70,7 +66,7 @@ async def test_a_reporters_request_for_a_fix_edits_nothing(turns: TurnScene, age
     assert not (await turns.scene.settle(1)).has_fix
 
 
-async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no_process(
+async def test_attempt_that_lost_its_claim_stops_soon_and_leaves_no_process(
     cli_turns: TurnScene, cli_model: ModelSandbox
 ) -> None:
     async def thinks(turn: Turn) -> None:
@@ -80,24 +76,16 @@ async def test_an_attempt_that_lost_its_claim_stops_within_seconds_and_leaves_no
     turns = cli_turns
     cli_model.script(thinks)
     await _open(turns)
-    before = _children()
     attempt = asyncio.create_task(turns.run())
     await asyncio.wait_for(cli_model.reached("thinking"), 20)
     await turns.scene.settle(1)
     with pytest.raises((ClaimLost, Transient)):  # whichever notices first: its lease, or its transcript
         await asyncio.wait_for(attempt, 15)
-    assert not {pid for pid in _children() - before if psutil.pid_exists(pid) and _is_agent(pid)}
+    assert running_agents() == []
     assert (await turns.scene.settle(1)).action is None
 
 
-def _is_agent(pid: int) -> bool:
-    try:
-        return "claude" in " ".join(psutil.Process(pid).cmdline())
-    except psutil.Error:
-        return False
-
-
-async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(
+async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     turns: TurnScene, agent: ScriptedAgent
 ) -> None:
     def breaks(_: TurnBrief) -> dict[str, Any]:
@@ -119,15 +107,7 @@ async def test_a_broken_attempt_is_charged_and_the_next_one_has_the_same_batch(
     assert float(case["cost_usd"]) == pytest.approx(0.51), "the broken attempt's, too"
 
 
-async def test_a_turn_that_is_done_is_not_run_again(turns: TurnScene, agent: ScriptedAgent) -> None:
-    await _open(turns)
-    first = await turns.run()
-    again = await turns.run(attempt=2)
-    assert again.action == first.action
-    assert len(agent.briefs) == 1
-
-
-async def test_a_case_that_has_used_up_its_budget_is_for_people(turns: TurnScene) -> None:
+async def test_case_that_has_used_up_its_budget_is_refused(turns: TurnScene) -> None:
     await _open(turns)
     await turns.run()
     await turns.scene.settle(1)
@@ -136,22 +116,20 @@ async def test_a_case_that_has_used_up_its_budget_is_for_people(turns: TurnScene
         await turns.run(turn=2, limits=Limits(case_budget_usd=0.001))
 
 
-async def test_an_unanswered_question_forbids_another(turns: TurnScene, agent: ScriptedAgent) -> None:
+async def test_turn_after_an_unanswered_question_runs_once_and_may_not_ask(
+    turns: TurnScene, agent: ScriptedAgent
+) -> None:
     await _open(turns)
-    await turns.run(unanswered=True)
+    first = await turns.run(unanswered=True)
+    again = await turns.run(attempt=2, unanswered=True)
+    assert again.action == first.action
     [brief] = agent.briefs
     assert (brief.unanswered, brief.may_ask) == (True, False)
-
-
-async def test_the_workspace_goes_when_the_case_ends(turns: TurnScene) -> None:
-    await _open(turns)
-    await turns.run()
-    assert (turns.root / "cases" / "BUG-1" / "sample-shop" / "shop" / "cart.py").exists()
     await turns.activities.cleanup_workspace("BUG-1")
     assert not (turns.root / "cases" / "BUG-1").exists()
 
 
-async def test_what_the_agent_hands_over_is_stored_without_its_secrets(turns: TurnScene, agent: ScriptedAgent) -> None:
+async def test_outcome_is_stored_without_secrets(turns: TurnScene, agent: ScriptedAgent) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     leak = {"title": f"Leak of {token}", "summary": f"config.py holds {token}"}
     agent.play = lambda brief: findings(brief) | leak
@@ -182,7 +160,7 @@ class _Unwritable(Workspaces):
     ],
     ids=["full", "read-only", "no folder"],
 )
-async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_what_to_do(
+async def test_turn_on_an_unwritable_disk_is_tried_again_with_advice(
     turns: TurnScene, monkeypatch: pytest.MonkeyPatch, number: int, todo: str
 ) -> None:
     await _open(turns)
@@ -193,9 +171,7 @@ async def test_a_disk_that_cannot_be_written_has_the_turn_tried_again_and_says_w
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
 
 
-async def test_a_turn_that_would_show_a_message_without_its_file_is_tried_again_with_it(
-    turns: TurnScene, agent: ScriptedAgent
-) -> None:
+async def test_turn_without_a_messages_file_is_tried_again_with_it(turns: TurnScene, agent: ScriptedAgent) -> None:
     """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
     await _open(turns, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))
     with pytest.raises(Transient, match="attached when the turn started"):

@@ -1,138 +1,107 @@
-"""The agent's files: right at each opening, harmless whatever is written there, held by one attempt at a time."""
+"""The agent's files: restored at each opening, harmless whatever is written there, held by one attempt at a time."""
 
 import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge.git import Git
 from threadline.forge.patches import check
 from threadline.investigator.workspace import Attachment, Workspaces
 
 CART = "def total(items):\n    return sum(items) + 1\n"
-RunGit = Callable[..., str]
 
 
 @pytest.fixture
-def run_git() -> RunGit:
-    author = {f"GIT_{who}_{what}": "dev@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"} | author
-
-    def run(directory: Path, *arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=directory, env=env, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    return run
-
-
-@pytest.fixture
-def shop(tmp_path: Path, run_git: RunGit) -> Path:
+def shop(tmp_path: Path) -> GitRepository:
     """A repository that is not bare, since git reads those too: a program, a script, and attributes."""
-    shop = tmp_path / "acme" / "shop"
-    (shop / "src").mkdir(parents=True)
-    (shop / ".github").mkdir()
-    (shop / ".github" / "ci.yml").write_text("on: push\n")
-    (shop / "src" / "cart.py").write_text(CART)
-    (shop / "run.sh").write_text("#!/bin/sh\n")
-    (shop / "run.sh").chmod(0o755)
-    (shop / ".gitattributes").write_text("*.py text eol=crlf -diff\nsecret.txt export-ignore\n")
-    (shop / "secret.txt").write_text("not left out\n")
-    (shop / ".gitignore").write_text("*.log\n")
-    run_git(shop, "init", "-q", "-b", "main")
-    run_git(shop, "add", "-A")
-    run_git(shop, "commit", "-q", "-m", "first")
+    shop = GitRepository(tmp_path / "acme" / "shop")
+    shop.path.mkdir(parents=True)
+    (shop.path / "run.sh").write_text("#!/bin/sh\n")
+    (shop.path / "run.sh").chmod(0o755)
+    shop.git("init", "-q", "-b", "main")
+    shop.commit(
+        {
+            ".github/ci.yml": "on: push\n",
+            "src/cart.py": CART,
+            ".gitattributes": "*.py text eol=crlf -diff\nsecret.txt export-ignore\n",
+            "secret.txt": "not left out\n",
+            ".gitignore": "*.log\n",
+        }
+    )
     return shop
 
 
 @pytest.fixture
-def workspaces(tmp_path: Path, shop: Path) -> Workspaces:
-    return Workspaces(tmp_path / "work", [str(shop)], open_wait=0.2, remove_wait=0.2)
+def workspaces(tmp_path: Path, shop: GitRepository) -> Workspaces:
+    return Workspaces(tmp_path / "work", [str(shop.path)], open_wait=0.2, remove_wait=0.2)
 
 
 def tree(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
 
 
-async def test_the_default_branch_is_written_out_byte_for_byte_and_without_git(
-    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+async def base_of(workspaces: Workspaces, bug_id: str, base: dict[str, str] | None = None) -> dict[str, str]:
+    """The commits that a case's workspace is opened at."""
+    async with workspaces.open(bug_id, base or {}, {}) as workspace:
+        return dict(workspace.base)
+
+
+async def test_default_branch_is_written_byte_for_byte_and_without_git(
+    workspaces: Workspaces, shop: GitRepository, tmp_path: Path
 ) -> None:
     async with workspaces.open("BUG-1", {}, {}, []) as workspace:
         assert workspace.path == tmp_path / "work" / "cases" / "BUG-1"
-        assert workspace.base == {"shop": run_git(shop, "rev-parse", "HEAD")}
-        assert tree(workspace.path / "shop") == sorted(run_git(shop, "ls-files").splitlines())
+        assert workspace.base == {"shop": shop.head}
+        assert tree(workspace.path / "shop") == sorted(shop.git("ls-files").splitlines())
         assert (workspace.path / "shop" / "src" / "cart.py").read_bytes() == CART.encode()
         assert not (workspace.path / "shop" / ".git").exists()
         assert await workspace.diff() == {}
 
 
-async def test_a_case_keeps_its_commit_while_the_repository_moves_on(
-    workspaces: Workspaces, shop: Path, run_git: RunGit
-) -> None:
-    async with workspaces.open("BUG-1", {}, {}) as workspace:
-        base = workspace.base
-    (shop / "src" / "cart.py").write_text("rewritten\n")
-    run_git(shop, "commit", "-q", "-a", "-m", "second")
+async def test_case_keeps_its_commit_while_the_repository_moves_on(workspaces: Workspaces, shop: GitRepository) -> None:
+    base = await base_of(workspaces, "BUG-1")
+    shop.commit({"src/cart.py": "rewritten\n"})
     async with workspaces.open("BUG-1", base, {}) as workspace:
         assert workspace.base == base
         assert (workspace.path / "shop" / "src" / "cart.py").read_text() == CART
 
 
-async def test_a_commit_that_another_machine_saw_first_is_fetched_at_once(
-    workspaces: Workspaces, shop: Path, run_git: RunGit
+async def test_newer_commit_is_fetched_at_once_also_over_a_lock_of_a_killed_fetch(
+    workspaces: Workspaces, shop: GitRepository, tmp_path: Path
 ) -> None:
-    async with workspaces.open("BUG-1", {}, {}):
-        pass
-    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
-    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
-    async with workspaces.open("BUG-2", newer, {}) as workspace:
-        assert workspace.base == newer
+    await base_of(workspaces, "BUG-1")
+    (tmp_path / "work" / "mirrors" / "shop.git" / "refs" / "heads" / "main.lock").touch()
+    newer = {"shop": shop.commit()}
+    assert await base_of(workspaces, "BUG-2", newer) == newer
 
 
-async def test_the_mirror_is_fetched_at_most_once_a_minute(
-    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+async def test_mirror_is_fetched_at_most_once_a_minute(
+    workspaces: Workspaces, shop: GitRepository, tmp_path: Path
 ) -> None:
-    async with workspaces.open("BUG-1", {}, {}) as workspace:
-        first = workspace.base
-    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
-    async with workspaces.open("BUG-2", {}, {}) as workspace:
-        assert workspace.base == first
+    first = await base_of(workspaces, "BUG-1")
+    newer = {"shop": shop.commit()}
+    assert await base_of(workspaces, "BUG-2") == first
     a_minute_ago = time.time() - 61
     os.utime(tmp_path / "work" / "mirrors" / "shop.fetched", (a_minute_ago, a_minute_ago))
-    async with workspaces.open("BUG-2", {}, {}) as workspace:
-        assert workspace.base == {"shop": run_git(shop, "rev-parse", "HEAD")}
+    assert await base_of(workspaces, "BUG-2") == newer
 
 
-async def test_what_another_process_has_fetched_is_what_the_next_case_starts_from(
-    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
+async def test_new_case_starts_from_what_another_process_has_fetched(
+    workspaces: Workspaces, shop: GitRepository, tmp_path: Path
 ) -> None:
-    async with workspaces.open("BUG-1", {}, {}):
-        pass
-    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
-    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
-    async with Workspaces(tmp_path / "work", [str(shop)]).open("BUG-2", newer, {}):
-        pass
-    async with workspaces.open("BUG-3", {}, {}) as workspace:
-        assert workspace.base == newer
+    await base_of(workspaces, "BUG-1")
+    newer = {"shop": shop.commit()}
+    await base_of(Workspaces(tmp_path / "work", [str(shop.path)]), "BUG-2", newer)
+    assert await base_of(workspaces, "BUG-3") == newer
 
 
-async def test_a_lock_that_a_killed_fetch_left_is_no_obstacle(
-    workspaces: Workspaces, shop: Path, run_git: RunGit, tmp_path: Path
-) -> None:
-    async with workspaces.open("BUG-1", {}, {}):
-        pass
-    (tmp_path / "work" / "mirrors" / "shop.git" / "refs" / "heads" / "main.lock").touch()
-    run_git(shop, "commit", "-q", "--allow-empty", "-m", "second")
-    newer = {"shop": run_git(shop, "rev-parse", "HEAD")}
-    async with workspaces.open("BUG-1", newer, {}) as workspace:
-        assert workspace.base == newer
-
-
-async def test_changes_come_back_as_a_diff_and_are_there_again_at_the_next_opening(workspaces: Workspaces) -> None:
+async def test_changes_are_a_diff_and_are_there_again_at_the_next_opening(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         shop = workspace.path / "shop"
         (shop / "src" / "cart.py").write_text(CART.replace(" + 1", ""))
@@ -153,9 +122,7 @@ async def test_changes_come_back_as_a_diff_and_are_there_again_at_the_next_openi
         assert await again.diff() == diffs
 
 
-async def test_what_the_agent_writes_is_never_run_by_git(
-    workspaces: Workspaces, tmp_path: Path, run_git: RunGit
-) -> None:
+async def test_what_the_agent_writes_is_never_run_by_git(workspaces: Workspaces, tmp_path: Path) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         shop, mark = workspace.path / "shop", tmp_path / "ran"
         script = shop / "evil.sh"
@@ -182,7 +149,7 @@ async def test_what_the_agent_writes_is_never_run_by_git(
     assert "/.git" not in diff
 
 
-async def test_what_an_attempt_left_behind_is_gone_at_the_next_opening(workspaces: Workspaces) -> None:
+async def test_leftovers_of_an_attempt_are_gone_at_the_next_opening(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}, [Attachment("old.png", b"1")]) as workspace:
         (workspace.path / "shop" / "src" / "cart.py").write_text("half done")
         (workspace.path / "stray").write_text("x")
@@ -219,7 +186,7 @@ async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp
     assert not (tmp_path / "evil").exists()
 
 
-async def test_a_second_attempt_waits_and_is_told_to_come_again(workspaces: Workspaces) -> None:
+async def test_second_attempt_waits_and_is_refused_for_now(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}):
         with pytest.raises(Transient, match="another attempt still works in the workspace of BUG-1"):
             async with workspaces.open("BUG-1", {}, {}):
@@ -230,8 +197,8 @@ async def test_a_second_attempt_waits_and_is_told_to_come_again(workspaces: Work
         pass
 
 
-async def test_a_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path: Path, shop: Path) -> None:
-    workspaces = Workspaces(tmp_path / "work", [str(shop)], open_wait=20)
+async def test_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path: Path, shop: GitRepository) -> None:
+    workspaces = Workspaces(tmp_path / "work", [str(shop.path)], open_wait=20)
     inside = asyncio.Event()
 
     async def first() -> None:
@@ -249,7 +216,7 @@ async def test_a_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_pat
         assert (await second).base
 
 
-async def test_a_workspace_is_removed_once_and_again(workspaces: Workspaces, tmp_path: Path) -> None:
+async def test_workspace_is_removed_unless_it_is_held(workspaces: Workspaces, tmp_path: Path) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         with pytest.raises(Transient):
             await workspaces.remove("BUG-1")
@@ -261,7 +228,7 @@ async def test_a_workspace_is_removed_once_and_again(workspaces: Workspaces, tmp
     assert list((tmp_path / "work" / "scratch").iterdir()) == []
 
 
-async def test_a_sweep_takes_what_is_neither_kept_nor_held(workspaces: Workspaces, tmp_path: Path) -> None:
+async def test_sweep_removes_what_is_neither_kept_nor_held(workspaces: Workspaces, tmp_path: Path) -> None:
     assert await workspaces.sweep([]) == []
     for bug_id in ("BUG-1", "BUG-2", "BUG-3"):
         async with workspaces.open(bug_id, {}, {}):
@@ -271,43 +238,41 @@ async def test_a_sweep_takes_what_is_neither_kept_nor_held(workspaces: Workspace
         assert sorted(path.name for path in (tmp_path / "work" / "cases").glob("BUG-?")) == ["BUG-1", "BUG-3"]
 
 
-@pytest.mark.parametrize("bug_id", ["../x", "", "a/b", ".", "BUG-1.lock", "-x"])
-async def test_an_id_that_is_no_case_reaches_no_file(workspaces: Workspaces, bug_id: str) -> None:
-    with pytest.raises(Permanent, match="not a case id"):
-        await workspaces.remove(bug_id)
+async def test_invalid_case_id_reaches_no_file(workspaces: Workspaces) -> None:
+    for bug_id in ("../x", "", "a/b", ".", "BUG-1.lock", "-x"):
+        with pytest.raises(Permanent, match="not a case id"):
+            await workspaces.remove(bug_id)
 
 
-async def test_a_repository_that_cannot_be_cloned_is_named_with_advice(tmp_path: Path) -> None:
+async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path / "work", [str(tmp_path / "missing.git")])
-    with pytest.raises(Permanent, match=r"could not clone missing from .*missing\.git: .+; check THREADLINE_REPO"):
-        async with workspaces.open("BUG-1", {}, {}):
-            pytest.fail("opened without a repository")
+    with pytest.raises(Permanent, match=r"missing from .*missing\.git: .*THREADLINE_REPO"):
+        await base_of(workspaces, "BUG-1")
 
 
-async def test_a_commit_that_is_gone_is_said_in_words(workspaces: Workspaces) -> None:
-    with pytest.raises(Permanent, match="no longer has commit 000000000000"):
-        async with workspaces.open("BUG-1", {"shop": "0" * 40}, {}):
-            pytest.fail("opened at a commit that is not there")
+@pytest.mark.parametrize(
+    ("base", "diffs", "why"),
+    [({"shop": "0" * 40}, {}, "commit 000000000000"), ({}, {"other": "diff"}, "THREADLINE_REPO")],
+)
+async def test_missing_commit_or_repository_is_named(
+    workspaces: Workspaces, base: dict[str, str], diffs: dict[str, str], why: str
+) -> None:
+    with pytest.raises(Permanent, match=why):
+        async with workspaces.open("BUG-1", base, diffs):
+            pytest.fail("opened without what the case needs")
 
 
-async def test_changes_to_a_repository_that_is_configured_no_more_are_not_lost_silently(workspaces: Workspaces) -> None:
-    with pytest.raises(Permanent, match="add it to THREADLINE_REPO again"):
-        async with workspaces.open("BUG-1", {}, {"other": "diff"}):
-            pytest.fail("opened without its changes")
-
-
-async def test_several_repositories_lie_beside_each_other(tmp_path: Path, shop: Path, run_git: RunGit) -> None:
-    run_git(tmp_path, "clone", "-q", "--bare", str(shop), str(tmp_path / "api.git"))
-    workspaces = Workspaces(tmp_path / "work", [str(shop), str(tmp_path / "api.git")], git=Git())
+async def test_repositories_lie_side_by_side(tmp_path: Path, shop: GitRepository) -> None:
+    shop.git("clone", "-q", "--bare", ".", str(tmp_path / "api.git"))
+    workspaces = Workspaces(tmp_path / "work", [str(shop.path), str(tmp_path / "api.git")], git=Git())
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         (workspace.path / "api" / "new.py").write_text("x\n")
         assert set(workspace.base) == {"shop", "api"}
         assert list(await workspace.diff()) == ["api"]
 
 
-async def test_a_small_repository_opens_within_a_second(workspaces: Workspaces) -> None:
-    async with workspaces.open("BUG-1", {}, {}):
-        pass
+async def test_small_repository_opens_within_a_second(workspaces: Workspaces) -> None:
+    await base_of(workspaces, "BUG-1")
     took = []
     for number in range(3):
         started = time.monotonic()

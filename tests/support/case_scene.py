@@ -1,7 +1,7 @@
-"""A case's workflow on its real parts: Temporal, Postgres, the Slack sandbox; a scripted agent."""
+"""A case's workflow on Temporal, Postgres and the Slack sandbox, with a scripted agent."""
 
+import asyncio
 import contextlib
-import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -107,13 +107,28 @@ class Agent(AgentActivities):
 
 
 @dataclass
-class House:
+class HeldTurn:
+    """A turn that goes on until `finish` is set, if it ever is."""
+
+    result: TurnOutcome = field(default_factory=lambda: outcome(Action.POST_FINDINGS))
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    finish: asyncio.Event = field(default_factory=asyncio.Event)
+    claim: Claim | None = None
+
+    async def __call__(self, _: TurnRequest, claim: Claim) -> TurnOutcome:
+        self.claim = claim
+        self.began.set()
+        await self.finish.wait()
+        return self.result
+
+
+@dataclass
+class CaseScene:
     environment: WorkflowEnvironment
     database: Database
     slack: SlackSandbox
     agent: Agent
     thread: Thread
-    _times: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
@@ -166,6 +181,18 @@ class House:
     async def statuses(self) -> list[str]:
         return [step.to for step in await self.transitions()]
 
+    async def texts(self) -> list[str]:
+        async with self.database.begin() as work:
+            return [entry.text for entry in (await work.conversation.entries("BUG-1", None, 100)).entries]
+
+    def clock(self) -> WorkflowHandle[Any, Any]:
+        """The clock of the first escalation."""
+        return self.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
+
+    def times_said(self, words: str, *channels: str) -> int:
+        """How many of the bot's posts in these channels, else in the reports channel, hold these words."""
+        return sum(words in said for channel in channels or (identity.REPORTS,) for said in self.said(channel))
+
     def said(self, channel: str = identity.REPORTS) -> list[str]:
         """What the bot has posted in a channel and its threads, oldest first: fallback text with blocks."""
         posts = self.slack.workspace.channel(channel).messages.values()
@@ -197,9 +224,15 @@ class House:
 
     async def until_said(self, words: str, channel: str = identity.REPORTS) -> None:
         async def heard() -> bool:
-            return any(words in said for said in self.said(channel))
+            return self.times_said(words, channel) > 0
 
         await self.until(heard, f"the bot says {words!r}")
+
+    async def until_acknowledged(self) -> None:
+        async def acknowledged() -> bool:
+            return bool((await self.clock().query("state"))["acknowledged"])
+
+        await self.until(acknowledged, "the clock hears of the developer")
 
     async def later(self, **duration: float) -> None:
         await self.environment.sleep(timedelta(**duration))
@@ -258,7 +291,7 @@ def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCa
 
 
 @asynccontextmanager
-async def house(
+async def case_scene(
     database: Database,
     agent_pool: asyncpg.Pool,
     *script: TurnOutcome | Exception | Play,
@@ -266,8 +299,8 @@ async def house(
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     repositories: dict[str, str] | None = None,
     server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
-) -> AsyncIterator[House]:
-    """A house with one report in its channel, not told to anybody yet."""
+) -> AsyncIterator[CaseScene]:
+    """A case scene with one report in its channel, not told to anybody yet."""
     async with (
         server() as environment,
         SlackSandbox.running() as slack,
@@ -284,4 +317,8 @@ async def house(
             worker(environment, WORKFLOWS, activities),
             worker(environment, [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
         ):
-            yield House(environment, database, slack, agent, thread)
+            yield CaseScene(environment, database, slack, agent, thread)
+
+
+StartCase = Callable[..., AbstractAsyncContextManager[CaseScene]]
+"""`case_scene` on the test's database."""

@@ -51,6 +51,7 @@ from threadline.tools.registry import Registry, tool
 from threadline.tools.runner import Guards
 from threadline.wiring.operator import operating
 from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import Message as SlackMessage
@@ -117,6 +118,18 @@ class Talking:
             "addressed": True,
         }
         return IncomingMessage(**(plain | given))
+
+    def deletion(self, said: IncomingMessage) -> IncomingMessage:
+        return self.message("", id=f"{said.id}:d", kind=messages.DELETION, ts=said.ts, correction_of=said.id)
+
+    def replies(self, *texts: str) -> None:
+        """Script the texts that the model gives in one turn."""
+
+        async def script(turn: Turn) -> None:
+            for each in texts:
+                await turn.text_only(each)
+
+        self.model.script(script)
 
     async def run(self, method: Callable[..., Awaitable[Result]], *given: Any, attempt: int = 1) -> Result:
         """One attempt at an activity, as a worker would run it."""

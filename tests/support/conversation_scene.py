@@ -147,6 +147,7 @@ class ConversationScene:
     """Ids of calls, each time a tool itself ran."""
     under_way: int = 0
     most_under_way: int = 0
+    hanging: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     # -- what people do ----------------------------------------------------------------------------------------------
@@ -183,6 +184,12 @@ class ConversationScene:
         message = self.message(text, user, addressed=addressed)
         await self.send(message)
         return message
+
+    async def ask(self, text: str, user: str = ANNA) -> str:
+        """Say something to the bot, and wait for the answer of the next turn."""
+        turn = (await self.marks()).turn + 1
+        await self.say(text, user)
+        return await self.until_said(turn)
 
     async def stop(self) -> None:
         await self.send(self.message("stop", kind=messages.STOP))
@@ -236,6 +243,11 @@ class ConversationScene:
         """Hang until the scene is over."""
         await self.over.wait()
         raise asyncio.CancelledError
+
+    async def hang(self, *_: object) -> Any:
+        """A reply, a tool or a hook that says it has begun and hangs until the scene is over."""
+        self.hanging.set()
+        return await self.forever()
 
     # -- what Slack shows --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The decision engine on a conversation's real parts."""
+"""The decision activities of a conversation on Postgres and the model sandbox."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,7 +11,8 @@ from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round, Step
 from threadline.conversations.situation import Situations
-from threadline.decisions.model import Course, Deliberation, Retrieval, Source
+from threadline.decisions.confidence import Factors
+from threadline.decisions.model import Course, Deliberation, Retrieval, Source, Verdict
 from threadline.models.model import OutcomeKind
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
@@ -23,7 +24,7 @@ OLD_PRICES = Source("Plans 2024", "Enterprise", "old.md", "pricing", "Enterprise
 
 @dataclass
 class Documents:
-    """What the team has written down, as looking up finds it; an exception is what it runs into."""
+    """A search over documents that finds what a test gives it, or raises `trouble`."""
 
     found: Sequence[Source] = (PRICES,)
     retrieval: Retrieval = field(default_factory=lambda: Retrieval(0.9))
@@ -49,6 +50,16 @@ class Engine:
         result: Step = await self.talk.run(method, asked, attempt=attempt)
         return result
 
+    async def hears(self, words: str, turn: int = 1) -> None:
+        """Something is said, and its turn begins."""
+        await self.talk.said(words)
+        await self.talk.begin(turn)
+
+    async def decided(self, words: str, turn: int = 1) -> Step:
+        """The decision of a turn in which this is said."""
+        await self.hears(words, turn)
+        return await self.whole(turn)
+
     async def whole(self, turn: int = 1) -> Step:
         """All rounds of a turn that has begun, as the workflow asks for them."""
         step = Step()
@@ -68,16 +79,18 @@ class Engine:
     async def last(self, turn: int = 1) -> Deliberation:
         return (await self.kept(turn))[-1]
 
+    async def weighed(self, turn: int = 1) -> tuple[Factors, Verdict]:
+        """The evidence of the last round, and what followed."""
+        last = await self.last(turn)
+        assert last.factors
+        assert last.verdict
+        return last.factors, last.verdict
+
     async def settled(self, kind: OutcomeKind, turn: int = 1, text: str = "", answered_at: int = 0) -> str:
         request = SettleRequest(self.talk.thread, turn, kind, text, answered_at=answered_at)
         await self.talk.run(self.talk.thinking.settle_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text
-
-    @staticmethod
-    def ends(course: Course) -> OutcomeKind:
-        """How a turn ends that its decision ends."""
-        return {Course.CLARIFY: OutcomeKind.CLARIFIED, Course.ESCALATE: OutcomeKind.ESCALATED}[course]
 
     def answers(self, *given: str) -> None:
         """What the model writes in the form: one text for each try."""
@@ -104,9 +117,3 @@ def engine_of(
     situations = Situations(talk.database, replace(talk.mind, sensitive_words=("data breach",)), about)
     deciding = Deciding(talk.database, talk.mind.model, situations, look_up or documents, rules or Rules())
     return Engine(talk, documents, LiveDecisionActivities(deciding))
-
-
-async def begun(engine: Engine, words: str, turn: int = 1) -> Engine:
-    await engine.talk.said(words)
-    await engine.talk.begin(turn)
-    return engine

@@ -1,4 +1,4 @@
-"""What a fix may touch: each way around the rules that is known, as a diff that git would apply."""
+"""What a fix may touch, and each known way around the rules, as a diff that git would apply."""
 
 import contextlib
 
@@ -51,7 +51,7 @@ def rename(old: str, new: str) -> str:
         change("src/github/workflows.py") + change("docs/jenkinsfiles.md") + change("ci_helpers.py"),
     ],
 )
-def test_changes_of_regular_text_files_are_accepted(diff: str) -> None:
+def test_change_of_regular_text_files_is_accepted(diff: str) -> None:
     check(diff)
 
 
@@ -90,7 +90,7 @@ OUTSIDE = ["../x", "a/../../x", "/etc/passwd", "a//b", "a\\b", "./x"]
 
 
 @pytest.mark.parametrize("path", [*CI, *GITS, *OUTSIDE])
-def test_forbidden_paths_are_refused_however_they_are_touched(path: str) -> None:
+def test_forbidden_path_is_refused_however_it_is_touched(path: str) -> None:
     for diff in (change(path), addition(path), deletion(path), rename(path, "x"), rename("x", path)):
         with pytest.raises(Permanent, match="the fix touches"):
             check(change("fine") + diff)
@@ -111,7 +111,6 @@ def test_forbidden_paths_are_refused_however_they_are_touched(path: str) -> None
         ("diff --git a/x b/x\nindex 1..2 100644\nGIT binary patch\nliteral 1\nIcmZPo\n", "not UTF-8 text"),
         (change("x", new="a\0b"), "bytes that are not text"),
         (change("x", new="\udc80"), "bytes that are not text"),
-        ("", "changes nothing"),
         (" \n", "changes nothing"),
         ("--- a/x\n+++ b/.github/x\n@@ -1 +1 @@\n-a\n+b\n", "as git writes it"),
         (change("x") + "--- a/.github/x\n+++ b/.github/x\n@@ -1 +1 @@\n-a\n+b\n", "two names"),
@@ -129,12 +128,12 @@ def test_forbidden_paths_are_refused_however_they_are_touched(path: str) -> None
         ('diff --git "a/\\377" "b/\\377"\nindex 1..2 100644\n', "not UTF-8"),
     ],
 )
-def test_what_is_no_plain_change_of_text_is_refused(diff: str, why: str) -> None:
+def test_other_than_a_plain_change_of_text_is_refused(diff: str, why: str) -> None:
     with pytest.raises(Permanent, match=why):
         check(diff)
 
 
-def test_a_fix_too_big_to_review_is_refused() -> None:
+def test_fix_too_big_to_review_is_refused() -> None:
     check(change("a") + change("b"), Limits(files=2, lines=4, bytes=10_000))
     for limits, why in (
         (Limits(files=1), "2 files"),
@@ -155,7 +154,7 @@ def test_a_fix_too_big_to_review_is_refused() -> None:
         (f":100644 100644 {BLOB} {BLOB} M\0x\0:000000 100644 {BLOB} {BLOB} A\0.github/x.yml\0", "begins with .git"),
     ],
 )
-def test_the_index_is_held_to_the_same_rules(raw: str, why: str) -> None:
+def test_index_is_held_to_the_same_rules(raw: str, why: str) -> None:
     check_index(f":100644 100644 {BLOB} {BLOB} M\0fine\0")
     with pytest.raises(Permanent, match=why):
         check_index(raw)

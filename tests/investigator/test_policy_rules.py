@@ -1,4 +1,4 @@
-"""The hook that is asked before every call, by itself."""
+"""The hook that allows or refuses each call of a tool."""
 
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", ["shop/a.py", "./shop/../shop/b", "new/deep/file", "shop/a b.txt", "shop/ümlaut"])
-def test_paths_of_the_workspace_are_granted_as_resolved(root: Path, path: str) -> None:
+def test_path_of_the_workspace_is_granted_as_resolved(root: Path, path: str) -> None:
     granted = WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
     assert granted == {"file_path": str((root / path).resolve()), "content": "x"}
 
 
 @pytest.mark.parametrize("path", ["", "HEAD", "attachments/a.txt", "./shop"])
-def test_nothing_is_written_beside_the_repositories_where_it_would_be_lost(root: Path, path: str) -> None:
+def test_write_outside_the_repositories_is_refused(root: Path, path: str) -> None:
     with pytest.raises(Refused, match="in no repository"):
         WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
 
@@ -38,7 +38,7 @@ def test_nothing_is_written_beside_the_repositories_where_it_would_be_lost(root:
      "/etc/passwd\n", "a\x00b", ".git", "shop/.git/config", ".gitignore", ".GITHUB/x", "shop/.git /x", "innocent"],
 )  # fmt: skip
 @pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("Edit", "file_path")])
-def test_paths_elsewhere_and_of_git_are_refused(root: Path, path: str, tool: str, name: str) -> None:
+def test_path_elsewhere_or_of_git_is_refused(root: Path, path: str, tool: str, name: str) -> None:
     with pytest.raises(Refused):
         WorkspacePolicy(root, may_fix=True).decide(tool, {name: path, "pattern": "x"})
 
@@ -47,7 +47,7 @@ def test_paths_elsewhere_and_of_git_are_refused(root: Path, path: str, tool: str
     "pattern",
     ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{a,.git}/x", "{..,a}/*"],
 )
-def test_patterns_that_lead_elsewhere_are_refused(root: Path, pattern: str) -> None:
+def test_pattern_that_leads_elsewhere_is_refused(root: Path, pattern: str) -> None:
     with pytest.raises(Refused):
         WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern})
     with pytest.raises(Refused):
@@ -55,12 +55,12 @@ def test_patterns_that_lead_elsewhere_are_refused(root: Path, pattern: str) -> N
 
 
 @pytest.mark.parametrize("pattern", ["**/*.py", "shop/{a,b}.py", "*"])
-def test_patterns_of_the_workspace_are_left_to_the_cli(root: Path, pattern: str) -> None:
+def test_pattern_of_the_workspace_is_left_to_the_cli(root: Path, pattern: str) -> None:
     assert WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern}) is None
 
 
 @pytest.mark.parametrize("tool", ["Bash", "Task", "WebFetch", "MultiEdit", "mcp__other__tool", "mcp__bugs__x", ""])
-def test_unknown_tools_are_refused(root: Path, tool: str) -> None:
+def test_unknown_tool_is_refused(root: Path, tool: str) -> None:
     with pytest.raises(Refused):
         WorkspacePolicy(root, may_fix=True).decide(tool, {})
 

@@ -1,4 +1,4 @@
-"""What a turn's prompt says; the scripted model and the tests of the whole product rely on these words."""
+"""What a turn's prompt holds."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,30 +33,23 @@ def _entries(count: int, size: int) -> list[Entry]:
     return [Entry(seq, "reporter", "U1", "message", f"#{seq} " + "x" * size, at) for seq in range(1, count + 1)]
 
 
-@pytest.mark.parametrize("state", ["investigating", "awaiting_reporter", "awaiting_dev"])
-def test_continuation_names_the_case_the_state_and_the_tool_to_begin_with(state: str) -> None:
-    prompt = prompts.continuation(replace(BRIEF, state=state))
-    assert prompt.splitlines()[0] == f"Case BUG-12, turn 3 (continuation, state {state})"
-    assert 'Start by calling get_bug_conversations("BUG-12")' in prompt
-    assert "$" not in prompt
-    assert "{" not in prompt
-
-
-def test_first_prompt_names_the_case() -> None:
+def test_prompt_names_the_case_the_turn_and_the_tool_to_begin_with() -> None:
+    for state in ("investigating", "awaiting_reporter", "awaiting_dev"):
+        prompt = prompts.continuation(replace(BRIEF, state=state))
+        assert prompt.splitlines()[0] == f"Case BUG-12, turn 3 (continuation, state {state})"
+        assert 'get_bug_conversations("BUG-12")' in prompt
+        assert not {"$", "{"} & set(prompt)
     prompt = prompts.initial(replace(BRIEF, turn=1, entries=_entries(1, 3)))
     assert prompt.splitlines()[0] == "Case BUG-12, turn 1 (initial)"
     assert '<message number="1" from="reporter"' in prompt
+    with pytest.raises(ValueError, match="nonsense"):
+        prompts.continuation(replace(BRIEF, state="nonsense"))
 
 
-def test_sentences_about_what_is_allowed_stand_only_where_they_apply() -> None:
+def test_limits_of_a_turn_are_told_only_where_they_apply() -> None:
     assert not any(flag in prompts.continuation(BRIEF) for flag in FLAGS)
     bound = prompts.continuation(replace(BRIEF, may_ask=False, may_fix=True, unanswered=True))
     assert all(f"\n{flag}\n" in bound for flag in FLAGS)
-
-
-def test_state_without_a_prompt_is_an_error() -> None:
-    with pytest.raises(ValueError, match="nonsense"):
-        prompts.continuation(replace(BRIEF, state="nonsense"))
 
 
 def test_batch_that_fits_is_shown_whole() -> None:
@@ -65,13 +58,12 @@ def test_batch_that_fits_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize(("count", "size"), [(2, 40_000), (100, 700), (500, 40_000)])
-def test_long_batch_is_shortened_from_its_old_end_and_points_to_the_tool(count: int, size: int) -> None:
+def test_long_batch_is_shortened_from_its_old_end(count: int, size: int) -> None:
     prompt = prompts.continuation(replace(BRIEF, entries=_entries(count, size)))
     shown = prompt.count("</message>")
     assert len(prompt.encode()) < prompts.LONGEST_BATCH + 3_000
     assert f"#{count} x" in prompt
-    assert f"{count - shown} earlier ones are left out" in prompt
-    assert "Read them in full with get_bug_conversations" in prompt
+    assert f"{count - shown} earlier" in prompt
 
 
 def test_system_prompt_fits_a_process_argument_and_explains_every_action() -> None:

@@ -1,4 +1,4 @@
-"""What a message looks like to the model, and what is taken as read."""
+"""How a message is shown to the model, and what counts as read."""
 
 from datetime import UTC, datetime
 
@@ -57,32 +57,25 @@ def _result(call_id: str, text: str, *, is_error: bool = False) -> UserMessage:
     return UserMessage(content=[ToolResultBlock(call_id, [{"type": "text", "text": text}], is_error)])
 
 
-def test_result_is_read_once_the_model_has_replied_again() -> None:
+def _read(*after_the_result: AssistantMessage) -> frozenset[int]:
+    """What counts as read when these messages follow the result of a call."""
     reading = ReadThrough()
     reading.see(_reply("m1", _call("c1")))
     reading.see(_result("c1", fence(_entry("x", 1)) + "\n" + fence(_entry("y", 2))))
-    assert reading.read == frozenset()
-    reading.see(_reply("m2", TextBlock("I see.")))
-    assert reading.read == {1, 2}
+    for message in after_the_result:
+        reading.see(message)
+    return reading.read
 
 
-def test_further_block_of_the_same_reply_has_not_seen_the_result() -> None:
-    reading = ReadThrough()
-    reading.see(_reply("m1", _call("c1")))
-    reading.see(_result("c1", fence(_entry("x"))))
-    reading.see(_reply("m1", _call("c2", "StructuredOutput")))
-    assert reading.read == frozenset()
+def test_result_is_read_once_the_model_has_replied_again() -> None:
+    error = AssistantMessage(content=[], model="<synthetic>", message_id="m2", error="server_error")
+    assert _read() == frozenset()
+    assert _read(_reply("m1", _call("c2", "StructuredOutput"))) == frozenset(), "a further block of the same reply"
+    assert _read(error) == frozenset(), "the CLI's own message"
+    assert _read(_reply("m2", TextBlock("I see."))) == {1, 2}
 
 
-def test_error_reply_of_the_cli_has_seen_nothing() -> None:
-    reading = ReadThrough()
-    reading.see(_reply("m1", _call("c1")))
-    reading.see(_result("c1", fence(_entry("x"))))
-    reading.see(AssistantMessage(content=[], model="<synthetic>", message_id="m2", error="server_error"))
-    assert reading.read == frozenset()
-
-
-def test_results_of_other_tools_and_failed_results_are_not_the_conversation() -> None:
+def test_results_of_other_tools_and_failed_results_are_not_read() -> None:
     reading = ReadThrough()
     reading.see(_reply("m1", _call("c1", "Read"), _call("c2")))
     reading.see(_result("c1", fence(_entry("x", 1))))

@@ -1,0 +1,24 @@
+"""Cases played on the test's database, and a repository that they fix."""
+
+from functools import partial
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.case_scene import StartCase, case_scene
+from tests.support.git_repository import GitRepository
+from threadline.db.engine import Database
+from threadline_devstack.sample_repository import make_sample_repository
+
+
+@pytest.fixture
+def start_case(database: Database, pool: asyncpg.Pool) -> StartCase:
+    return partial(case_scene, database, pool)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> GitRepository:
+    path = tmp_path / "canary-shop.git"
+    make_sample_repository(path)
+    return GitRepository(path)
