@@ -1,4 +1,4 @@
-"""Proposals on their real parts: Postgres, Slack's wire, the policies around tools; `Desk` plays the turns."""
+"""Proposals on Postgres, Slack's wire and the policies around tools; `Desk` plays the turns."""
 
 import json
 import time
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.conversation_activities import Make, Talking, make_talk
+from tests.support.tool_fakes import context
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals.activities import Hands, LiveApprovalActivities
 from threadline.approvals.model import ProposedAction
@@ -34,8 +35,6 @@ from threadline_devstack.slack.model import Message
 __all__ = ["make_talk"]
 
 ASKER, APPROVER, OTHER = REPORTER, DEVELOPER, BYSTANDER
-
-
 LOADED = ProtocolState(scope="rfp_abc", loaded=("rfp_abc",), did_load=True)
 
 
@@ -60,9 +59,8 @@ async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -
     if title == "impossible":
         raise Permanent("There is no such project.")
     await context.ports[WORKS].does(f"ticket {title} for {context.user_id}")
-    return ToolResult(
-        data={"key": "T-1"}, display_text="T-1 is open.", structured=(Structured("tickets", ({"key": "T-1"},)),)
-    )
+    ticket = {"key": "T-1"}
+    return ToolResult(data=ticket, display_text="T-1 is open.", structured=(Structured("tickets", (ticket,)),))
 
 
 @tool("opportunity.patch", "Change the state of an RFP.", mutating=True, needs=(WORKS,))
@@ -157,28 +155,20 @@ class Desk:
         may = allowed(REGISTRY, self.ports, Agent.OPERATOR, read_only=False)
         for _ in range(calls):
             ports = self.ports.having(proposing.TURN, proposing.turn(REGISTRY, may, self.guards, rules))
-            result = await pipeline(REGISTRY, may, self.guards, rules)(
-                call, self._context(ports, by, retries_left, others)
+            where = context(
+                team=TEAM,
+                channel=self.talk.thread.channel,
+                thread_ts=self.talk.thread.ts,
+                user_id=by,
+                correlation_id=f"{self.talk.thread.key}:{self.turn}",
+                clock=lambda: datetime.now(UTC),
+                ports=ports,
+                turn=self.turn,
+                retries_left=retries_left,
+                other_ids=tuple(others),
             )
+            result = await pipeline(REGISTRY, may, self.guards, rules)(call, where)
         return result
-
-    def _context(self, ports: Ports, by: str, retries_left: int, others: Sequence[str]) -> ToolContext:
-        thread = self.talk.thread
-        return ToolContext(
-            team=TEAM,
-            channel=thread.channel,
-            thread_ts=thread.ts,
-            user_id=by,
-            request_id="asked",
-            correlation_id=f"{thread.key}:{self.turn}",
-            clock=lambda: datetime.now(UTC),
-            ports=ports,
-            turn=self.turn,
-            step=1,
-            call_id="call_1",
-            retries_left=retries_left,
-            other_ids=tuple(others),
-        )
 
     async def say(self, words: str = "I propose this.") -> Message:
         """The turn's one message, as it is posted for any answer."""

@@ -1,13 +1,13 @@
-"""Approvals on Temporal's own server, Postgres and Slack's wire: clicks race, workers leave, time runs out."""
+"""Approvals on Temporal, Postgres and Slack's wire: clicks race, workers stop, time runs out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
@@ -44,8 +44,12 @@ class House:
         return worker(self.environment, [ApprovalWorkflow], activities)
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:
-        client: Client = self.environment.client
-        return client.get_workflow_handle(addressing.approval_workflow_id(TEAM, action_id))
+        return self.environment.client.get_workflow_handle(addressing.approval_workflow_id(TEAM, action_id))
+
+    async def proposed(self) -> Message:
+        """An action waits; returns the message with its buttons."""
+        await self.desk.propose()
+        return await self.desk.say()
 
     def payload(self, message: Message, by: str, button: str = APPROVE) -> dict[str, Any]:
         """What Slack delivers when somebody presses a button of a message."""
@@ -55,7 +59,7 @@ class House:
         assert await self.gateway.take(self.payload(message, by, button)) == "click"
 
     async def ended(self) -> str:
-        """How the run came to its end, which it does again when it is decided again."""
+        """The result of the run, whose history replays."""
         async with asyncio.timeout(40):
             outcome = str(await self.handle().result())
             again = Replayer(
@@ -63,6 +67,12 @@ class House:
             )
             await again.replay_workflow(await self.handle().fetch_history())
             return outcome
+
+    async def waits(self) -> bool:
+        return (await self.handle().describe()).history_length > 5
+
+    async def is_executed(self) -> bool:
+        return bool(self.desk.works.done)
 
     def shown(self, message: Message) -> str:
         return self.desk.talk.slack.workspace.message(GENERAL, message.ts).text
@@ -103,10 +113,9 @@ async def house(make_house: MakeHouse) -> AsyncIterator[House]:
 
 
 @pytest.mark.records("approval_given")
-async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: House) -> None:
+async def test_approval_is_shown_executed_and_reported(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         await house.press(message, APPROVER)
         assert await house.ended() == "approved"
     assert f"Approved* by <@{APPROVER}>" in house.shown(message)
@@ -117,20 +126,18 @@ async def test_an_approval_is_shown_carried_out_and_its_outcome_said(house: Hous
 
 
 @pytest.mark.records("approval_rejected")
-async def test_a_rejection_is_shown_and_nothing_is_done(house: House) -> None:
+async def test_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         await house.press(message, ASKER, REJECT)
         assert await house.ended() == "rejected"
     assert "Rejected" in house.shown(message)
     assert (house.desk.works.done, len(house.desk.thread())) == ([], 1)
 
 
-async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others_hear_who(house: House) -> None:
+async def test_one_of_many_clicks_decides_and_the_others_are_told(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         clicks = [(APPROVER, APPROVE), (ASKER, REJECT), (APPROVER, APPROVE), (APPROVER, APPROVE), (ASKER, REJECT)]
         await asyncio.gather(*(house.press(message, *each) for each in clicks))
         outcome = await house.ended()
@@ -143,10 +150,9 @@ async def test_of_three_clicks_and_two_people_at_once_one_decides_and_the_others
 
 
 @pytest.mark.records("approval_not_allowed")
-async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> None:
+async def test_click_of_a_stranger_is_refused_and_the_wait_goes_on(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         await house.press(message, OTHER)
         await house.said(OTHER, "You are not among those who may decide ACT-1")
         assert (await house.handle().query(ApprovalWorkflow.state))["stage"] == "open"
@@ -156,10 +162,9 @@ async def test_who_may_not_is_told_so_and_it_goes_on_waiting(house: House) -> No
 
 
 @pytest.mark.records("approval_expired")
-async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: MakeHouse) -> None:
+async def test_action_expires_and_a_later_click_is_told(make_house: MakeHouse) -> None:
     async with make_house(expiry=2.0) as house, house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         late = house.payload(message, APPROVER)
         assert await house.ended() == "expired"
         assert "Expired" in house.shown(message)
@@ -169,68 +174,44 @@ async def test_the_time_runs_out_and_a_click_behind_that_is_told_so(make_house: 
         assert (await house.ended(), house.desk.works.done) == ("expired", [])
 
 
-async def test_a_click_while_no_worker_runs_counts_also_where_the_time_runs_out_meanwhile(
+async def test_click_while_no_worker_runs_goes_before_the_expiry(
     make_house: MakeHouse,
 ) -> None:
     async with make_house(expiry=3.0) as house:
         async with house.working():
-            await house.desk.propose()
-            message = await house.desk.say()
-            await until(lambda: _waits(house), "it waits")
+            message = await house.proposed()
+            await until(house.waits, "it waits")
         await house.press(message, APPROVER)
-        await until(lambda: _is_over(house), "its time is up", seconds=10)
+
+        async def is_over() -> bool:
+            events = [each async for each in house.handle().fetch_history_events()]
+            return any(each.HasField("timer_fired_event_attributes") for each in events)
+
+        await until(is_over, "its time is up", seconds=10)
         async with house.working():
             assert await house.ended() == "approved"
     assert len(house.desk.works.done) == 1
 
 
-async def _waits(house: House) -> bool:
-    return (await house.handle().describe()).history_length > 5
-
-
-async def _is_over(house: House) -> bool:
-    events = [each async for each in house.handle().fetch_history_events()]
-    return any(each.HasField("timer_fired_event_attributes") for each in events)
-
-
-async def test_a_click_before_the_message_is_in_slack_is_shown_when_it_is(
+async def test_click_before_the_message_is_in_slack_is_shown_later(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.approvals.posts._NOT_YET", 0.2)
     async with house.working():
         await house.desk.propose()
-        await _press_early(house, APPROVER)
-        await until(lambda: _done(house), "it is carried out")
+        action, thread = await house.desk.action(), house.desk.talk.thread
+        button = {"action_id": APPROVE, "value": button_value("ACT-1", action.action_hash), "action_ts": ""}
+        place = {"channel_id": thread.channel, "thread_ts": thread.ts, "message_ts": thread.ts}
+        pressed = {"type": "block_actions", "team": {"id": TEAM}, "user": {"id": APPROVER}, "container": place}
+        assert await house.gateway.take(pressed | {"actions": [button]}) == "click"
+        await until(house.is_executed, "it is executed")
         message = await house.desk.say()
         assert await house.ended() == "approved"
     assert "Approved" in house.shown(message)
     assert len(house.desk.works.done) == 1
 
 
-async def _press_early(house: House, by: str) -> None:
-    action, thread = await house.desk.action(), house.desk.talk.thread
-    button = {"action_id": APPROVE, "value": button_value("ACT-1", action.action_hash), "action_ts": ""}
-    place = {"channel_id": thread.channel, "thread_ts": thread.ts, "message_ts": thread.ts}
-    body = {"type": "block_actions", "team": {"id": TEAM}, "user": {"id": by}, "container": place, "actions": [button]}
-    assert await house.gateway.take(body) == "click"
-
-
-async def _done(house: House) -> bool:
-    return bool(house.desk.works.done)
-
-
-async def test_a_message_that_is_deleted_amid_the_click_does_not_keep_it_from_being_done(house: House) -> None:
-    async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
-        pressed = house.payload(message, APPROVER)
-        house.desk.talk.slack.workspace.delete(GENERAL, message.ts)
-        assert await house.gateway.take(pressed) == "click"
-        assert await house.ended() == "approved"
-    assert "carried out" in house.desk.thread()[-1]
-
-
-async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_and_it_is_not_done_twice(
+async def test_action_of_a_stopped_worker_is_not_done_twice(
     house: House,
 ) -> None:
     begun = asyncio.Event()
@@ -242,8 +223,7 @@ async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_an
 
     house.desk.works.hooks.append(hang)
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         await house.press(message, APPROVER)
         await asyncio.wait_for(begun.wait(), 20)
     async with house.working():
@@ -252,10 +232,9 @@ async def test_a_worker_that_is_stopped_amid_the_action_leaves_it_to_the_next_an
     assert "may have taken effect or not" in house.desk.thread()[-1]
 
 
-async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(house: House) -> None:
+async def test_unreadable_signals_are_counted_and_skipped(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         await house.handle().signal(addressing.BUTTON_PRESSED, "nonsense")
         await house.handle().signal(addressing.BUTTON_PRESSED)
         await house.handle().signal("a signal that nobody knows", {"at": "noon"})
@@ -265,21 +244,19 @@ async def test_what_cannot_be_read_is_counted_and_keeps_nobody_from_deciding(hou
 
 
 @pytest.mark.records("approval_cancelled")
-async def test_cancelled_by_hand_it_goes_on_waiting(house: House) -> None:
+async def test_cancel_does_not_end_the_wait(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
-        await until(lambda: _waits(house), "it waits")
+        message = await house.proposed()
+        await until(house.waits, "it waits")
         await house.handle().cancel()
         await house.press(message, APPROVER)
         assert await house.ended() == "approved"
     assert len(house.desk.works.done) == 1
 
 
-async def test_a_click_on_what_is_not_on_record_is_answered(house: House) -> None:
+async def test_click_on_an_unknown_action_is_answered(house: House) -> None:
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         pressed = house.payload(message, APPROVER)
         pressed["actions"][0]["value"] = button_value("ACT-99", "0" * 64)
         assert await house.gateway.take(pressed) == "click"
@@ -287,11 +264,10 @@ async def test_a_click_on_what_is_not_on_record_is_answered(house: House) -> Non
         assert await house.handle("ACT-99").result() == "unknown"
 
 
-async def test_somebody_who_presses_without_end_fills_no_history(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_clicks_continue_as_new(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.threads.buttons.MOST_EVENTS", 40)
     async with house.working():
-        await house.desk.propose()
-        message = await house.desk.say()
+        message = await house.proposed()
         first = (await house.handle().describe()).run_id
         for _ in range(10):
             await house.press(message, OTHER)
@@ -305,11 +281,10 @@ async def test_somebody_who_presses_without_end_fills_no_history(house: House, m
     assert len(house.desk.works.done) == 1
 
 
-async def test_an_action_that_is_proposed_twice_is_waited_for_once(house: House) -> None:
+async def test_action_proposed_twice_is_waited_for_once(house: House) -> None:
     async with house.working():
         await house.desk.propose(calls=2)
-        start: Callable[[str, str], Awaitable[None]] = starter(house.environment.client)
-        await start(TEAM, "ACT-1")
+        await starter(house.environment.client)(TEAM, "ACT-1")
         message = await house.desk.say()
         await house.press(message, APPROVER)
         assert await house.ended() == "approved"

@@ -1,4 +1,4 @@
-"""What is proposed is as risky as what it changes, whoever proposes it."""
+"""The risk of a proposed call follows from what it changes."""
 
 import itertools
 import json
@@ -12,41 +12,51 @@ from threadline.wiring.toolset_list import TOOLS
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "risk"),
+    ("patch", "risk"),
     [
-        ("journal.append", {"rfp_id": "rfp_abc", "text": "The client has called."}, Risk.LOW),
-        ("event_append", {"rfp_id": "rfp_abc"}, Risk.LOW),
-        ("opportunity.patch", {"patch": {"notes": "They like us."}}, Risk.LOW),
-        ("opportunity.patch", {"patch": {"notes": None}}, Risk.MEDIUM),
-        ("opportunity.patch", {"patch": {"due_date": "2026-12-01"}}, Risk.MEDIUM),
-        ("opportunity.patch", {"patch": {"status": "shortlisted"}}, Risk.MEDIUM),
-        ("opportunity.patch", {"patch": {"something_new": 1}}, Risk.MEDIUM),
-        ("opportunity.patch", {"patch": {"status": "won"}}, Risk.HIGH),
-        ("opportunity_patch", {"patch": {"notes": "x", "status": "No-Bid"}}, Risk.HIGH),
-        ("opportunity_patch", {"patch": {"sales": [{"Stage": " cancelled "}]}}, Risk.HIGH),
-        ("opportunity_patch", {"patch": json.dumps({"status": "lost"})}, Risk.HIGH),
-        ("opportunity_patch", {"patch": "no JSON"}, Risk.HIGH),
-        ("opportunity_patch", {"patch": {}}, Risk.HIGH),
-        ("opportunity_patch", {}, Risk.HIGH),
-        ("jira.create", {"summary": "won"}, Risk.MEDIUM),
-        ("appointments.book", {}, Risk.MEDIUM),
-        ("schedule.job", {}, Risk.MEDIUM),
-        ("agent.job.cancel", {}, Risk.MEDIUM),
-        ("rockets.launch", {}, Risk.HIGH),
+        ({"notes": "They like us."}, Risk.LOW),
+        ({"notes": None}, Risk.MEDIUM),
+        ({"due_date": "2026-12-01"}, Risk.MEDIUM),
+        ({"status": "shortlisted"}, Risk.MEDIUM),
+        ({"notes": "x", "status": "No-Bid"}, Risk.HIGH),
+        ({"sales": [{"Stage": " cancelled "}]}, Risk.HIGH),
+        (json.dumps({"status": "lost"}), Risk.HIGH),
+        ("no JSON", Risk.HIGH),
+        ({}, Risk.HIGH),
+        (None, Risk.HIGH),
     ],
 )
-def test_a_call_is_as_risky_as_what_it_changes(tool: str, arguments: dict[str, object], risk: Risk) -> None:
-    assert risks.assessed(tool, arguments) is risk
+def test_risk_of_a_patch_follows_from_its_fields(patch: object, risk: Risk) -> None:
+    assert risks.assessed("opportunity.patch", {"patch": patch}) is risks.assessed(
+        "opportunity_patch", {"patch": patch}
+    )
+    assert risks.assessed("opportunity.patch", {"patch": patch}) is risk
 
 
-def test_who_proposes_can_raise_the_risk_and_never_lower_it() -> None:
+@pytest.mark.parametrize(
+    ("tool", "risk"),
+    [
+        ("journal.append", Risk.LOW),
+        ("event_append", Risk.LOW),
+        ("jira.create", Risk.MEDIUM),
+        ("appointments.book", Risk.MEDIUM),
+        ("schedule.job", Risk.MEDIUM),
+        ("agent.job.cancel", Risk.MEDIUM),
+        ("rockets.launch", Risk.HIGH),
+    ],
+)
+def test_risk_of_another_tool_follows_from_the_table(tool: str, risk: Risk) -> None:
+    assert risks.assessed(tool, {"summary": "won"}) is risk
+
+
+def test_proposer_may_raise_the_risk_and_never_lower_it() -> None:
     order = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
     for risk, wanted in itertools.product(order, [None, *order]):
         assert risks.raised(risk, wanted) is order[max(order.index(risk), order.index(wanted or risk))]
 
 
-def test_no_tool_of_ours_is_riskier_for_being_forgotten_in_the_table() -> None:
-    """One that nobody thought of is of high risk; those that are known were thought of. Nobody proposes to speak."""
+def test_every_tool_that_changes_something_is_in_the_table() -> None:
+    """An unknown tool is of high risk. Nobody proposes to speak."""
     kinds = {each.name: kind_of(each.name, read_only=not each.mutating) for each in TOOLS}
     changing = [name for name, kind in kinds.items() if kind not in (Kind.READ, Kind.LOAD, Kind.SPEAK, Kind.PROPOSE)]
     note = {"patch": {"notes": "They like us."}}

@@ -1,8 +1,8 @@
-"""What the tests of the operator's mind share: sources that say what they are told to, and a model likewise."""
+"""Sources, a model and tools for the tests of the operator's context, prompt and memory."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from threadline.models.chat_model import Answer, ChatModel, Prompt
@@ -16,8 +16,7 @@ from threadline.rfps.team_members import TeamMember
 from threadline.slack.actor_model import Actor
 from threadline.threads.addressing import Thread
 from threadline.tools.author import Author
-from threadline.tools.context import ToolContext
-from threadline.tools.registry import tool
+from threadline.wiring import toolset_list
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 AT = datetime(2026, 2, 25, 6, 13, tzinfo=UTC)
@@ -40,21 +39,13 @@ def rfp(rfp_id: str = "rfp_abc123", title: str = "Website relaunch") -> Rfp:
     )
 
 
-def entry(number: int, text: str = "") -> JournalEntry:
-    return JournalEntry(number, "rfp_abc123", EntryKind.NOTE, text or f"Entry {number}.", AUTHOR, "C1", "1.1", AT)
-
-
-def event(number: int) -> Event:
-    return Event(number, "rfp_abc123", f"event_{number}", {"number": number}, AUTHOR, "C1", "1.1", AT)
-
-
 def remembered(kind: MemoryKind, text: str, cue: str = "update status | a", failure: str = "") -> Memory:
     return Memory(kind, cue, text, failure, "U1", "rfp_abc123", AT)
 
 
 @dataclass
 class Told(Sources):
-    """Says what it holds. `wait` is awaited by each question; `fail` raises for those that it names."""
+    """Answers each question at once, after `barrier`, never (`slow`), or with an error (`fail`)."""
 
     rows: int = 3
     words: str = "words"
@@ -91,11 +82,16 @@ class Told(Sources):
 
     async def journal(self, request: Request) -> Sequence[JournalEntry]:
         await self._ask("journal")
-        return [entry(n, f"{self.words} entry {n}.") for n in range(self.rows, 0, -1)]
+        where = (AUTHOR, "C1", "1.1", AT)
+        return [
+            JournalEntry(n, "rfp_abc123", EntryKind.NOTE, f"{self.words} entry {n}.", *where)
+            for n in range(self.rows, 0, -1)
+        ]
 
     async def events(self, request: Request) -> Sequence[Event]:
         await self._ask("events")
-        return [replace(event(n), payload={"said": self.words}) for n in range(self.rows, 0, -1)]
+        where = (AUTHOR, "C1", "1.1", AT)
+        return [Event(n, "rfp_abc123", f"event_{n}", {"said": self.words}, *where) for n in range(self.rows, 0, -1)]
 
     async def related(self, request: Request) -> Sequence[Rfp]:
         await self._ask("related")
@@ -135,34 +131,5 @@ class Answering(ChatModel):
         return Answer(ModelReply(str(self.text)), Usage("gpt", 100, 0, 20, 0, 0.01))
 
 
-@tool("opportunity.load", "Load an RFP.")
-async def load(context: ToolContext, *, rfp_id: str) -> object:
-    return rfp_id
-
-
-@tool("opportunity.patch", "Change an RFP.", mutating=True)
-async def patch(context: ToolContext, *, rfp_id: str) -> object:
-    return rfp_id
-
-
-@tool("schedule.job", "Schedule a job.", mutating=True)
-async def schedule(context: ToolContext) -> object:
-    return None
-
-
-@tool("slack.post.summary", "Say it.", mutating=True)
-async def speak(context: ToolContext, *, text: str) -> object:
-    return text
-
-
-@tool("propose.action", "Propose it.", mutating=True)
-async def propose(context: ToolContext, *, reason: str) -> object:
-    return reason
-
-
-@tool("team.list", "List the team.")
-async def team_list(context: ToolContext) -> object:
-    return None
-
-
-TOOLS = (load, patch, schedule, speak, propose, team_list)
+_NAMES = ("opportunity.load", "opportunity.patch", "schedule.job", "slack.post.summary", "propose.action", "team.list")
+TOOLS = tuple(each for each in toolset_list.TOOLS if each.name in _NAMES)

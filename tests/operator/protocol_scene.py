@@ -1,7 +1,4 @@
-"""The operator's tools as far as its protocol sees them: they do what they are told, and what they did is remembered.
-
-`Turn` drives them as a workflow does: reads of one reply side by side, everything else alone and in order.
-"""
+"""The operator's tools as its protocol sees them, over a scripted `Office`; `Turn` drives them as a workflow does."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,8 +26,6 @@ ATTEMPTS = 3
 
 
 class Goes(StrEnum):
-    """How an execution goes."""
-
     WELL = "well"
     REFUSED = "refused"
     AWAY = "away"
@@ -44,7 +39,7 @@ class Crash(Exception):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: a tool was `called` by the model or executed, or words were journalled."""
+    """A tool was `called` by the model or was executed, or words were journalled."""
 
     what: str
     rfp_id: str = ""
@@ -56,7 +51,7 @@ class Event:
 
 @dataclass
 class Office:
-    """What the tools work on; they go as `goes` says, in order, and then well."""
+    """What the tools work on: the next calls go as `goes` says, later ones well."""
 
     goes: list[Goes] = field(default_factory=list)
     journal_goes: list[Goes] = field(default_factory=list)
@@ -82,13 +77,12 @@ class Office:
         self.entries[speech.operation.key] = speech
 
 
+FAULTS = {Goes.REFUSED: Permanent, Goes.AWAY: Transient, Goes.BROKEN: RuntimeError}
+
+
 def _raise(goes: Goes) -> None:
-    if goes is Goes.REFUSED:
-        raise Permanent("It cannot be done.")
-    if goes is Goes.AWAY:
-        raise Transient("It is away.")
-    if goes is Goes.BROKEN:
-        raise RuntimeError("broken")
+    if goes in FAULTS:
+        raise FAULTS[goes]("It cannot be done.")
 
 
 OFFICE = Port[Office]("Office", "")

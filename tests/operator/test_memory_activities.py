@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.operator.operating import TOOLS
-from tests.support.conversation_store import THREAD, Talking, deletion, edit, identity, mention, says
+from tests.support.conversation_store import THREAD, Talking, deletion, edit, mention, says
 from tests.support.recording import create
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.turn_memory import Remembering
@@ -15,6 +15,7 @@ from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
 from threadline.rfps.rfp_ids import Origin, Scope
 from threadline.threads.addressing import turn_id
+from threadline.threads.messages import IncomingMessage
 from threadline.tools.model import Code
 from threadline.tools.operations import Operation
 from threadline.tools.registry import Registry
@@ -39,14 +40,14 @@ async def called(talk: Talking, step: int, tool: str, status: Status = "ok", cod
         await work.tool_executions.finish(call, status, result, 5, 1_772_000_000.0 + step)
 
 
-async def done(talk: Talking, request: str = REQUEST, **more: Any) -> None:
+async def done(talk: Talking, request: str = REQUEST, *others: IncomingMessage) -> None:
     """A turn in which an RFP was loaded and changed."""
-    await talk.hear(mention(0, request))
+    await talk.hear(mention(0, request), *others)
     await called(talk, 1, "opportunity.load")
     await called(talk, 2, "opportunity.patch", "error", Code.PROTOCOL)
     await called(talk, 3, "opportunity.patch")
     await called(talk, 4, "slack.post.summary")
-    await talk.turn(1, "It is won.", **more)
+    await talk.turn(1, "It is won.")
 
 
 async def kept(talk: Talking) -> list[dict[str, Any]]:
@@ -56,7 +57,7 @@ async def kept(talk: Talking) -> list[dict[str, Any]]:
     return [dict(each) for each in rows]
 
 
-async def test_of_the_conversational_agents_turn_only_what_was_to_be_remembered_is(talk: Talking) -> None:
+async def test_conversational_agents_turn_leaves_only_the_fact(talk: Talking) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as work:
         await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
@@ -68,35 +69,35 @@ async def test_of_the_conversational_agents_turn_only_what_was_to_be_remembered_
     assert (fact["kind"], fact["text"]) == ("semantic", "<@U1> said: Riga wants everything as PDF")
 
 
-async def test_a_turn_leaves_its_pattern_its_failure_and_what_happened(talk: Talking) -> None:
+async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: Talking) -> None:
     await done(talk)
     assert await remembering(talk).remember(THREAD, 1) == 3
+    await remembering(talk).remember(THREAD, 1)
     pattern, episode, failure = await kept(talk)
     assert pattern["text"] == "opportunity_load → opportunity_patch → slack_post_summary"
     assert (pattern["kind"], pattern["channel"], pattern["key"]) == ("procedural", "", turn_id(THREAD, 1))
-    assert episode["text"] == f"<@U1> asked: {REQUEST} Changed by opportunity_patch. Answered: It is won."
+    assert REQUEST in episode["text"]
+    assert "It is won." in episode["text"]
     assert (episode["channel"], episode["rfp_id"], episode["user_id"]) == ("C1", "rfp_abc123", "U1")
     assert failure["error_class"] == "validation"
 
 
-async def test_the_same_turn_is_remembered_once(talk: Talking) -> None:
-    await done(talk)
-    for _ in range(3):
-        await remembering(talk).remember(THREAD, 1)
-    assert len(await kept(talk)) == 3
-
-
-async def test_the_binding_says_what_it_was_about_where_the_message_does_not(talk: Talking) -> None:
+async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Talking) -> None:
     await create(talk.database, rfp_id="rfp_bound1")
     async with talk.database.begin() as work:
         await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
     await talk.hear(mention(0, "What's the status?"))
     await talk.turn(1, "New.")
-    await remembering(talk).remember(THREAD, 1)
-    assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_bound1"]
+    await talk.hear(mention(10, "March 5"))
+    async with talk.database.begin() as work:
+        await work.turn_plans.keep(THREAD, 2, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", Origin.MESSAGE)))
+    await talk.turn(2)
+    for turn in (1, 2):
+        await remembering(talk).remember(THREAD, turn)
+    assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_bound1", "rfp_abc123"]
 
 
-async def test_of_a_turn_whose_rfp_was_deleted_since_only_how_tools_did_is_remembered(talk: Talking) -> None:
+async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: Talking) -> None:
     await create(talk.database, rfp_id="rfp_abc123")
     await done(talk, "remember that rfp_abc123 needs two cranes")
     async with talk.database.begin() as work:
@@ -105,25 +106,19 @@ async def test_of_a_turn_whose_rfp_was_deleted_since_only_how_tools_did_is_remem
     assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
 
 
-async def test_a_call_of_unknown_outcome_is_a_failure(talk: Talking) -> None:
+async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(talk: Talking) -> None:
     await talk.hear(mention(0, REQUEST))
-    call = Call(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f")
     async with talk.database.begin() as work:
-        await work.tool_executions.intend(call, 1.0)
+        await work.tool_executions.intend(Call(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f"), 1.0)
+    await called(talk, 2, "obey.me", "error", Code.UNKNOWN_TOOL)
     await talk.turn(1)
     await remembering(talk).remember(THREAD, 1)
-    assert [each["error_class"] for each in await kept(talk)] == ["", "external"]
+    made = await kept(talk)
+    assert [each["error_class"] for each in made] == ["", "external", "validation"]
+    assert "obey" not in str(made)
 
 
-async def test_a_name_that_the_model_made_up_is_not_kept(talk: Talking) -> None:
-    await talk.hear(mention(0, REQUEST))
-    await called(talk, 1, "obey.me", "error", Code.UNKNOWN_TOOL)
-    await talk.turn(1)
-    await remembering(talk).remember(THREAD, 1)
-    assert "obey" not in str(await kept(talk))
-
-
-async def test_nothing_is_remembered_of_what_is_not_there_not_settled_or_silent(talk: Talking) -> None:
+async def test_unsettled_or_silent_turn_leaves_nothing(talk: Talking) -> None:
     assert await remembering(talk).remember(THREAD, 1) == 0
     await talk.hear(mention(0, REQUEST))
     await talk.take_up(1)
@@ -133,23 +128,19 @@ async def test_nothing_is_remembered_of_what_is_not_there_not_settled_or_silent(
     assert await kept(talk) == []
 
 
-async def test_what_is_deleted_in_slack_is_forgotten_with_its_words(talk: Talking) -> None:
-    await done(talk, "remember that rfp_abc123 is a secret project")
+@pytest.mark.parametrize("which", [0, 1])
+async def test_deleted_message_is_forgotten_with_all_words_of_its_turn(talk: Talking, which: int) -> None:
+    await done(talk, "remember that rfp_abc123 is a secret project", says(1, "remember: secretly", sender_id="U2"))
     await remembering(talk).remember(THREAD, 1)
     assert {each["kind"] for each in await kept(talk)} == {"procedural", "episodic", "semantic"}
-    await talk.hear(deletion(0))
+    assert {each["user_id"] for each in await kept(talk) if each["kind"] == "semantic"} == {"U1", "U2"}
+    await talk.hear(deletion(which))
     left = await kept(talk)
     assert {each["kind"] for each in left} == {"procedural"}
     assert "secret" not in str(left)
 
 
-async def test_what_was_deleted_before_it_is_remembered_is_not(talk: Talking) -> None:
-    await done(talk)
-    await talk.hear(deletion(0))
-    assert await remembering(talk).remember(THREAD, 1) == 0
-
-
-async def test_of_two_who_asked_the_one_who_deleted_is_left_out_with_the_answer_that_may_quote_it(
+async def test_deletion_by_one_of_two_forgets_the_answer_as_well(
     talk: Talking,
 ) -> None:
     await talk.hear(mention(0, "my salary is 90k"), says(1, "remember that Acme wants PDF", sender_id="U2"))
@@ -158,29 +149,6 @@ async def test_of_two_who_asked_the_one_who_deleted_is_left_out_with_the_answer_
     await remembering(talk).remember(THREAD, 1)
     (fact,) = await kept(talk)
     assert (fact["text"], fact["user_id"]) == ("<@U2> said: Acme wants PDF", "U2")
-
-
-async def test_each_of_several_is_remembered_as_whoever_said_it_and_forgotten_together(talk: Talking) -> None:
-    first = mention(0, "remember that our discount is 10%", sender_id="U1")
-    await talk.hear(first, says(1, "remember: no Fridays", sender_id="U2"))
-    await talk.turn(1)
-    await remembering(talk).remember(THREAD, 1)
-    facts = [(each["user_id"], each["text"]) for each in await kept(talk) if each["kind"] == "semantic"]
-    assert facts == [("U1", "<@U1> said: our discount is 10%"), ("U2", "<@U2> said: no Fridays")]
-    await talk.hear(deletion(1))
-    assert await kept(talk) == []
-
-
-async def test_it_was_about_what_the_turn_had_for_its_scope(talk: Talking) -> None:
-    await create(talk.database, rfp_id="rfp_bound1")
-    await talk.hear(mention(0, "March 5"))
-    async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, 1, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", Origin.MESSAGE)))
-    await talk.turn(1)
-    async with talk.database.begin() as work:
-        await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
-    await remembering(talk).remember(THREAD, 1)
-    assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_abc123"]
 
 
 async def read_the_thread(talk: Talking) -> None:
@@ -196,7 +164,7 @@ async def read_the_thread(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
-async def test_what_is_deleted_goes_from_what_a_tool_has_read_of_the_thread(talk: Talking, which: int) -> None:
+async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: Talking, which: int) -> None:
     await talk.hear(mention(0, "what is said here?"), mention(1, "and since?"))
     await talk.take_up(1)
     await read_the_thread(talk)
@@ -218,12 +186,11 @@ async def test_what_is_deleted_goes_from_what_a_tool_has_read_of_the_thread(talk
     assert [each["kind"] for each in await kept(talk)] == ["procedural"]
 
 
-async def test_another_turns_memory_stays_when_something_is_deleted_or_edited(talk: Talking) -> None:
+async def test_memory_of_another_turn_stays_after_a_deletion_or_edit(talk: Talking) -> None:
     await done(talk)
     await remembering(talk).remember(THREAD, 1)
     await talk.hear(mention(10, "And now?"))
     await talk.turn(2)
     await remembering(talk).remember(THREAD, 2)
     await talk.hear(edit(0, "other words", 20), deletion(10))
-    assert identity(10)
     assert [each["key"] for each in await kept(talk) if each["kind"] == "episodic"] == [turn_id(THREAD, 1)]

@@ -19,7 +19,7 @@ async def keep(database: Database, *memories: NewMemory) -> None:
             await work.memories.remember("T1", memory, f"k{number}", NOW + number)
 
 
-async def test_a_memory_is_kept_once_for_its_key_and_kind(database: Database) -> None:
+async def test_memory_is_kept_once_for_its_key_and_kind(database: Database) -> None:
     await keep(database, DONE)
     await keep(database, DONE)
     failed = NewMemory(PROCEDURAL, "Update the status", "x", "U1", rfp_id="rfp_abc123", error_class="StateMoved")
@@ -37,7 +37,7 @@ async def test_a_memory_is_kept_once_for_its_key_and_kind(database: Database) ->
     assert lessons[PROCEDURAL] == found[1:]
 
 
-async def test_of_each_kind_the_likest_are_recalled_and_no_more_than_wanted(database: Database) -> None:
+async def test_recall_finds_the_most_similar_of_each_kind(database: Database) -> None:
     likely = [NewMemory(EPISODIC, f"bridge {number}", "The budget was told.") for number in range(8)]
     await keep(
         database, *likely, NewMemory(EPISODIC, "bridge budget", "."), NewMemory(SEMANTIC, "bridge", "Made of steel.")
@@ -53,7 +53,7 @@ async def test_of_each_kind_the_likest_are_recalled_and_no_more_than_wanted(data
             assert not any((await work.memories.recall("T1", nothing)).values())
 
 
-async def test_a_memory_is_told_in_its_team_and_in_its_channel_alone(database: Database) -> None:
+async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Database) -> None:
     await keep(
         database,
         NewMemory(EPISODIC, "bridge", "Everywhere.", "U1"),
@@ -71,14 +71,14 @@ async def test_a_memory_is_told_in_its_team_and_in_its_channel_alone(database: D
         assert await told("T2", channel="C1") == set()
 
 
-async def test_whatever_was_said_is_kept_as_far_as_there_is_room(database: Database) -> None:
+async def test_long_or_odd_words_are_stored_cut(database: Database) -> None:
     await keep(database, NewMemory(EPISODIC, "c\x00ue " * 2_000, "bridge\ud800 " * 2_000), NewMemory(EPISODIC, "", " "))
     async with database.begin() as work:
         [found] = (await work.memories.recall("T1", "bridge"))[EPISODIC]
     assert (len(found.cue), len(found.text)) == (1_000, 4_000)
 
 
-async def test_what_is_old_is_forgotten(database: Database) -> None:
+async def test_old_memories_are_pruned(database: Database) -> None:
     await keep(database, NewMemory(EPISODIC, "bridge", "Old."), NewMemory(EPISODIC, "bridge", "New."))
     async with database.begin() as work:
         assert await work.memories.prune(NOW + 1) == 1
@@ -86,7 +86,7 @@ async def test_what_is_old_is_forgotten(database: Database) -> None:
         assert [each.text for each in (await work.memories.recall("T1", "bridge"))[EPISODIC]] == ["New."]
 
 
-async def test_a_search_reads_by_the_index_of_words(database: Database) -> None:
+async def test_recall_uses_the_word_index(database: Database) -> None:
     many = """
     INSERT INTO memories (team, kind, cue, text, error_class, user_id, channel, rfp_id, key, at)
     SELECT 'T1', 'episodic', md5(n::text), md5((n * 7)::text), '', 'U1', '', '', 'm' || n, now()
@@ -102,7 +102,7 @@ async def test_a_search_reads_by_the_index_of_words(database: Database) -> None:
     assert "memories_words_idx" in plan, plan
 
 
-async def test_words_are_forgotten_by_their_key_and_how_tools_did_stays(database: Database) -> None:
+async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Database) -> None:
     async with database.begin() as work:
         for kind in MemoryKind:
             for key in ("mine", "other", "x" * 300):

@@ -1,4 +1,4 @@
-"""The operator's protocol against a model that obeys nothing, on the wrappers that production runs."""
+"""The operator's protocol against a model that obeys nothing, in the pipeline that production runs."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ GOES = st.lists(st.sampled_from([*[Goes.WELL] * 5, *Goes]), max_size=12)
 
 
 def _fitting(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Arguments that fit a tool's parameters, save that the model writes a correlation id where none is asked for."""
+    """Arguments that fit a tool's parameters, with a correlation id that the model makes up."""
     tool = REGISTRY.get(name)
     assert tool
     values = {"rfp_id": RFP_IDS, "correlation_id": FORGED}
@@ -44,19 +44,21 @@ def _calls(names: Sequence[str]) -> st.SearchStrategy[ToolCall]:
     return st.sampled_from(built).flatmap(lambda each: each)
 
 
+def _call(names: st.SearchStrategy[str], **given: str) -> st.SearchStrategy[ToolCall]:
+    return st.builds(ToolCall, IDS, names, st.just(json.dumps(given)))
+
+
 GARBAGE = st.builds(
     ToolCall,
     IDS,
     st.sampled_from([*NAMES, "opportunity_delete", "", "slack.post_summary"]),
     st.sampled_from(["", "{", "[]", '{"rfp_id": ["rfp_a"]}', '{"rfp_id": "rfp_b", "rfp_id": "rfp_a"}']),
 )
-LOADS = st.builds(ToolCall, IDS, st.just("opportunity_load"), st.just(json.dumps({"rfp_id": A})))
+LOADS = _call(st.just("opportunity_load"), rfp_id=A)
 CHANGES = st.one_of(
-    st.builds(
-        ToolCall, IDS, st.sampled_from(["opportunity_patch", "event_append"]), st.just(json.dumps({"rfp_id": A}))
-    ),
-    st.builds(ToolCall, IDS, st.just("journal_append"), st.just(json.dumps({"rfp_id": A, "text": "Done."}))),
-    st.builds(ToolCall, IDS, st.sampled_from(["schedule_job", "propose_action"]), st.just("{}")),
+    _call(st.sampled_from(["opportunity_patch", "event_append"]), rfp_id=A),
+    _call(st.just("journal_append"), rfp_id=A, text="Done."),
+    _call(st.sampled_from(["schedule_job", "propose_action"])),
 )
 CALLS = _calls(NAMES) | LOADS | GARBAGE
 TALK = _calls([*READS, *SPEAKING]) | LOADS
@@ -68,7 +70,7 @@ CRASHES = st.lists(st.sampled_from([False, False, False, True]), max_size=12)
 
 
 class Watch:
-    """What the house has seen of a turn, told from what was executed alone: not from the protocol's own state."""
+    """What a turn has done, known from its executed calls alone and not from the protocol's state."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -153,7 +155,7 @@ def _ends_with_one_message(watch: Watch, turn: Turn) -> None:
         assert final.text is FinalText.WITH_FAILURES
 
 
-def test_whatever_a_model_calls_it_is_held_to_the_protocol() -> None:
+def test_any_sequence_of_calls_is_held_to_the_protocol() -> None:
     """No scoped tool runs before a load or on a foreign id, nothing is said before something is written (what a status
     turn says is journalled), at most one message is the last, and every change has the turn's correlation id."""
     SEEN.clear()

@@ -1,6 +1,7 @@
 """The operator's protocol, rule by rule."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -27,233 +28,189 @@ from threadline.operator.model.protocol import (
 from threadline.operator.model.protocol_refusals import Refusal
 from threadline.tools.public_text import sentence
 
+Result = tuple[Kind, str, bool | None]
+"""What came of a call: its kind, the RFP that it names, and whether it succeeded."""
+
 A, B = "rfp_a", "rfp_b"
 FREE, SCOPED = ProtocolState(), ProtocolState(scope=A)
-LOAD, READ, GLOBAL, SPEAK = (Asked(kind) for kind in (Kind.LOAD, Kind.READ, Kind.GLOBAL, Kind.SPEAK))
-PROPOSE = Asked(Kind.PROPOSE)
-WRITES = (Kind.PATCH, Kind.JOURNAL, Kind.EVENT)
+LOAD, READ, GLOBAL, SPEAK, PROPOSE = map(Asked, (Kind.LOAD, Kind.READ, Kind.GLOBAL, Kind.SPEAK, Kind.PROPOSE))
+LOADED_A, LOADED_B = (Kind.LOAD, A, True), (Kind.LOAD, B, True)
+PATCHED, PATCH_FAILED, PATCH_UNKNOWN = (Kind.PATCH, A, True), (Kind.PATCH, A, False), (Kind.PATCH, A, None)
+JOURNALLED, EVENT_ADDED, GLOBAL_DONE = (Kind.JOURNAL, A, True), (Kind.EVENT, A, True), (Kind.GLOBAL, "", True)
 
 
-def told(state: ProtocolState, call: Asked) -> str:
-    """What the model reads of a refusal; empty when the call may run."""
-    verdict = check(state, call)
-    return f"{verdict.message} {verdict.suggestion}" if isinstance(verdict, Refusal) else ""
-
-
-def having(state: ProtocolState, *done: tuple[Kind, str, bool | None]) -> ProtocolState:
+def having(state: ProtocolState, *done: Result) -> ProtocolState:
     for kind, rfp_id, succeeded in done:
         state = after(state, Asked(kind, rfp_id), succeeded)
     return state
 
 
-LOADED = having(SCOPED, (Kind.LOAD, A, True))
-BOTH_LOADED = having(FREE, (Kind.LOAD, A, True), (Kind.LOAD, B, True))
+def refused(state: ProtocolState, call: Asked) -> str:
+    """What the model reads of a refusal; empty when the call may run."""
+    verdict = check(state, call)
+    return f"{verdict.message} {verdict.suggestion}" if isinstance(verdict, Refusal) else ""
 
 
-@pytest.mark.parametrize("kind", WRITES)
+LOADED, BOTH_LOADED = having(SCOPED, LOADED_A), having(FREE, LOADED_A, LOADED_B)
+LOAD_FIRST = "Call opportunity_load with rfp_id rfp_a first."
+OTHER_RFP = "This turn is about rfp_a"
+
+
 @pytest.mark.parametrize(
-    ("state", "rfp_id", "refused"),
+    ("state", "rfp_id", "words"),
     [
-        (SCOPED, A, "Call opportunity_load with rfp_id rfp_a first."),
-        (SCOPED, B, "Call opportunity_load with rfp_id rfp_a first."),
-        (SCOPED, "", "Call opportunity_load with rfp_id rfp_a first."),
-        (having(SCOPED, (Kind.LOAD, B, True)), B, "This turn is about rfp_a"),
-        (having(SCOPED, (Kind.LOAD, B, True)), A, "Call opportunity_load with rfp_id rfp_a first."),
-        (having(SCOPED, (Kind.LOAD, A, False)), A, "Call opportunity_load with rfp_id rfp_a first."),
-        (having(SCOPED, (Kind.LOAD, A, None)), A, "Call opportunity_load with rfp_id rfp_a first."),
+        (SCOPED, A, LOAD_FIRST),
+        (SCOPED, B, LOAD_FIRST),
+        (having(SCOPED, LOADED_B), B, LOAD_FIRST),
+        (having(SCOPED, (Kind.LOAD, A, False)), A, LOAD_FIRST),
+        (having(SCOPED, (Kind.LOAD, A, None)), A, LOAD_FIRST),
         (LOADED, A, ""),
-        (LOADED, B, "This turn is about rfp_a"),
-        (LOADED, "RFP_A", "This turn is about rfp_a"),
-        (LOADED, "", "This turn is about rfp_a"),
-        (FREE, A, "No RFP was loaded in this turn"),
-        (FREE, "", "No RFP was loaded in this turn"),
-        (having(FREE, (Kind.LOAD, A, True)), A, ""),
-        (having(FREE, (Kind.LOAD, A, True)), B, "Only what was loaded in this turn can be changed: rfp_a."),
-        (having(FREE, (Kind.LOAD, A, True)), "", "Only what was loaded"),
+        (LOADED, B, OTHER_RFP),
+        (LOADED, "RFP_A", OTHER_RFP),
+        (LOADED, "", OTHER_RFP),
+        (FREE, A, "call opportunity_load with its id"),
+        (having(FREE, LOADED_A), A, ""),
+        (having(FREE, LOADED_A), "", "rfp_a"),
         (BOTH_LOADED, A, ""),
         (BOTH_LOADED, B, ""),
         (BOTH_LOADED, "rfp_c", "rfp_a, rfp_b"),
     ],
 )
-def test_a_change_names_the_scope_or_what_was_loaded(
-    kind: Kind, state: ProtocolState, rfp_id: str, refused: str
-) -> None:
-    words = told(state, Asked(kind, rfp_id))
-    assert refused in words
-    assert bool(words) == bool(refused)
-    assert not refused or "opportunity_load" in words or state.did_load
+def test_change_names_the_scope_or_a_loaded_rfp(state: ProtocolState, rfp_id: str, words: str) -> None:
+    for kind in (Kind.PATCH, Kind.JOURNAL, Kind.EVENT):
+        told = refused(state, Asked(kind, rfp_id))
+        assert words in told
+        assert bool(told) == bool(words)
+
+
+TRIED, NOT_WRITTEN = "A change was tried", "Nothing of this turn is written down"
 
 
 @pytest.mark.parametrize(
-    ("done", "verdict"),
+    ("done", "words"),
     [
-        ((), "status"),
-        (((Kind.LOAD, A, True),), "status"),
-        (((Kind.READ, "", True), (Kind.READ, "", False)), "status"),
-        (((Kind.LOAD, A, True), (Kind.SPEAK, "", False)), "status"),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, True)), "free"),
-        (((Kind.LOAD, A, True), (Kind.JOURNAL, A, True)), "free"),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, False), (Kind.JOURNAL, A, True)), "free"),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, True), (Kind.JOURNAL, A, False)), "free"),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, False)), "A change was tried"),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, None)), "A change was tried"),
-        (((Kind.PATCH, A, False), (Kind.LOAD, A, True)), "A change was tried"),
-        (((Kind.PATCH, B, False),), "Call opportunity_load with rfp_id rfp_a first."),
-        (((Kind.LOAD, A, True), (Kind.EVENT, A, True)), "A change was tried"),
-        (((Kind.GLOBAL, "", True),), "Nothing of this turn is written down"),
-        (((Kind.GLOBAL, "", False),), "Call opportunity_load with rfp_id rfp_a first."),
-        (((Kind.PROPOSE, "", False),), "Nothing of this turn is written down"),
+        pytest.param((LOADED_A, PATCH_FAILED), TRIED, id="patch failed"),
+        pytest.param((LOADED_A, PATCH_UNKNOWN), TRIED, id="patch unknown"),
+        pytest.param((PATCH_FAILED, LOADED_A), TRIED, id="patch failed before the load"),
+        pytest.param(((Kind.PATCH, B, False),), LOAD_FIRST, id="patch of another RFP failed"),
+        pytest.param((LOADED_A, EVENT_ADDED), TRIED, id="event only"),
+        pytest.param((GLOBAL_DONE,), NOT_WRITTEN, id="global"),
+        pytest.param(((Kind.GLOBAL, "", False),), LOAD_FIRST, id="global failed"),
+        pytest.param(((Kind.PROPOSE, "", False),), NOT_WRITTEN, id="proposal failed"),
     ],
 )
-def test_with_a_scope_nothing_is_said_before_something_is_written_save_in_a_status_turn(
-    done: tuple[tuple[Kind, str, bool | None], ...], verdict: str
-) -> None:
-    state = having(SCOPED, *done)
-    if verdict in ("status", "free"):
-        assert check(state, SPEAK) == Permit(journal_in=A if verdict == "status" else "")
-    else:
-        assert verdict in told(state, SPEAK)
-        assert "journal_append" in told(state, SPEAK)
+def test_scoped_turn_says_nothing_before_something_is_written(done: tuple[Result, ...], words: str) -> None:
+    told = refused(having(SCOPED, *done), SPEAK)
+    assert words in told
+    assert "journal_append" in told
 
 
-@pytest.mark.parametrize(
-    ("done", "refused"),
-    [
-        ((), False),
-        (((Kind.LOAD, A, True), (Kind.GLOBAL, "", True)), False),
-        (((Kind.PATCH, A, False),), False),
-        (((Kind.LOAD, A, True), (Kind.PATCH, B, False)), False),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, False)), True),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, None)), True),
-        (((Kind.LOAD, A, True), (Kind.PATCH, A, False), (Kind.JOURNAL, A, True)), False),
-    ],
-)
-def test_without_a_scope_only_a_change_that_was_tried_has_to_be_written_down(
-    done: tuple[tuple[Kind, str, bool | None], ...], refused: bool
-) -> None:
+def test_scoped_turn_that_only_read_speaks_by_way_of_the_journal() -> None:
+    read = ((Kind.READ, "", True), (Kind.READ, "", False))
+    for done in ((), (LOADED_A,), read, (LOADED_A, (Kind.SPEAK, "", False))):
+        assert check(having(SCOPED, *done), SPEAK) == Permit(journal_in=A)
+
+
+def test_scoped_turn_speaks_freely_once_something_is_written() -> None:
+    for done in ((PATCHED,), (JOURNALLED,), (PATCH_FAILED, JOURNALLED), (PATCHED, (Kind.JOURNAL, A, False))):
+        assert check(having(LOADED, *done), SPEAK) == Permit()
+
+
+def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
     """Else nobody could ask which RFP is meant."""
-    assert ("write down with journal_append for rfp_a" in told(having(FREE, *done), SPEAK)) == refused
-    assert isinstance(check(having(FREE, *done), SPEAK), Permit) != refused
+    for done in (
+        (),
+        (LOADED_A, GLOBAL_DONE),
+        (PATCH_FAILED,),
+        (LOADED_A, (Kind.PATCH, B, False)),
+        (LOADED_A, PATCH_FAILED, JOURNALLED),
+    ):
+        assert check(having(FREE, *done), SPEAK) == Permit()
+    for tried in (PATCH_FAILED, PATCH_UNKNOWN):
+        assert "journal_append for rfp_a" in refused(having(FREE, LOADED_A, tried), SPEAK)
 
 
-@pytest.mark.parametrize("call", [READ, LOAD, GLOBAL, SPEAK, PROPOSE, Asked(Kind.JOURNAL, A)])
-@pytest.mark.parametrize("state", [FREE, SCOPED, LOADED])
-@pytest.mark.parametrize("end", [SPEAK, PROPOSE])
-@pytest.mark.parametrize("succeeded", [True, None])
-def test_behind_its_message_or_proposal_a_turn_runs_nothing(
-    call: Asked, state: ProtocolState, end: Asked, succeeded: bool | None
-) -> None:
-    assert "the turn is over" in told(after(state, end, succeeded), call)
+def test_turn_that_has_spoken_or_proposed_runs_nothing_more() -> None:
+    calls = (READ, LOAD, GLOBAL, SPEAK, PROPOSE, Asked(Kind.JOURNAL, A))
+    for call, state, end, succeeded in product(calls, (FREE, SCOPED, LOADED), (SPEAK, PROPOSE), (True, None)):
+        assert "the turn is over" in refused(after(state, end, succeeded), call)
 
 
-@pytest.mark.parametrize("call", [READ, GLOBAL, PROPOSE, Asked(Kind.LOAD, A), Asked(Kind.LOAD, B)])
-@pytest.mark.parametrize("state", [FREE, SCOPED, LOADED, BOTH_LOADED])
-def test_what_belongs_to_no_rfp_runs_at_any_time(call: Asked, state: ProtocolState) -> None:
-    assert check(state, call) == Permit()
+def test_call_that_changes_no_rfp_runs_at_any_time() -> None:
+    for state in (FREE, SCOPED, LOADED, BOTH_LOADED):
+        for call in (READ, GLOBAL, PROPOSE, Asked(Kind.LOAD, A), Asked(Kind.LOAD, B)):
+            assert check(state, call) == Permit()
 
 
-def test_a_proposal_that_names_an_rfp_is_held_to_the_rules_of_a_change() -> None:
-    assert "opportunity_load" in told(SCOPED, Asked(Kind.PROPOSE, A))
-    assert told(LOADED, Asked(Kind.PROPOSE, B))
+def test_proposal_that_names_an_rfp_is_held_to_the_rules_of_a_change() -> None:
+    assert LOAD_FIRST in refused(SCOPED, Asked(Kind.PROPOSE, A))
+    assert OTHER_RFP in refused(LOADED, Asked(Kind.PROPOSE, B))
     assert check(LOADED, Asked(Kind.PROPOSE, A)) == Permit()
 
 
-def test_a_turn_without_a_scope_loads_only_so_many() -> None:
+def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
     state = having(FREE, *((Kind.LOAD, f"rfp_{number}", True) for number in range(MOST_LOADED)))
     assert check(state, Asked(Kind.LOAD, "rfp_0")) == Permit()
-    assert "rfp_get" in told(state, Asked(Kind.LOAD, "rfp_more"))
+    assert "rfp_get" in refused(state, Asked(Kind.LOAD, "rfp_more"))
 
 
 @pytest.mark.parametrize(
     ("state", "final"),
     [
         (FREE, Final(FinalText.AS_IT_IS)),
-        (having(FREE, (Kind.LOAD, A, True), (Kind.GLOBAL, "", True)), Final(FinalText.AS_IT_IS)),
-        (having(FREE, (Kind.LOAD, A, True), (Kind.PATCH, A, False)), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(BOTH_LOADED, (Kind.PATCH, A, False), (Kind.PATCH, B, True)), Final(FinalText.AS_IT_IS)),
+        (having(FREE, LOADED_A, GLOBAL_DONE), Final(FinalText.AS_IT_IS)),
+        (having(FREE, LOADED_A, PATCH_FAILED), Final(FinalText.WITH_FAILURES, (A,))),
+        (having(BOTH_LOADED, PATCH_FAILED, (Kind.PATCH, B, True)), Final(FinalText.AS_IT_IS)),
         (having(BOTH_LOADED, (Kind.PATCH, "", None)), Final(FinalText.WITH_FAILURES, (A, B))),
         (SCOPED, Final(FinalText.JOURNALLED, (A,))),
-        (LOADED, Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, (Kind.GLOBAL, "", True)), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, (Kind.EVENT, A, True)), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, (Kind.PATCH, A, True)), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, (Kind.JOURNAL, A, True)), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, (Kind.PATCH, A, False)), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(LOADED, (Kind.PATCH, A, None)), Final(FinalText.WITH_FAILURES, (A,))),
+        (having(LOADED, GLOBAL_DONE), Final(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, EVENT_ADDED), Final(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, PATCHED), Final(FinalText.AS_IT_IS)),
+        (having(LOADED, JOURNALLED), Final(FinalText.AS_IT_IS)),
+        (having(LOADED, PATCH_UNKNOWN), Final(FinalText.WITH_FAILURES, (A,))),
         (having(SCOPED, (Kind.PATCH, B, False)), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(LOADED, (Kind.PATCH, A, False), (Kind.JOURNAL, A, True)), Final(FinalText.AS_IT_IS)),
+        (having(LOADED, PATCH_FAILED, JOURNALLED), Final(FinalText.AS_IT_IS)),
         (having(LOADED, (Kind.SPEAK, "", True)), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, (Kind.PATCH, A, False), (Kind.SPEAK, "", None)), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(LOADED, (Kind.PATCH, A, True), (Kind.SPEAK, "", True)), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, (Kind.PROPOSE, "", True)), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, (Kind.PATCH, A, False), (Kind.PROPOSE, "", True)), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(FREE, (Kind.PROPOSE, "", True)), Final(FinalText.AS_IT_IS)),
+        (having(LOADED, PATCH_FAILED, (Kind.PROPOSE, "", True)), Final(FinalText.WITH_FAILURES, (A,))),
     ],
 )
-def test_what_becomes_of_the_words_that_end_a_turn(state: ProtocolState, final: Final) -> None:
+def test_final_text_is_posted_journalled_or_preceded_by_failures(state: ProtocolState, final: Final) -> None:
     assert before_final_text(state) == final
 
 
-@pytest.mark.parametrize(
-    ("state", "step", "calls", "end"),
-    [
-        (LOADED, 1, True, None),
-        (LOADED, 1, False, Ending.TEXT),
-        (LOADED, MAX_STEPS - 1, True, None),
-        (LOADED, MAX_STEPS, True, Ending.STEP_LIMIT),
-        (LOADED, MAX_STEPS, False, Ending.TEXT),
-        (replace(LOADED, did_post=True), 1, True, Ending.SPOKEN),
-        (replace(LOADED, did_post=True), MAX_STEPS, True, Ending.SPOKEN),
-        (replace(LOADED, proposed=True), 1, True, Ending.PROPOSED),
-    ],
-)
-def test_a_turn_ends_on_text_on_speaking_on_a_proposal_or_behind_its_last_step(
-    state: ProtocolState, step: int, calls: bool, end: Ending | None
-) -> None:
-    assert ending(state, step, calls=calls) is end
+def test_turn_ends_on_text_speech_proposal_or_its_last_step() -> None:
+    spoken, proposed = replace(LOADED, did_post=True), replace(LOADED, proposed=True)
+    assert ending(LOADED, MAX_STEPS - 1, calls=True) is None
+    assert ending(LOADED, MAX_STEPS, calls=True) is Ending.STEP_LIMIT
+    assert {ending(LOADED, step, calls=False) for step in (1, MAX_STEPS)} == {Ending.TEXT}
+    assert {ending(spoken, step, calls=True) for step in (1, MAX_STEPS)} == {Ending.SPOKEN}
+    assert ending(proposed, 1, calls=True) is Ending.PROPOSED
     assert MAX_STEPS == 8
 
 
-@pytest.mark.parametrize(("name", "kind"), KINDS.items())
-def test_a_tool_is_known_by_its_name_with_dots_or_without(name: str, kind: Kind) -> None:
-    assert kind_of(name, read_only=False) is kind
-    assert kind_of(name.replace("_", ".", 1), read_only=True) is kind
-
-
-def test_what_the_protocol_does_not_know_reads_or_is_global() -> None:
+def test_kind_of_a_tool_follows_from_its_name() -> None:
+    for name, kind in KINDS.items():
+        assert kind_of(name, read_only=False) is kind_of(name.replace("_", ".", 1), read_only=True) is kind
     assert kind_of("rfp_get", read_only=True) is Kind.READ
     assert kind_of("schedule_job", read_only=False) is Kind.GLOBAL
 
 
-def test_example_1_of_the_design_ends_with_one_message() -> None:
-    state = SCOPED
-    for call in (Asked(Kind.LOAD, A), Asked(Kind.PATCH, A), Asked(Kind.JOURNAL, A), SPEAK):
-        assert check(state, call) == Permit()
-        state = after(state, call, True)
-    assert (state.did_load, state.did_patch, state.did_journal, state.did_post) == (True, True, True, True)
-
-
-def test_example_4_of_the_design_is_a_status_turn() -> None:
-    assert check(after(SCOPED, Asked(Kind.LOAD, A), True), SPEAK) == Permit(journal_in=A)
-
-
-CALLS = st.builds(Asked, st.sampled_from(Kind), st.sampled_from([A, B, ""]))
+STATES = st.sampled_from([FREE, SCOPED])
+CALLS = st.builds(Asked, st.sampled_from(list(Kind)), st.sampled_from([A, B, ""]))
 RESULTS = st.sampled_from([True, False, None])
-STATES = st.builds(
-    having, st.sampled_from([FREE, SCOPED]), st.tuples(st.sampled_from(Kind), st.sampled_from([A, B, ""]), RESULTS)
-)
 HISTORIES = st.lists(st.tuples(CALLS, RESULTS), max_size=8)
+History = list[tuple[Asked, bool | None]]
 
 
-def played(state: ProtocolState, history: list[tuple[Asked, bool | None]]) -> ProtocolState:
+def played(state: ProtocolState, history: History) -> ProtocolState:
     for call, succeeded in history:
         state = after(state, call, succeeded)
     return state
 
 
 @given(STATES, HISTORIES, CALLS, RESULTS)
-def test_the_same_result_twice_is_the_same_once(
-    state: ProtocolState, history: list[tuple[Asked, bool | None]], call: Asked, succeeded: bool | None
+def test_result_that_comes_twice_counts_once(
+    state: ProtocolState, history: History, call: Asked, succeeded: bool | None
 ) -> None:
     state = played(state, history)
     once = after(state, call, succeeded)
@@ -262,8 +219,8 @@ def test_the_same_result_twice_is_the_same_once(
 
 
 @given(STATES, st.tuples(HISTORIES, HISTORIES, HISTORIES))
-def test_what_calls_learn_side_by_side_is_joined_in_any_order(
-    state: ProtocolState, histories: tuple[list[tuple[Asked, bool | None]], ...]
+def test_states_of_parallel_calls_are_joined_in_any_order(
+    state: ProtocolState, histories: tuple[History, History, History]
 ) -> None:
     one, other, third = (played(state, each) for each in histories)
     assert one.joined(other) == other.joined(one)
@@ -277,16 +234,14 @@ def test_states_of_turns_about_different_rfps_are_not_joined() -> None:
 
 
 @given(STATES, HISTORIES)
-def test_a_state_survives_json(state: ProtocolState, history: list[tuple[Asked, bool | None]]) -> None:
+def test_state_survives_json(state: ProtocolState, history: History) -> None:
     state, kind = played(state, history), TypeAdapter(ProtocolState)
     assert kind.validate_json(kind.dump_json(state)) == state
     assert kind.validate_json("{}") == ProtocolState()
 
 
 @given(STATES, HISTORIES, CALLS)
-def test_what_a_model_is_told_reaches_it_whole(
-    state: ProtocolState, history: list[tuple[Asked, bool | None]], call: Asked
-) -> None:
+def test_refusal_reaches_the_model_whole(state: ProtocolState, history: History, call: Asked) -> None:
     verdict = check(played(state, history), call)
     if isinstance(verdict, Refusal):
         assert sentence(verdict.message, "") == verdict.message

@@ -52,26 +52,20 @@ async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
 
 
 @pytest.mark.parametrize(
-    "kind", [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED]
+    "kind",
+    [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED, OutcomeKind.ANSWERED],
 )
-async def test_the_words_of_a_status_turn_are_in_the_journal_once_when_they_are_posted(
-    desk: Talking, kind: OutcomeKind
-) -> None:
-    assert await settled(desk, kind, protocol=STATUS_TURN) == "It is new."
-    assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
-
-
-async def test_the_plain_text_of_a_status_turn_is_in_the_journal_once_when_it_is_posted(desk: Talking) -> None:
+async def test_words_of_a_status_turn_are_journalled_once(desk: Talking, kind: OutcomeKind) -> None:
+    """An answer's words are in the transcript, others come with the request."""
     async with desk.database.begin() as work:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
-    assert await settled(desk, OutcomeKind.ANSWERED, "", answered_at=1, protocol=STATUS_TURN) == "It is new."
+    given: dict[str, Any] = {"answered_at": 1, "text": ""} if kind is OutcomeKind.ANSWERED else {}
+    assert await settled(desk, kind, protocol=STATUS_TURN, **given) == "It is new."
     assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.PROPOSED])
-async def test_what_has_failed_is_said_and_written_down_where_nothing_was_changed(
-    desk: Talking, kind: OutcomeKind
-) -> None:
+async def test_failures_are_said_and_journalled_where_nothing_was_changed(desk: Talking, kind: OutcomeKind) -> None:
     said = await settled(desk, kind, protocol=FAILED_TURN, failures="No change has succeeded.")
     assert said == "No change has succeeded.\n\nIt is new."
     entry = EntryKind.SAID if kind is OutcomeKind.PROPOSED else EntryKind.FAILED
@@ -80,7 +74,7 @@ async def test_what_has_failed_is_said_and_written_down_where_nothing_was_change
 
 @pytest.mark.parametrize(("state", "kind"), [(STATUS_TURN, EntryKind.SAID), (FAILED_TURN, EntryKind.FAILED)])
 @pytest.mark.parametrize("entered", [False, True])
-async def test_the_words_of_a_speaking_call_that_broke_off_are_held_to_the_rules_behind_it(
+async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
     desk: Talking, state: ProtocolState, kind: EntryKind, entered: bool
 ) -> None:
     """Nobody knows how far it came: it may have made its entry, and never met the rules."""
@@ -98,19 +92,28 @@ async def test_the_words_of_a_speaking_call_that_broke_off_are_held_to_the_rules
     assert await journal(desk) == [(kind, said, f"{desk.thread.key}:1")]
 
 
-async def test_a_turn_about_an_rfp_in_which_nothing_is_said_leaves_nothing_in_the_journal(desk: Talking) -> None:
+async def test_silent_turn_leaves_nothing_in_the_journal(desk: Talking) -> None:
     request = SettleRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
     marks = await desk.run(desk.thinking.settle_turn, request)
     assert (marks.turn, await journal(desk)) == (1, [])
 
 
-async def test_a_turn_that_has_written_by_itself_is_not_written_down_again(desk: Talking) -> None:
-    wrote = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
-    await settled(desk, OutcomeKind.SUMMARISED, protocol=wrote)
+WROTE = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        pytest.param(OutcomeKind.SUMMARISED, WROTE, id="already written"),
+        pytest.param(OutcomeKind.STOPPED, STATUS_TURN, id="stopped before anything was done"),
+    ],
+)
+async def test_turn_that_needs_no_entry_leaves_none(desk: Talking, kind: OutcomeKind, state: ProtocolState) -> None:
+    await settled(desk, kind, protocol=state)
     assert await journal(desk) == []
 
 
-async def test_where_the_rfp_is_gone_the_words_are_posted_all_the_same(desk: Talking) -> None:
+async def test_words_are_posted_although_the_rfp_was_deleted(desk: Talking) -> None:
     async with desk.database.begin() as work:
         await work.rfps.delete(TEAM, CITY)
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == "It is new."
@@ -118,9 +121,7 @@ async def test_where_the_rfp_is_gone_the_words_are_posted_all_the_same(desk: Tal
 
 
 @pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.SPOKEN, "text"), (OutcomeKind.ASKED, "question")])
-async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
-    desk: Talking, kind: OutcomeKind, name: str
-) -> None:
+async def test_words_of_a_speaking_call_are_the_turns_only_message(desk: Talking, kind: OutcomeKind, name: str) -> None:
     call = ToolCall("call_1", "slack_post_summary", f'{{"{name}": "It is with the client. Is that right?"}}')
     spoke = ProtocolState(scope=CITY, did_journal=True, did_post=True)
     await _reply(desk, call)
@@ -139,7 +140,7 @@ async def test_the_words_of_a_speaking_call_are_the_turns_one_message(
     assert metadata["event_payload"]["correlation_id"] == f"{desk.thread.key}:1"
 
 
-async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talking) -> None:
+async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Talking) -> None:
     async with desk.database.begin() as work:
         await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
         await work.turn_plans.prepared(desk.thread, 1, "Something else.", "", [])
@@ -165,6 +166,10 @@ async def test_what_a_turn_came_to_is_kept_and_what_it_was_told_goes(desk: Talki
     assert plan.result["did_post"] is True
     assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in marks.last
     assert KEY not in str(plan.result)
+    async with desk.database.begin() as work:
+        await work.turn_plans.prepared(desk.thread, 1, "It comes late.", "They asked.", [{"name": "late"}])
+        await work.turn_plans.analysed(desk.thread, 1, "It comes late.")
+        assert await work.turn_plans.of(desk.thread, 1) == plan
 
 
 async def _reply(desk: Talking, call: ToolCall) -> None:
@@ -173,29 +178,14 @@ async def _reply(desk: Talking, call: ToolCall) -> None:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
 
 
-async def test_what_comes_after_the_end_tells_a_turn_nothing_any_more(desk: Talking) -> None:
-    await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
-    async with desk.database.begin() as work:
-        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "They asked.", [{"name": "user"}])
-        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
-        plan = await work.turn_plans.of(desk.thread, 1)
-    assert plan
-    assert (plan.context, plan.patterns, plan.analysis, plan.layers) == ("", "", "", ())
-
-
-async def test_of_a_long_message_that_came_while_the_operator_worked_its_writer_is_told(desk: Talking) -> None:
+async def test_writer_of_a_long_message_during_the_turn_is_told(desk: Talking) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
     async with desk.database.begin() as work:
         await work.conversations.take_up(desk.thread, 1, 2)
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == f"{questions.cut_note()}\n\nIt is new."
 
 
-async def test_a_turn_that_was_stopped_before_it_did_anything_leaves_nothing_in_the_journal(desk: Talking) -> None:
-    await settled(desk, OutcomeKind.STOPPED, "I have stopped.", protocol=STATUS_TURN)
-    assert await journal(desk) == []
-
-
-async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done(desk: Talking) -> None:
+async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Talking) -> None:
     (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
     gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
     async with desk.database.begin() as work:
@@ -212,7 +202,7 @@ async def test_what_its_writer_has_deleted_is_told_to_nobody_and_nothing_is_done
     assert not desk.model.log
 
 
-async def test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_by_then(talk: Talking) -> None:
+async def test_question_by_rule_is_not_asked_after_a_stop(talk: Talking) -> None:
     await talk.said("add to journal: they called")
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.ASKED
@@ -226,7 +216,7 @@ async def test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_
     assert answers.stopped(()) in " ".join(remembered)
 
 
-async def test_what_was_done_by_rule_is_told_to_who_says_to_stop_behind_it(desk: Talking) -> None:
+async def test_command_done_by_rule_is_reported_after_a_stop(desk: Talking) -> None:
     await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
     await desk.said(f"link {CITY}")
     begun = await desk.begin(2)

@@ -1,4 +1,4 @@
-"""A turn of the operator: prepared before it thinks, over when it has spoken, remembered afterwards."""
+"""A turn of the operator in its workflow: prepared, run under the protocol, and remembered."""
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -26,7 +26,7 @@ async def memories(scene: ConversationScene) -> int:
 
 
 @pytest.mark.records("operator_speaks")
-async def test_the_operator_is_prepared_before_it_thinks_and_its_turn_is_remembered(database: Database) -> None:
+async def test_operator_is_prepared_before_it_thinks_and_remembered_after(database: Database) -> None:
     async with conversation(database) as scene:
         rfp_id = await scene.rfp()
         scene.model.replies = [calls(LOAD, PATCH, rfp_id=rfp_id), SPOKEN]
@@ -47,7 +47,7 @@ async def test_the_operator_is_prepared_before_it_thinks_and_its_turn_is_remembe
         assert (request.protocol.did_load, request.protocol.did_patch, request.protocol.did_post) == (True, True, True)
 
 
-async def test_each_call_of_one_reply_meets_the_state_after_the_one_before_it(database: Database) -> None:
+async def test_each_call_of_a_reply_meets_the_state_after_the_last_one(database: Database) -> None:
     async with conversation(database) as scene:
         rfp_id = await scene.rfp()
         both = calls(LOAD, PATCH, rfp_id=rfp_id)
@@ -64,7 +64,7 @@ async def test_each_call_of_one_reply_meets_the_state_after_the_one_before_it(da
 
 
 @pytest.mark.records("operator_asks")
-async def test_a_turn_that_ends_by_rule_asks_no_model(database: Database) -> None:
+async def test_turn_that_ends_by_rule_asks_no_model(database: Database) -> None:
     async with conversation(database) as scene:
         await scene.say("add to journal: they called")
         assert "Which RFP" in await scene.until_said(1)
@@ -74,7 +74,7 @@ async def test_a_turn_that_ends_by_rule_asks_no_model(database: Database) -> Non
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-async def test_the_conversational_agent_remembers_what_somebody_asks_it_to(database: Database, remembers: bool) -> None:
+async def test_conversational_agent_remembers_only_on_request(database: Database, remembers: bool) -> None:
     async with conversation(database, ModelReply("Noted.")) as scene:
         await scene.say("remember that Riga wants everything as PDF" if remembers else "Riga wants everything as PDF")
         await scene.until_said(1)
@@ -85,9 +85,7 @@ async def test_the_conversational_agent_remembers_what_somebody_asks_it_to(datab
 
 @pytest.mark.records("operator_goes_on")
 @pytest.mark.parametrize("unclear", [True, False])
-async def test_the_operator_goes_on_where_the_conversational_agent_fails_with_an_unclear_request(
-    database: Database, unclear: bool
-) -> None:
+async def test_operator_takes_over_an_unclear_request_that_fails(database: Database, unclear: bool) -> None:
     async with conversation(database, ModelReply(""), ModelReply(""), ModelReply("From the operator.")) as scene:
         await scene.say("the proposal" if unclear else "the weather")
         said = await scene.until_said(1)
@@ -96,7 +94,7 @@ async def test_the_operator_goes_on_where_the_conversational_agent_fails_with_an
         assert (Agent.OPERATOR in [each.agent for each in scene.asked]) is unclear
 
 
-async def test_the_operator_may_ask_for_tools_eight_times_and_then_only_for_words(database: Database) -> None:
+async def test_ninth_step_of_the_operator_has_no_tools(database: Database) -> None:
     async with conversation(database, *(calls(f"rfp.get:{number}") for number in range(9))) as scene:
         rfp_id = await scene.rfp()
         await scene.say(f"what is new in {rfp_id}?")
@@ -104,7 +102,7 @@ async def test_the_operator_may_ask_for_tools_eight_times_and_then_only_for_word
         assert [each.choice.value for each in scene.asked] == ["auto"] * 8 + ["none"]
 
 
-async def test_a_stop_cancels_the_preparation(database: Database) -> None:
+async def test_stop_cancels_the_preparation(database: Database) -> None:
     async def stopped() -> None:
         await scene.stop()
         await scene.forever()
@@ -117,7 +115,7 @@ async def test_a_stop_cancels_the_preparation(database: Database) -> None:
         assert not scene.asked
 
 
-async def test_who_was_routed_to_the_operator_is_answered_also_when_somebody_else_writes_meanwhile(
+async def test_operator_answers_although_somebody_else_writes_meanwhile(
     database: Database,
 ) -> None:
     """At first the words were for the bot; what a second person adds makes them look like talk among people."""
@@ -136,9 +134,7 @@ async def test_who_was_routed_to_the_operator_is_answered_also_when_somebody_els
 
 
 @pytest.mark.parametrize(("name", "kind"), [(PATCH, OutcomeKind.ANSWERED), (PROPOSE, OutcomeKind.PROPOSED)])
-async def test_a_call_whose_outcome_is_unknown_counts_as_tried(
-    database: Database, name: str, kind: OutcomeKind
-) -> None:
+async def test_call_of_unknown_outcome_counts_as_tried(database: Database, name: str, kind: OutcomeKind) -> None:
     """After a change that may not have been made, the operator may not report as if nothing had failed."""
 
     async def nothing() -> None: ...
@@ -157,12 +153,12 @@ async def test_a_call_whose_outcome_is_unknown_counts_as_tried(
         assert protocol
         tried = (protocol.write_attempted, protocol.proposed, protocol.only_reads)
         assert tried == (name == PATCH, name != PATCH, False)
-        assert ("No change that I tried is known to have succeeded" in settled.answer) == (name == PATCH)
+        assert ("known to have succeeded" in settled.answer) == (name == PATCH)
         assert POST not in scene.ran
 
 
 @pytest.mark.records("talk_continued_as_new")
-async def test_a_turn_is_remembered_before_its_run_continues_as_new(database: Database) -> None:
+async def test_turn_is_remembered_before_its_run_continues_as_new(database: Database) -> None:
     async with conversation(database, SPOKEN, limits=ConversationLimits(history_events=20)) as scene:
         await scene.say(f"submit {await scene.rfp()}")
         await scene.until_said(1)

@@ -1,0 +1,223 @@
+"""How a message to the operator is read: its bounds, thread commands, answers, and words that call for a source."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.operator import query_triggers
+from threadline.operator.model.input_validation import LONGEST, Missing, Question, cut_note, normalised, validated
+from threadline.operator.model.routing import carries_request
+from threadline.operator.model.thread_commands import Link, Where, thread_command
+from threadline.threads import addressing
+
+HERE = ("C1", "1700000000.000100")
+BOT = "U0BOT"
+
+
+def question(text: str) -> Question:
+    found = validated(text, *HERE)
+    assert isinstance(found, Question)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("  How   does\tit\u00a0stand? ", "How does it stand?"),
+        ("Please:\r\n -  one \r\n -  two\n\n\n\n\nThanks\n", "Please:\n- one\n- two\n\nThanks"),
+        ("rfp_\u200babc\ufeff123", "rfp_abc123"),
+        ("👩\u200d💻", "👩\u200d💻"),
+    ],
+)
+def test_white_space_is_normalised_and_a_list_stays_a_list(text: str, kept: str) -> None:
+    assert question(text) == Question(kept, *HERE)
+
+
+@pytest.mark.parametrize(
+    ("text", "channel", "thread_ts", "missing"),
+    [
+        (None, *HERE, Missing.QUESTION),
+        (" \n\u200b\t", *HERE, Missing.QUESTION),
+        ("<@U0BOT> <@U1|ada>", *HERE, Missing.QUESTION),
+        ("Hello", None, None, Missing.CHANNEL),
+        ("Hello", HERE[0], None, Missing.THREAD),
+        ("Hello", HERE[0], " ", Missing.THREAD),
+    ],
+)
+def test_what_a_question_lacks_is_named(
+    text: str | None, channel: str | None, thread_ts: str | None, missing: Missing
+) -> None:
+    assert validated(text, channel, thread_ts) is missing
+
+
+def test_long_question_is_cut_at_a_word() -> None:
+    assert question("word " * 2_000) == Question(("word " * 1_000).strip(), *HERE, cut=True)
+    for gap in (" ", "\n"):
+        assert question("w" * (LONGEST - 3) + f"{gap}and more").text == "w" * (LONGEST - 3)
+    assert len(question(f"{'v' * 3_000} {'w' * (LONGEST - 3_001)} more").text) == LONGEST
+    assert question("w" * LONGEST + "x").text == "w" * LONGEST
+    assert "5,000" in cut_note()
+
+
+def test_link_is_left_out_rather_than_cut_in_two() -> None:
+    words = "word " * 994
+    assert question(f"{words}<https://a.example/b|a label of some words>").text == words.strip()
+    assert question(f"a < b {'word ' * 1_000}").text.startswith("a < b word")
+
+
+@given(st.text() | st.text(alphabet=" \n<>ab", min_size=1, max_size=12).map(lambda piece: piece * LONGEST))
+def test_any_text_becomes_a_bounded_beginning_of_itself(text: str) -> None:
+    found = validated(text, *HERE)
+    if found is Missing.QUESTION:
+        return
+    assert isinstance(found, Question)
+    whole = normalised(text)
+    assert 0 < len(found.text) <= LONGEST
+    assert whole.startswith(found.text)
+    assert found.cut == (found.text != whole)
+    assert normalised(found.text) == found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "link rfp_abc123",
+        "  BIND   rfp_abc123 !",
+        "Link RFP_ABC123.",
+        "link `rfp_abc123`",
+        "*link* _rfp_abc123_",
+        "_link rfp_abc123_",
+        "```\nlink rfp_abc123\n```",
+        "link <https://rfps.example/rfp_abc123|rfp_abc123>",
+        "link <https://rfps.example/rfp_abc123>",
+        "link <https://rfps.example/rfps/RFP_abc123/state|here>.",
+    ],
+)
+def test_link_is_read_when_it_is_the_whole_message(text: str) -> None:
+    for said in (text, f"<@{BOT}> {text}", f"<@{BOT}|threadline>, {text}"):
+        assert thread_command(said, BOT) == Link("rfp_abc123")
+    assert thread_command(text) == Link("rfp_abc123")
+
+
+@pytest.mark.parametrize("text", ["where", "Where?", "WHERE ?", "`where`", "_where?_", "where??", "where."])
+def test_where_is_read_when_it_is_the_whole_message(text: str) -> None:
+    for said in (text, f"<@{BOT}> {text}", f"<@{BOT}>: {text}"):
+        assert thread_command(said, BOT) == Where()
+    assert thread_command(text) == Where()
+    assert thread_command(f"<@{BOT}> {text}") is None, "a mention counts where the bot is not known"
+
+
+def test_link_to_an_impossible_id_differs_from_one_to_an_unknown_id() -> None:
+    for text in ("link rfp_...", "bind rfp_…", "link rfp_answer.pdf", "link rfp_a/b", "link rfp_."):
+        assert thread_command(text) == Link("")
+    assert thread_command("link rfp_unheard_of") == Link("rfp_unheard_of")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "link",
+        "link abc123",
+        "link rfp abc123",
+        "unlink rfp_abc123",
+        "linking rfp_abc123",
+        "link rfp_abc123 rfp_xyz789",
+        "link rfp_abc123 to the board meeting",
+        "link: rfp_abc123",
+        "link <https://rfps.example/compare?a=rfp_a1&amp;b=rfp_b2>",
+        "link <https://rfps.example/>",
+        "where is the file?",
+        "anywhere?",
+        "where\nlink rfp_abc123",
+        "<@U2> where?",
+        "<@U0BOT> <@U2> link rfp_abc123",
+        "<!here> where?",
+        "<!subteam^S1|@bids> link rfp_abc123",
+    ],
+)
+def test_anything_else_is_no_thread_command(text: str) -> None:
+    assert thread_command(text, BOT) is None
+
+
+@given(st.text())
+def test_any_text_is_read_as_a_command_or_none(text: str) -> None:
+    found = thread_command(text, BOT)
+    assert found is None or isinstance(found, Link | Where)
+
+
+@pytest.mark.timeout(10)
+def test_forty_thousand_characters_are_read_in_time() -> None:
+    for piece in ("link ", "<", "link rfp_", "where ", "?", "link <https:", " "):
+        assert not isinstance(thread_command(piece * (40_000 // len(piece)), BOT), Link)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "is_request"),
+    [
+        ("", "", False),
+        ("rfp_abc123?", "", False),
+        (" *rfp_abc123*, `rfp_2`?!", "", False),
+        ("it's rfp_abc123", "", False),
+        ("a journal entry", "", False),
+        ("yes", "", False),
+        ("new rfp", "", False),
+        ("no, it's brand new", "", False),
+        ("a *brand-new* one", "", False),
+        ("new rfp from Riga", "", False),
+        ("what can you do?", "", True),
+        ("???", "", True),
+        ("is it rfp_abc123?", "", True),
+        ("update rfp rfp_abc123", "", True),
+        ("search for new tenders", "", True),
+        ("list the proposals", "", True),
+        ("the job list", "Do you mean the job list or the list of RFPs?", False),
+        ("the job list", "Which client is this about?", True),
+        ("agent jobs, please", "Is it a client's RFP, or our agent jobs?", False),
+        ("agent jobs, please", "Which client is this about?", True),
+        ("create a new rfp", "Which RFP is this about?", True),
+        ("new rfp: create it", "Which RFP is this about?", True),
+        ("the new rfp?", "Which RFP is this about?", True),
+        ("upload this", "Which RFP is this about?", True),
+        ("we have a brand new one from Riga, and it is due on Friday", "Which RFP is this about?", True),
+    ],
+)
+def test_request_of_its_own_is_told_from_an_answer(text: str, asked: str, is_request: bool) -> None:
+    assert carries_request(text, asked) is is_request
+
+
+def test_question_of_a_job_is_known_by_its_id() -> None:
+    assert addressing.is_job_question(addressing.job_question_id("T1", "JOB-1", 2))
+    assert not addressing.is_job_question(addressing.message_id("T1", "C1", "1700000000.000000"))
+    assert not addressing.is_job_question(addressing.stop_id("T1", "C1", "1.0", "U1", "2.0"))
+
+
+def test_words_that_call_for_the_team() -> None:
+    asking = [f"Tell me about the {word} for this" for word in query_triggers.TEAM_WORDS]
+    asking += [f"{phrase} write Rust?" for phrase in query_triggers.TEAM_PHRASES]
+    for text in (*asking, "WHO CAN do it", "our Team's skills", "the capabilities of Ann"):
+        assert query_triggers.about_team(text), text
+    for text in ("What's the status?", "the steam engine", "rfp_team1 is due", "", "a biofuel bid"):
+        assert not query_triggers.about_team(text), text
+
+
+def test_words_that_call_for_outside_sources_or_skills() -> None:
+    for text in ("search the web for Acme", "was Acme in the news?", "look at their  website"):
+        assert (query_triggers.about_outside(text), query_triggers.about_skills(text)) == (True, False), text
+    for text in ("the website relaunch", "an online shop", "webinar", "any news?", "Who has skills in Rust?"):
+        assert (query_triggers.about_outside(text), query_triggers.about_skills(text)) == (False, False), text
+    assert query_triggers.about_skills("Follow our playbook for bids")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("remember that Acme wants PDF only", "Acme wants PDF only"),
+        ("Please remember: invoices go to Ann", "invoices go to Ann"),
+        ("remember to call Acme", ""),
+        ("Do you remember that thing?", ""),
+        ("remember", ""),
+    ],
+)
+def test_fact_to_remember_is_found(text: str, what: str) -> None:
+    assert query_triggers.to_remember(text) == what
