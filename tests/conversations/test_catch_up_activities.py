@@ -1,4 +1,4 @@
-"""What was missed of conversations is found in Slack's history: on the real Postgres and the sandbox's real wire."""
+"""Missed messages of conversations are found in the history of Slack."""
 
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -16,7 +16,7 @@ from threadline.gateway.routes import Addressed, Ignored, Overheard, RoutingConf
 from threadline.gateway.thread_resolver import Placing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.threads import addressing, messages
+from threadline.threads import addressing
 from threadline.threads.addressing import Thread
 from threadline.threads.catch_up_activities import LiveCatchUpActivities
 from threadline.threads.catch_up_contract import LookPlan, PageRequest, WindowDone
@@ -30,27 +30,13 @@ BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identi
 CALL = f"<@{BOT}>"
 CHANNELS = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
 ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, BOT, identity.BOT_ID)
-_OPEN = """
-INSERT INTO conversations (team, channel, thread_ts, stored) VALUES (:team, :channel, :thread_ts, 1)
-ON CONFLICT (team, channel, thread_ts) DO UPDATE SET stored = conversations.stored + 1, last_at = now()
-RETURNING id, stored
-"""
-_KEEP = """
-INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                                   channel, slack_ts, said_at, correction_of, addressed)
-VALUES (:conversation_id, :seq, :id, 'unknown', :user, :kind, :text, :channel, CAST(:ts AS text),
-        CAST(CAST(:ts AS text) AS numeric), :original, :addressed)
-"""
 
 
 class Memory:
-    """Keeps what it is told, as the conversation's workflow does, and tells where a conversation is."""
+    """What the conversations' workflows have stored."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def follows(self, thread: Thread) -> bool:
-        return bool(await self.said(thread))
 
     async def said(self, thread: Thread) -> list[str]:
         """What people are known to have said in a thread, as it reads now."""
@@ -64,34 +50,12 @@ class Memory:
             return list((await work.connection.execute(text(query), where)).scalars())
 
     async def keep(self, thread: Thread, message: IncomingMessage) -> None:
-        place = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
         async with self._database.begin() as work:
-            conversation_id, seq = (await work.connection.execute(text(_OPEN), place)).one()
-            row = {
-                "conversation_id": conversation_id,
-                "seq": seq,
-                "id": message.id,
-                "user": message.sender_id,
-                "kind": message.kind,
-                "text": message.text,
-                "channel": message.channel,
-                "ts": message.ts,
-                "original": message.correction_of,
-                "addressed": message.addressed,
-            }
-            await work.connection.execute(text(_KEEP), row)
-            correct = {
-                messages.EDIT: "UPDATE conversation_messages SET message_text = :text WHERE message_id = :original",
-                messages.DELETION: "UPDATE conversation_messages SET redacted_at = now() WHERE message_id = :original",
-            }
-            if statement := correct.get(message.kind):
-                given = {"text": message.text, "original": message.correction_of}
-                used = {name: value for name, value in given.items() if f":{name}" in statement}
-                await work.connection.execute(text(statement), used)
+            await work.conversations.store(thread, [message])
 
 
 class House:
-    """A workspace without a gateway, and a catch-up whose door leads to the memory."""
+    """A workspace without a gateway, and a catch-up that stores what it finds."""
 
     def __init__(self, database: Database, slack: SlackSandbox, http: aiohttp.ClientSession) -> None:
         self.database = database
@@ -122,7 +86,7 @@ class House:
         match route(body, ROUTING):
             case Addressed(thread, message):
                 pass
-            case Overheard(thread, message) if await self.memory.follows(thread):
+            case Overheard(thread, message) if await self.memory.said(thread):
                 pass
             case StopWord() as word:
                 # What is stored needs no question to Temporal, of which there is none here.
@@ -162,7 +126,7 @@ async def house(database: Database) -> AsyncIterator[House]:
         yield House(database, slack, http)
 
 
-async def test_what_was_said_in_a_conversation_while_nobody_listened_is_found_once(house: House) -> None:
+async def test_missed_messages_of_a_conversation_are_found_once(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root)
     await house.say("and the totals", root, user=BYSTANDER, kept=False)
@@ -194,8 +158,7 @@ async def test_edits_and_deletions_in_a_conversation_are_found(house: House) -> 
     assert await house.look() == []
 
 
-async def test_an_edit_that_changes_nothing_that_is_kept_is_none(house: House) -> None:
-    """Stored is what the bot reads: without its mention, and without secrets."""
+async def test_edit_that_changes_only_the_mention_or_a_secret_is_ignored(house: House) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     root = await house.say(f"{CALL} use {token}")
     house.workspace.edit(GENERAL, root.ts, f"{CALL}: use {token}")
@@ -203,26 +166,18 @@ async def test_an_edit_that_changes_nothing_that_is_kept_is_none(house: House) -
     assert await house.look() == []
 
 
-async def test_a_direct_message_is_found_as_one(house: House) -> None:
-    place = house.workspace.open_im(REPORTER)
-    root = await house.say_in(place.id, "what is open?")
-    await house.say_in(place.id, "and for the shop?", root, kept=False)
-
-    assert await house.look() == ["message"]
-
-    assert house.sent[0].addressed
-
-
-async def test_of_direct_messages_what_was_said_before_the_first_that_was_delivered_is_found(house: House) -> None:
+async def test_direct_messages_before_and_after_the_delivered_one_are_found(house: House) -> None:
     direct = house.workspace.open_im(REPORTER).id
     root = await house.say_in(direct, "add three items", kept=False)
     await house.say_in(direct, "for the shop", root)
+    await house.say_in(direct, "and the totals", root, kept=False)
 
-    assert await house.look() == ["message"]
-    assert await house.memory.said(house.thread(root)) == ["add three items", "for the shop"]
+    assert await house.look() == ["message", "message"]
+    assert all(message.addressed for message in house.sent)
+    assert await house.memory.said(house.thread(root)) == ["add three items", "for the shop", "and the totals"]
 
 
-async def test_a_direct_word_to_stop_that_another_thread_has_heard_is_not_missing_in_its_own(house: House) -> None:
+async def test_direct_stop_stored_in_another_thread_is_not_missing(house: House) -> None:
     direct = house.workspace.open_im(REPORTER).id
     root = await house.say_in(direct, "add three items")
     await house.look(talk=None)
@@ -235,7 +190,7 @@ async def test_a_direct_word_to_stop_that_another_thread_has_heard_is_not_missin
     assert await house.look(talk=None) == []
 
 
-async def test_what_people_said_before_they_spoke_to_the_bot_stays_theirs(house: House) -> None:
+async def test_messages_from_before_the_first_mention_are_not_read(house: House) -> None:
     root = await house.say("lunch?", kept=False)
     await house.say("pizza", root, user=BYSTANDER, kept=False)
     await house.say(f"{CALL} where is good pizza?", root)
@@ -246,8 +201,9 @@ async def test_what_people_said_before_they_spoke_to_the_bot_stays_theirs(house:
     assert await house.memory.said(house.thread(root)) == ["where is good pizza?", "near the office"]
 
 
-async def test_a_missed_mention_is_found_where_the_settings_say_so_and_nowhere_else(house: House) -> None:
-    await house.look(talk=[GENERAL])  # what is older than the first look is nobody's
+async def test_missed_mention_is_found_only_in_the_channels_of_the_setting(house: House) -> None:
+    await house.say(f"{CALL} before the first look", kept=False)
+    assert await house.look(talk=[GENERAL]) == []
     elsewhere = house.workspace.create_channel("random", [BOT, REPORTER])
     await house.say_in(elsewhere.id, f"{CALL} are you there?", kept=False)
     asked = await house.say(f"{CALL} add three items", kept=False)
@@ -264,13 +220,7 @@ async def test_a_missed_mention_is_found_where_the_settings_say_so_and_nowhere_e
     assert await house.look(talk=[GENERAL]) == []
 
 
-async def test_no_mention_from_before_the_setting_is_answered(house: House) -> None:
-    await house.say(f"{CALL} add three items", kept=False)
-
-    assert await house.look(talk=[GENERAL]) == []
-
-
-async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> None:
+async def test_thread_with_a_deleted_first_message_is_still_followed(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
     house.workspace.delete(GENERAL, root.ts)
@@ -279,7 +229,7 @@ async def test_a_conversation_is_followed_under_a_deleted_root(house: House) -> 
     assert await house.memory.said(house.thread(root)) == ["for the shop"]
 
 
-async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> None:
+async def test_messages_of_bots_are_not_missing(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     for bot in (identity.BOT_ID, "B0OTHER"):
         house.workspace.post(GENERAL, BOT, f"{CALL} done", thread_ts=root.ts, bot_id=bot)
@@ -287,7 +237,7 @@ async def test_our_own_answers_and_other_bots_are_not_missing(house: House) -> N
     assert await house.look() == []
 
 
-async def test_a_channel_that_the_bot_was_taken_out_of_is_no_trouble(house: House) -> None:
+async def test_channel_that_the_bot_was_removed_from_is_no_error(house: House) -> None:
     root, other = await house.say(f"{CALL} hi"), house.workspace.create_channel("random", [BOT, REPORTER])
     still = await house.say_in(other.id, f"{CALL} hi")
     await house.say_in(other.id, "and more", still, kept=False)
@@ -300,7 +250,7 @@ async def test_a_channel_that_the_bot_was_taken_out_of_is_no_trouble(house: Hous
         assert await work.followed.troubled(0) == []
 
 
-async def test_a_conversation_outside_is_followed_on_when_the_gateway_starts_again(house: House) -> None:
+async def test_followed_thread_is_still_followed_after_a_restart(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.look()
     async with house.database.begin() as work:
@@ -309,7 +259,7 @@ async def test_a_conversation_outside_is_followed_on_when_the_gateway_starts_aga
         assert [tuple(row) for row in rows] == [(GENERAL, root.ts)]
 
 
-async def test_a_shallow_look_compares_some_of_the_conversations_that_show_no_change(
+async def test_shallow_look_compares_the_thread_compared_longest_ago(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 1)
@@ -322,7 +272,7 @@ async def test_a_shallow_look_compares_some_of_the_conversations_that_show_no_ch
     assert await house.look() == ["message"] * 3
 
 
-async def test_what_was_pruned_is_followed_no_more(house: House) -> None:
+async def test_pruned_conversation_is_not_followed(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
     async with house.database.begin() as work:
@@ -332,7 +282,7 @@ async def test_what_was_pruned_is_followed_no_more(house: House) -> None:
     assert await house.look() == []
 
 
-async def test_a_stop_sign_is_no_message_that_somebody_deleted(house: House) -> None:
+async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: House) -> None:
     root = await house.say(f"{CALL} add three items")
     at = f"{float(root.ts) + 0.5:.6f}"
     stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER, at)
@@ -341,7 +291,7 @@ async def test_a_stop_sign_is_no_message_that_somebody_deleted(house: House) -> 
     assert await house.look() == []
 
 
-async def test_of_a_deleted_message_nothing_is_left_when_its_edit_alone_was_delivered(house: House) -> None:
+async def test_deletion_is_found_when_only_the_edit_was_delivered(house: House) -> None:
     root = await house.say(f"{CALL} hi")
     said = await house.say("my card number is 1", root, kept=False)
     original = addressing.message_id(identity.TEAM, GENERAL, said.ts)

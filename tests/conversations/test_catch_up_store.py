@@ -43,7 +43,7 @@ async def at_work(database: Database) -> Thread | None:
         return await work.talked.working_in("T1", "D1")
 
 
-async def test_at_work_is_what_has_something_to_answer(database: Database) -> None:
+async def test_working_conversation_has_something_to_answer(database: Database) -> None:
     await talk(database, "1.0", used=1)
     await talk(database, "2.0", wakes=False)
     await talk(database, "3.0", channel="D2")
@@ -58,14 +58,14 @@ async def test_at_work_is_what_has_something_to_answer(database: Database) -> No
     assert await at_work(database) == thinking
 
 
-async def test_a_conversation_began_with_its_first_message(database: Database) -> None:
+async def test_conversation_began_with_its_first_message(database: Database) -> None:
     thread = await talk(database, "1.0")
     async with database.begin() as work:
         assert await work.talked.begun_at(thread) == 1
         assert await work.talked.begun_at(Thread("T1", "D1", "2.0")) is None
 
 
-async def test_the_last_answer_of_each_thread_is_the_last_that_was_posted(database: Database) -> None:
+async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Database) -> None:
     for ts, channel in (("1.0", "D1"), ("2.0", "D1"), ("3.0", "D2")):
         thread = await talk(database, ts, channel=channel, turn=0)
         for turn, words in enumerate(("first", "second " * 5, "not posted"), start=1):
@@ -78,7 +78,7 @@ async def test_the_last_answer_of_each_thread_is_the_last_that_was_posted(databa
     assert {ts: each.answer for ts, each in found.items()} == {"1.0": "second"}
 
 
-async def test_an_answer_to_what_was_deleted_is_not_told_elsewhere(database: Database) -> None:
+async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(database: Database) -> None:
     people = Talking(database)
     await people.hear(mention(0, "what is due?"))
     await people.turn(1, "A crane.")

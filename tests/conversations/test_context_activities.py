@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import Make, Talking, make_talk, talk
-from threadline.cases import sentences
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget
 from threadline.errors import Permanent
@@ -17,7 +16,7 @@ from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 __all__ = ["make_talk", "talk"]
 
 
-async def test_each_call_of_a_turn_begins_byte_for_byte_like_the_one_before(talk: Talking) -> None:
+async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: Talking) -> None:
     await talk.said("hello there, who are you")
     await talk.answer()
     await talk.said('List the lamps, then create a lamp "Milk", then list the lamps.')
@@ -32,7 +31,7 @@ async def test_each_call_of_a_turn_begins_byte_for_byte_like_the_one_before(talk
     assert all(each["cached_tokens"] > 0 for each in rows[2:])
 
 
-async def test_the_model_is_told_when_who_and_what_the_thread_is_about(talk: Talking) -> None:
+async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: Talking) -> None:
     await talk.said("what is this about, please?")
     async with talk.database.begin() as work:
         project = await work.estimates.open_project(talk.thread.team, "Shop", "EUR")
@@ -46,33 +45,7 @@ async def test_the_model_is_told_when_who_and_what_the_thread_is_about(talk: Tal
     assert sorted(talk.model.log[-1].conversation.tools) == ["lamps_break", "lamps_dump", "lamps_list"]
 
 
-async def test_a_message_of_40_000_characters_is_kept_and_shown_in_part(talk: Talking) -> None:
-    await talk.said(f"Here is the log: {'x' * 39_000} What do you say?")
-    await talk.think()
-    shown = str(talk.sent()[-1]["content"])
-    assert "characters are left out here" in shown
-    assert shown.endswith("What do you say?")
-    [row] = await talk.rows("SELECT length(message_text) AS length FROM conversation_messages")
-    assert row["length"] > 39_000
-
-
-async def test_above_twenty_messages_the_older_are_summarised_once_and_the_summary_is_extended(talk: Talking) -> None:
-    for turn in range(1, 21):
-        await talk.said(f"remark number {turn}")
-        await talk.answer(turn)
-        sent = [each for each in talk.sent() if each.get("type", "message") == "message"]
-        assert len(sent) <= 20
-    asked = [each.conversation for each in talk.model.log if not each.conversation.tools]
-    assert len(asked) == 2, "each leaves room for some turns"
-    assert asked[0].prompt.startswith("Summary so far: none")
-    assert asked[1].prompt.startswith("Summary so far: So far: ")
-    assert "Person: remark number 1\n" not in asked[1].prompt, "it is extended, not redone"
-    assert str(talk.sent()[0]["content"]).startswith("[Earlier] So far: ")
-    [row] = await talk.rows("SELECT count(*) AS made FROM model_calls WHERE purpose = 'summarise'")
-    assert row["made"] == len(asked)
-
-
-async def test_where_no_summary_can_be_had_the_oldest_are_left_out_and_the_log_says_so(make_talk: Make) -> None:
+async def test_oldest_messages_are_left_out_where_the_summary_fails(make_talk: Make) -> None:
     talk = make_talk(budget=Budget(messages=6, tokens=4_000))
 
     async def mute(turn: Turn) -> None:
@@ -90,7 +63,7 @@ async def test_where_no_summary_can_be_had_the_oldest_are_left_out_and_the_log_s
     assert "remark number 1" in str(await talk.transcript()), "it is still there for the next try"
 
 
-async def test_a_context_that_is_too_long_after_all_is_halved_once(talk: Talking) -> None:
+async def test_prompt_that_the_model_finds_too_long_is_halved_once(talk: Talking) -> None:
     for turn in range(1, 5):
         await talk.said(f"remark number {turn}")
         await talk.answer(turn)
@@ -104,7 +77,7 @@ async def test_a_context_that_is_too_long_after_all_is_halved_once(talk: Talking
         await talk.think(5, 2)
 
 
-async def test_people_are_told_apart_as_soon_as_there_are_two(talk: Talking) -> None:
+async def test_second_person_in_the_thread_is_named(talk: Talking) -> None:
     await talk.said("hello there, who are you")
     await talk.answer()
     await talk.said(talk.message("and me?", sender_id=BYSTANDER, addressed=False))
@@ -114,14 +87,14 @@ async def test_people_are_told_apart_as_soon_as_there_are_two(talk: Talking) -> 
     assert any("You were not spoken to" in str(each.get("content")) for each in talk.sent())
 
 
-async def test_a_name_that_slack_does_not_tell_is_the_id(talk: Talking) -> None:
+async def test_person_without_a_name_in_slack_goes_by_the_id(talk: Talking) -> None:
     await talk.said(talk.message("hello", sender_id="U0NOBODY"), "and from me")
     await talk.think()
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
     assert users == ["U0NOBODY: hello", f"reporter ({REPORTER}): and from me"]
 
 
-async def test_what_a_lost_thought_has_taken_up_is_remembered_too(talk: Talking) -> None:
+async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Talking) -> None:
     await talk.said("List the lamps.")
     await talk.think()
     await talk.said("And the chairs!")
@@ -134,18 +107,7 @@ async def test_what_a_lost_thought_has_taken_up_is_remembered_too(talk: Talking)
     assert [key for key, _ in keys].count("u:") == 2
 
 
-async def test_a_message_that_was_deleted_before_it_was_read_is_not_answered_by_a_guess(talk: Talking) -> None:
-    first = talk.message("my password is in here")
-    await talk.said(first)
-    async with talk.database.begin() as work:
-        await work.conversations.take_up(talk.thread, 1, 1)
-    gone = talk.message("", id=f"{first.id}:d", kind="deletion", ts=first.ts, correction_of=first.id)
-    await talk.said(gone)
-    assert (await talk.think()).reply.text == sentences.DELETED[:300]
-    assert len(talk.model.log) == 0
-
-
-async def test_our_own_last_words_are_remembered_too(talk: Talking) -> None:
+async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: Talking) -> None:
     await talk.said("hello there")
     await talk.think()
     await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
@@ -155,7 +117,7 @@ async def test_our_own_last_words_are_remembered_too(talk: Talking) -> None:
     assert said[-1] == "I have stopped, as you asked."
 
 
-async def test_what_was_listed_can_be_named_by_it_in_the_next_turn(talk: Talking) -> None:
+async def test_ids_of_the_last_result_are_in_the_note_of_the_next_turn(talk: Talking) -> None:
     await talk.said("List the lamps.")
     await talk.answer()
     await talk.said("tell me about the second one")

@@ -1,6 +1,7 @@
-"""Conversations: what opens them, what is stored, who is heard, and what is forgotten."""
+"""Conversations: what opens them, what is stored, which messages are for the bot, and what is deleted."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -31,8 +32,9 @@ from threadline.threads.addressing import Thread
 from threadline.threads.messages import FileRef
 
 
-async def test_a_thread_that_nobody_addressed_stores_nothing_and_stays_unfollowed(talk: Talking) -> None:
-    batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3))
+async def test_thread_that_nobody_addressed_stores_nothing(talk: Talking) -> None:
+    addressed_stop = says(4, "stop", kind=messages.STOP, addressed=True)
+    batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
     assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
@@ -40,11 +42,7 @@ async def test_a_thread_that_nobody_addressed_stores_nothing_and_stays_unfollowe
         assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
 
 
-async def test_a_word_to_stop_opens_nothing(talk: Talking) -> None:
-    assert not (await talk.store(says(1, "stop", kind=messages.STOP, addressed=True))).marks.opened
-
-
-async def test_the_first_addressed_message_opens_and_what_came_with_it_is_kept(talk: Talking) -> None:
+async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Talking) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
     assert (stored.marks.opened, stored.marks.stored, stored.marks.turn_due) == (True, 2, False)
     assert [(each.text, each.user_id, each.ts) for each in stored.unjudged] == [
@@ -59,7 +57,7 @@ async def test_the_first_addressed_message_opens_and_what_came_with_it_is_kept(t
         assert not await follows(THREAD.team, THREAD.channel, ts(1))
 
 
-async def test_what_is_stored_is_due_once_it_is_judged(talk: Talking) -> None:
+async def test_message_is_due_once_it_is_judged(talk: Talking) -> None:
     before = (await talk.store(mention(1))).marks
     marks = await talk.judge({identity(1): None})
     assert flags(before) == (False, False, False)
@@ -68,7 +66,7 @@ async def test_what_is_stored_is_due_once_it_is_judged(talk: Talking) -> None:
     assert await talk.marks() == marks
 
 
-async def test_a_message_is_judged_once_and_the_first_verdict_stands(talk: Talking) -> None:
+async def test_first_verdict_on_a_message_is_kept(talk: Talking) -> None:
     await talk.store(mention(1), says(2), says(3))
     first = {identity(1): None, identity(2): Refusal.DUPLICATE, identity(3): Refusal.THROTTLED_FIRST}
     await talk.judge(first)
@@ -84,7 +82,7 @@ async def test_a_message_is_judged_once_and_the_first_verdict_stands(talk: Talki
     )
 
 
-async def test_what_an_earlier_try_stored_and_did_not_judge_is_judged_by_the_next(talk: Talking) -> None:
+async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk: Talking) -> None:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
     assert again.unjudged == first.unjudged
@@ -93,9 +91,7 @@ async def test_what_an_earlier_try_stored_and_did_not_judge_is_judged_by_the_nex
     assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
 
 
-async def test_of_fifty_stores_of_one_batch_by_two_workers_each_message_is_stored_once(
-    talk: Talking, other: Talking
-) -> None:
+async def test_batch_stored_fifty_times_at_once_is_stored_once(talk: Talking, other: Talking) -> None:
     batch = (mention(1), *(says(at, str(at)) for at in range(2, 12)), edit(2, "better", 5), deletion(3), stop(20))
     stored = await asyncio.gather(*(each.store(*batch) for _ in range(25) for each in (talk, other)))
     rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
@@ -106,7 +102,7 @@ async def test_of_fifty_stores_of_one_batch_by_two_workers_each_message_is_store
     assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
 
 
-async def test_two_workers_that_judge_differently_leave_one_verdict(talk: Talking, other: Talking) -> None:
+async def test_two_workers_with_different_verdicts_leave_one(talk: Talking, other: Talking) -> None:
     await talk.store(mention(1), *(says(at) for at in range(2, 10)))
     ids = [identity(at) for at in range(1, 10)]
     verdicts: tuple[Refusal | None, ...] = (None, Refusal.DUPLICATE)
@@ -117,7 +113,7 @@ async def test_two_workers_that_judge_differently_leave_one_verdict(talk: Talkin
     assert row["wakes"] == (row["verdict"] == "ok")
 
 
-async def test_two_workers_that_are_given_one_batch_refuse_the_same_of_it(talk: Talking, other: Talking) -> None:
+async def test_two_workers_with_the_same_batch_refuse_the_same_messages(talk: Talking, other: Talking) -> None:
     """The guards as the activity asks them: ten requests, one of them again, and two too many."""
     batch = (mention(1, "1"), *(says(at, str(at)) for at in range(2, 11)), says(20, "1"), says(21, "a"), says(22, "b"))
 
@@ -143,7 +139,7 @@ async def test_two_workers_that_are_given_one_batch_refuse_the_same_of_it(talk: 
     assert len(await talk.take_up(1)) == 10
 
 
-async def test_a_persons_thread_of_their_own_is_meant_for_the_bot_until_another_writes(talk: Talking) -> None:
+async def test_messages_of_a_single_person_are_for_the_bot(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "and the second one?"))) == (True, True, False)
@@ -154,22 +150,18 @@ async def test_a_persons_thread_of_their_own_is_meant_for_the_bot_until_another_
     assert flags(await talk.hear(says(5))) == (True, False, False)
 
 
-async def test_who_wrote_the_root_is_one_of_the_people_in_the_thread(talk: Talking) -> None:
-    await talk.hear(mention(1, root_by=STRANGER))
-    await talk.turn(1)
-    assert flags(await talk.hear(says(2, "thanks, I will try that", root_by=STRANGER))) == (True, False, False)
-
-
-async def test_what_calls_somebody_else_is_not_meant_for_the_bot(talk: Talking) -> None:
+async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(talk: Talking) -> None:
     await talk.hear(mention(1, root_by=REPORTER))
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
     assert flags(await talk.hear(says(3, "and the second one?", root_by=REPORTER))) == (True, True, False)
     await talk.turn(2)
     assert flags(await talk.hear(mention(4, "what does <@U9> say?"))) == (True, True, False)
+    await talk.turn(3)
+    assert flags(await talk.hear(says(5, "thanks, I will try that", root_by=STRANGER))) == (True, False, False)
 
 
-async def test_who_wrote_the_root_and_who_is_called_make_it_peoples_talk_among_themselves(talk: Talking) -> None:
+async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: Talking) -> None:
     async def overheard(*numbers: int) -> set[str]:
         async with talk.database.begin() as work:
             return set(await work.conversations.overheard(talk.thread, [identity(each) for each in numbers]))
@@ -190,9 +182,7 @@ async def test_who_wrote_the_root_and_who_is_called_make_it_peoples_talk_among_t
         (says(2, "??"), True),
     ],
 )
-async def test_a_message_with_nothing_to_answer_wakes_nobody(
-    talk: Talking, message: messages.IncomingMessage, wakes: bool
-) -> None:
+async def test_empty_message_wakes_nobody(talk: Talking, message: messages.IncomingMessage, wakes: bool) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(message)
@@ -200,9 +190,18 @@ async def test_a_message_with_nothing_to_answer_wakes_nobody(
     assert (await talk.judge({message.id: None})).turn_due is wakes
 
 
-@pytest.mark.parametrize("bad", ["nul \x00 byte", "half \ud800 pair"])
-async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(talk: Talking, bad: str) -> None:
-    batch = (mention(1), says(2, bad), says(3, "after"))
+@pytest.mark.parametrize(
+    "unstorable",
+    [
+        {"words": "nul \x00 byte"},
+        {"words": "half \ud800 pair"},
+        {"id": "a\x00b"},
+        {"channel": "\x00"},
+        {"files": (FileRef("\x00"),)},
+    ],
+)
+async def test_message_that_postgres_refuses_is_quarantined(talk: Talking, unstorable: dict[str, Any]) -> None:
+    batch = (mention(1), says(2, **unstorable), says(3, "after", version="1\x00"))
     stored = await talk.store(*batch)
     assert (stored.marks.stored, len(stored.quarantined), len(stored.unjudged)) == (3, 1, 2)
     again = await talk.store(*batch)
@@ -214,18 +213,7 @@ async def test_a_row_that_postgres_refuses_is_quarantined_and_holds_nothing_up(t
     assert kept.error.startswith("the database refused this message")
 
 
-@pytest.mark.parametrize(
-    "unstorable",
-    [{"id": "a\x00b"}, {"id": "x\ud800"}, {"channel": "\x00"}, {"version": "1\x00"}, {"files": (FileRef("\x00"),)}],
-)
-async def test_no_field_of_a_message_can_wedge_a_thread(talk: Talking, unstorable: dict[str, str]) -> None:
-    await talk.hear(mention(1, "hi"))
-    marks = await talk.hear(says(2, **unstorable), says(3, "after"))
-    assert marks.stored == 3
-    assert texts(await talk.take_up(1))[-1] == "after"
-
-
-async def test_what_is_unreadable_is_kept_in_a_thread_without_a_conversation(talk: Talking) -> None:
+async def test_unreadable_message_is_kept_without_a_conversation(talk: Talking) -> None:
     stored = await talk.store(messages.parse([{"no": "id"}]))
     assert len(stored.quarantined) == 1
     assert not stored.marks.opened
@@ -233,7 +221,7 @@ async def test_what_is_unreadable_is_kept_in_a_thread_without_a_conversation(tal
         assert [each.thread for each in await work.quarantine.messages(10)] == [THREAD]
 
 
-async def test_what_calls_of_the_model_cost_adds_up(talk: Talking) -> None:
+async def test_costs_of_model_calls_add_up(talk: Talking) -> None:
     await talk.hear(mention(1))
     usage = Usage("gpt\x00-x", 100, 40, 20, 10, 0.25)
     for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
@@ -252,13 +240,13 @@ async def test_what_calls_of_the_model_cost_adds_up(talk: Talking) -> None:
     }
 
 
-async def test_where_nothing_is_stored_there_is_nothing_to_change(talk: Talking) -> None:
+async def test_changes_without_a_conversation_are_refused(talk: Talking) -> None:
     for change in (talk.take_up(1), talk.settle(1), talk.said(1), talk.judge({}), talk.append()):
         with pytest.raises(ConversationNotFound):
             await change
 
 
-async def test_a_reaction_is_about_the_thread_of_its_message(talk: Talking) -> None:
+async def test_thread_of_a_message_or_post_is_found(talk: Talking) -> None:
     await talk.hear(mention(0), says(1))
     await talk.turn(1)
     async with talk.database.begin() as work:
@@ -280,7 +268,7 @@ VALUES (:key, 'answer', :channel, :ts, 0, 0, '9.0')
 """
 
 
-async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(database: Database) -> None:
+async def test_old_conversations_are_deleted_in_steps(database: Database) -> None:
     talks = [Talking(database, Thread("T1", "C1", ts(number))) for number in range(5)]
     for number, talk in enumerate(talks):
         await talk.hear(mention(number, "secret words"))
@@ -305,7 +293,7 @@ async def test_old_conversations_are_forgotten_in_steps_and_young_ones_kept(data
     assert len(posts) == 2 + 5, "whatever else is in those threads"
 
 
-async def test_a_conversation_that_begins_anew_never_meets_the_keys_of_the_forgotten_one(talk: Talking) -> None:
+async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Talking) -> None:
     await talk.hear(mention(1, "before"))
     await talk.turn(1, "Which?", question="Which?")
     before = await talk.marks()

@@ -1,4 +1,4 @@
-"""A conversation: each message is answered once, in as few turns as possible, and the run ends in silence."""
+"""A conversation: each message is answered once, in as few turns as possible, until nobody writes."""
 
 import asyncio
 from typing import Any
@@ -45,7 +45,7 @@ async def test_a_mention_is_thought_about_acted_on_and_answered(database: Databa
             assert summary in shown
 
 
-async def test_slack_and_the_ui_show_what_the_bot_does(database: Database) -> None:
+async def test_slack_and_temporal_show_what_the_bot_does(database: Database) -> None:
     working = asyncio.Event()
 
     async def slow(_: object) -> str:
@@ -66,7 +66,7 @@ async def test_slack_and_the_ui_show_what_the_bot_does(database: Database) -> No
         assert (await scene.handle.query("state"))["state"] == "idle"
 
 
-async def test_a_status_that_slack_refuses_is_cleared_and_tried_again_in_the_next_turn(database: Database) -> None:
+async def test_refused_status_is_cleared_and_tried_again_in_the_next_turn(database: Database) -> None:
     """It may be shown after all, when the refusal was a timeout."""
 
     async def refused() -> None:
@@ -74,72 +74,59 @@ async def test_a_status_that_slack_refuses_is_cleared_and_tried_again_in_the_nex
 
     async with conversation(database, calls("look"), ModelReply("There."), ModelReply("Here.")) as scene:
         scene.steps.before["show_status"] = [refused]
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.until(lambda: len(scene.statuses) > 1, "the status is cleared")
         assert scene.statuses == ["thinking", ""], "nothing else was tried in this turn"
-        await scene.say("and now?")
-        await scene.until_said(2)
+        await scene.ask("and now?")
         await scene.until(lambda: scene.statuses[2:3] == ["thinking"], "the next turn tries again")
 
 
-async def test_a_message_while_the_bot_works_is_in_the_next_call_of_the_model(database: Database) -> None:
+async def test_message_is_read_by_the_next_model_call_or_the_next_turn(database: Database) -> None:
     async def add(_: object) -> str:
         await scene.say("and make it two")
         await scene.until_stored(2)
         return "done"
 
-    async with conversation(database, calls("create"), ModelReply("Both are there."), tools={"create": add}) as scene:
-        await scene.say("create one")
-        await scene.until_said(1)
-        assert await scene.prompts() == [(1, "create one"), (1, "and make it two")]
-        assert len(scene.asked) == 2
-        assert list(scene.said) == [1]
-
-
-async def test_a_message_during_the_last_call_of_the_model_is_in_the_next_turn(database: Database) -> None:
     async def answer(_: ThinkRequest) -> ModelReply:
         await scene.say("and another thing")
-        await scene.until_stored(2)
+        await scene.until_stored(3)
         return ModelReply("First.")
 
-    async with conversation(database, answer, ModelReply("Second.")) as scene:
-        await scene.say("one thing")
+    script = calls("create"), answer, ModelReply("Second.")
+    async with conversation(database, *script, tools={"create": add}) as scene:
+        await scene.say("create one")
         assert (await scene.until_said(1), await scene.until_said(2)) == ("First.", "Second.")
-        assert await scene.prompts() == [(1, "one thing"), (2, "and another thing")]
+        assert await scene.prompts() == [(1, "create one"), (1, "and make it two"), (2, "and another thing")]
+        assert len(scene.asked) == 3
 
 
-async def test_messages_that_come_while_a_burst_is_stored_are_one_turn(database: Database) -> None:
+async def test_burst_of_messages_is_one_turn_and_each_signal_counts_once(database: Database) -> None:
     async def two_more() -> None:
         await scene.say("second")
         await scene.say("third")
 
     async with conversation(database, ModelReply("All three.")) as scene:
         scene.steps.after["store_messages"] = [two_more]
-        await scene.say("first")
+        first = scene.message("first")
+        await asyncio.gather(*(scene.send(first) for _ in range(3)))
         await scene.until_said(1)
-        assert await scene.prompts() == [(1, "first"), (1, "second"), (1, "third")]
+        burst = [(1, "first"), (1, "second"), (1, "third")]
+        assert await scene.prompts() == burst
         assert len(scene.asked) == 1
         await scene.until(lambda: len(scene.marked.get(TAKEN_IN, ())) == 3, "they are marked")
         assert [len(marker.items) for marker in scene.requests("mark_messages")] == [3]
-
-
-async def test_a_signal_that_comes_twice_is_one_message(database: Database) -> None:
-    async with conversation(database, ModelReply("Once.")) as scene:
-        said = scene.message("hello")
-        await asyncio.gather(*(scene.send(said) for _ in range(3)))
-        await scene.until_said(1)
-        await scene.send(said)
-        await scene.say("and now?")
-        await scene.until_said(2)
-        assert await scene.prompts() == [(1, "hello"), (2, "and now?")]
+        await scene.send(first)
+        await scene.ask("and now?")
+        assert await scene.prompts() == [*burst, (2, "and now?")]
 
 
 @pytest.mark.records("talk_too_much")
 async def test_refused_messages_are_marked_and_their_author_is_told_once(database: Database) -> None:
+    async def all_read() -> bool:
+        return len(await scene.prompts()) >= 10
+
     async with conversation(database) as scene:
-        await scene.say("0")
-        await scene.until_said(1)
+        await scene.ask("0")
         again = scene.message("0", apart=1)
         more = [scene.message(f"number {number}", apart=1) for number in range(1, 12)]
         for message in (again, *more):
@@ -147,17 +134,17 @@ async def test_refused_messages_are_marked_and_their_author_is_told_once(databas
         await scene.until(lambda: sum(map(len, scene.marked.values())) == 13, "all are marked")
         assert (scene.marked["repeat"], scene.marked["hourglass"]) == ([again.ts], [more[9].ts, more[10].ts])
         await scene.until(lambda: scene.words, "the author is told")
+        await scene.until(all_read, "the accepted messages are read")
         await scene.until_idle()
         assert scene.words == [(WordKind.THROTTLED, more[9].ts)]
         assert [text for _, text in await scene.prompts()] == ["0", *(each.text for each in more[:9])]
 
 
-async def test_who_was_refused_in_an_earlier_run_is_told(database: Database) -> None:
+async def test_author_of_a_message_refused_in_an_earlier_run_is_told(database: Database) -> None:
     """The run ended between storing a message and judging it."""
 
     async with conversation(database) as scene:
-        await scene.say("0")
-        await scene.until_said(1)
+        await scene.ask("0")
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]
         async with scene.database.begin() as work:
             await work.conversations.store(scene.thread, many)
@@ -176,33 +163,23 @@ async def test_a_thread_that_nobody_addressed_is_left_alone(database: Database) 
         assert (scene.asked, scene.marked, scene.said) == ([], {}, {})
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-async def test_calls_of_one_reply_run_in_parallel_only_when_all_are_read_only(
-    database: Database, read_only: bool
-) -> None:
+async def test_read_only_calls_of_one_reply_run_in_parallel(database: Database) -> None:
     async def look(_: object) -> str:
-        await asyncio.sleep(0)
-        if read_only:
-            await scene.until(lambda: scene.most_under_way > 1, "another call runs beside it")
+        await scene.until(lambda: scene.most_under_way > 1, "another call runs beside it")
         return "looked"
 
-    wanted = [*(f"look:{number}" for number in range(19)), "look:19" if read_only else "create:19"]
-    async with conversation(database, calls(*wanted), ModelReply("Looked."), tools={"look": look}) as scene:
-        await scene.say("look at all of them")
-        await scene.until_said(1)
-        if read_only:
-            assert sorted(scene.ran) == sorted(wanted)
-            assert scene.most_under_way > 1
-        else:
-            assert scene.most_under_way == 1
-            assert scene.ran == wanted
+    wanted = [f"look:{number}" for number in range(20)]
+    async with conversation(database, calls(*wanted), tools={"look": look}) as scene:
+        await scene.ask("look at all of them")
+        assert sorted(scene.ran) == sorted(wanted)
 
 
-async def test_a_call_that_may_bind_the_thread_runs_in_its_order(database: Database) -> None:
-    async with conversation(database, calls("look:1", "use:2", "look:3"), ModelReply("Looked.")) as scene:
-        await scene.say("use the web shop and look at it")
-        await scene.until_said(1)
-        assert scene.ran == ["look:1", "use:2", "look:3"]
+@pytest.mark.parametrize("name", ["create", "use"], ids=["fails to change", "binds the thread"])
+async def test_calls_run_one_by_one_when_one_may_change_something(database: Database, name: str) -> None:
+    wanted = ["look:1", f"{name}:2", "look:3", f"{name}:4"]
+    async with conversation(database, calls(*wanted), tools={"create": Permanent("It is locked.")}) as scene:
+        assert await scene.ask("do all of it") == "Done."
+        assert scene.ran == wanted
         begun: set[int] = set()
         for event in await scene.events():
             if event.activity_task_scheduled_event_attributes.activity_type.name == "act":
@@ -232,20 +209,11 @@ async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
         assert (len(scene.requests("act")), scene.ran) == (3, []), "three attempts"
 
 
-async def test_a_call_that_fails_does_not_keep_the_others_from_running(database: Database) -> None:
-    script = calls("look:1", "create:2", "create:3"), ModelReply("Some of it.")
-    async with conversation(database, *script, tools={"create": Permanent("It is locked.")}) as scene:
-        await scene.say("create both")
-        assert await scene.until_said(1) == "Some of it."
-        assert scene.ran == ["look:1", "create:2", "create:3"]
-
-
 @pytest.mark.records("talk_question_answered")
 async def test_silence_ends_the_run_and_the_next_message_starts_another(database: Database) -> None:
     script = ModelReply("Which project?"), ModelReply("Thanks.")
     async with conversation(database, *script, server=skipping_time) as scene:
-        await scene.say("what does it cost?")
-        await scene.until_said(1)
+        await scene.ask("what does it cost?")
         await scene.until_known("Waiting for a person")
         await scene.later(hours=23)
         await scene.until_known("Waiting for a person")
@@ -257,7 +225,7 @@ async def test_silence_ends_the_run_and_the_next_message_starts_another(database
         assert (await scene.handle.describe()).run_id != first
 
 
-async def test_a_message_that_needs_no_turn_postpones_the_end(database: Database) -> None:
+async def test_message_that_needs_no_turn_postpones_the_end(database: Database) -> None:
     async with conversation(database, limits=ConversationLimits(quiet=3600), server=skipping_time) as scene:
         said = await scene.say("hello")
         await scene.until_said(1)
@@ -271,19 +239,17 @@ async def test_a_message_that_needs_no_turn_postpones_the_end(database: Database
         assert len(scene.asked) == 1
 
 
-async def test_a_signal_that_cannot_be_read_is_quarantined_and_the_conversation_goes_on(database: Database) -> None:
+async def test_unreadable_signal_is_quarantined_and_the_conversation_goes_on(database: Database) -> None:
     async def quarantined() -> bool:
         return len(await scene.rows("SELECT 1 FROM conversation_messages WHERE message_type = 'quarantined'")) == 2
 
     async with conversation(database) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.handle.signal(addressing.INCOMING_MESSAGE, args=["three", {"much": 1}, None])
         garbage = Payload(metadata={"encoding": b"json/plain"}, data=b"\xff{no json")
         await scene.handle.signal("nobody_knows_this", RawValue(payload=garbage))
         await scene.until(quarantined, "both are kept")
-        await scene.say("still there?")
-        await scene.until_said(2)
+        await scene.ask("still there?")
 
 
 # -- people among themselves, and what they click ---------------------------------------------------------------------
@@ -292,33 +258,20 @@ async def test_a_signal_that_cannot_be_read_is_quarantined_and_the_conversation_
 @pytest.mark.records("talk_between_others")
 async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), SILENT) as scene:
-        await scene.say("hello")
+        first = await scene.say("hello")
         await scene.until_said(1)
         await scene.say("Anna, did you see the match?", BEN, addressed=False)
         assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
         await scene.until_idle()
-        assert list(scene.said) == [1]
+        assert (list(scene.said), scene.marked) == ([1], {TAKEN_IN: [first.ts]})
 
 
-async def test_only_messages_to_the_bot_are_marked_as_taken_in(database: Database) -> None:
-    async with conversation(database, ModelReply("Hello."), SILENT) as scene:
-        first = await scene.say("hello there")
-        await scene.until_said(1)
-        await scene.say("between us", BEN, addressed=False)
-        await scene.until_stored(2)
-        asked = await scene.say("and you?", BEN)
-        await scene.until(lambda: scene.marked == {TAKEN_IN: [first.ts, asked.ts]}, "the question is marked")
-        await scene.until(lambda: len(scene.said) == 2, "the question is answered")
-        assert scene.marked == {TAKEN_IN: [first.ts, asked.ts]}
-
-
-async def test_thumbs_are_stored_and_start_no_turn_also_after_the_end(database: Database) -> None:
+async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: Database) -> None:
     async def put() -> list[str]:
         return [each.reaction for each in await scene.rows("SELECT reaction FROM thumbs WHERE put ORDER BY reaction")]
 
     async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.thumb("+1", BEN)
         await scene.until(lambda: put(), "the thumb is stored")
         await scene.thumb("+1", BEN, messages.THUMB_TAKEN)
@@ -332,7 +285,7 @@ async def test_thumbs_are_stored_and_start_no_turn_also_after_the_end(database: 
         assert (list(scene.said), list(scene.marked)) == ([1], [TAKEN_IN])
 
 
-async def test_a_stop_in_a_thread_that_a_person_has_is_a_message_for_them(database: Database) -> None:
+async def test_stop_in_a_thread_that_a_person_has_taken_is_relayed(database: Database) -> None:
     async with conversation(database) as scene:
         first = await scene.say("hello there")
         await scene.until_said(1)
@@ -347,8 +300,7 @@ async def test_a_stop_in_a_thread_that_a_person_has_is_a_message_for_them(databa
 @pytest.mark.records("relayed_edit")
 async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Database) -> None:
     async with conversation(database) as scene:
-        await scene.say("hello there")
-        await scene.until_said(1)
+        await scene.ask("hello there")
         await scene.take_over()
         said = await scene.say("the account is 17")
         await scene.until(lambda: any("is 17" in each for each in scene.posted(HANDOVERS)), "the person is shown it")

@@ -20,7 +20,7 @@ from threadline.threads import messages
 from threadline.threads.messages import FileRef
 
 
-async def test_corrections_wake_nobody(talk: Talking) -> None:
+async def test_corrections_need_no_turn(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(edit(1, "better", 5), deletion(1), messages.parse([1, 2]))
@@ -28,13 +28,8 @@ async def test_corrections_wake_nobody(talk: Talking) -> None:
     assert flags(stored.marks) == (False, False, False)
 
 
-ORDERS = list(itertools.permutations(("original", "first edit", "second edit")))
-
-
-@pytest.mark.parametrize("order", ORDERS)
-async def test_a_message_is_taken_up_in_its_newest_wording_in_any_order_of_arrival(
-    talk: Talking, order: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("order", list(itertools.permutations(("original", "first edit", "second edit"))))
+async def test_newest_edit_is_taken_up_in_any_order_of_arrival(talk: Talking, order: tuple[str, ...]) -> None:
     which = {"original": says(2, "v0"), "first edit": edit(2, "v1", 5), "second edit": edit(2, "v2", 50)}
     await talk.hear(mention(1, "hi"))
     for name in order:
@@ -43,13 +38,13 @@ async def test_a_message_is_taken_up_in_its_newest_wording_in_any_order_of_arriv
     assert await talk.take_up(1, 2) == [], "the edits are shown with their original"
 
 
-async def test_an_edit_brings_its_files(talk: Talking) -> None:
+async def test_edit_replaces_files_where_it_has_some(talk: Talking) -> None:
     await talk.hear(mention(1, "hi", files=(FileRef("F1"),)), edit(1, "hi!", 5))
     await talk.hear(says(2, "look", files=(FileRef("F1"),)), edit(2, "look here", 5, files=(FileRef("F2"),)))
     assert [each.files for each in await talk.take_up(1)] == [(FileRef("F1"),), (FileRef("F2"),)]
 
 
-async def test_an_edit_of_what_the_model_has_read_is_shown_to_it_once_in_its_newest_wording(talk: Talking) -> None:
+async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: Talking) -> None:
     await talk.hear(mention(1, "three days"))
     await talk.take_up(1)
     marks = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
@@ -64,7 +59,7 @@ async def test_an_edit_of_what_the_model_has_read_is_shown_to_it_once_in_its_new
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "edit", "deletion"))))
-async def test_what_is_deleted_before_it_is_taken_up_is_gone_in_any_order_of_arrival(
+async def test_message_deleted_before_its_turn_is_gone_in_any_order_of_arrival(
     talk: Talking, order: tuple[str, ...]
 ) -> None:
     which = {"original": says(2, "secret"), "edit": edit(2, "still secret", 5), "deletion": deletion(2)}
@@ -77,18 +72,18 @@ async def test_what_is_deleted_before_it_is_taken_up_is_gone_in_any_order_of_arr
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE message_text LIKE '%secret%'") == []
 
 
-async def test_a_deletion_takes_the_names_of_the_files_along(talk: Talking) -> None:
+async def test_deletion_removes_file_names(talk: Talking) -> None:
     await talk.hear(mention(1, "", files=(FileRef("F1", "secret.txt"),)), deletion(1))
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE files::text LIKE '%secret%'") == []
 
 
-async def test_a_deletion_before_the_verdict_leaves_nothing_to_judge(talk: Talking) -> None:
+async def test_deletion_before_the_verdict_leaves_nothing_to_judge(talk: Talking) -> None:
     await talk.store(mention(1))
     assert (await talk.store(deletion(1))).unjudged == ()
     assert not (await talk.judge({identity(1): None})).turn_due
 
 
-async def test_what_is_deleted_after_it_was_taken_up_is_redacted_for_the_model(talk: Talking) -> None:
+async def test_message_deleted_during_its_turn_is_redacted(talk: Talking) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
     await talk.hear(edit(1, "still secret", 5))
@@ -107,7 +102,7 @@ async def test_what_is_deleted_after_it_was_taken_up_is_redacted_for_the_model(t
 
 
 @pytest.mark.parametrize(("at", "kept"), [(1, ""), (2, "It is about a secret.")])
-async def test_a_summary_that_may_tell_of_what_is_deleted_is_made_anew(talk: Talking, at: int, kept: str) -> None:
+async def test_deletion_discards_a_summary_that_covers_the_message(talk: Talking, at: int, kept: str) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
     async with talk.database.begin() as work:

@@ -1,8 +1,7 @@
-"""The decision engine before an agent is asked: the turn goes on, asks back, or ends with a person."""
+"""The decision before the agent is asked: the turn goes on, asks back, or is handed over to a person."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -40,19 +39,10 @@ async def handed_over(scene: ConversationScene) -> None:
     assert await scene.handovers() == [(1, "")]
 
 
-async def test_an_easy_question_goes_on_to_the_agent_and_nothing_is_looked_up(database: Database) -> None:
-    async with conversation(database, ModelReply("You are welcome."), decides=True) as scene:
-        await scene.say("thanks")
-        assert await scene.until_said(1) == "You are welcome."
-        assert steps(scene) == ["decide"]
-        assert (await scene.handovers(), scene.posted(HANDOVERS)) == ([], [])
-
-
-async def test_evidence_is_looked_up_and_weighed_before_the_answer(database: Database) -> None:
+async def test_documents_are_looked_up_and_weighed_before_the_answer(database: Database) -> None:
     async with conversation(database, ModelReply("It is 990 a month [1]."), decides=True) as scene:
         scene.model.decisions[1, 1] = RETRIEVE
-        await scene.say("what does the Enterprise plan cost?")
-        assert (await scene.until_said(1)).startswith("It is 990 a month")
+        assert (await scene.ask("what does the Enterprise plan cost?")).startswith("It is 990 a month")
         assert (steps(scene), scene.documents.asked) == (ROUND, ["plans"])
 
 
@@ -61,8 +51,7 @@ async def test_more_is_looked_up_once_and_no_more_than_once(database: Database) 
     async with conversation(database, ModelReply("never"), decides=True) as scene:
         scene.documents.retrieval = Retrieval(0.3)
         scene.model.decisions[1, 1] = scene.model.decisions[1, 2] = RETRIEVE
-        await scene.say("compare your plans with theirs")
-        await scene.until_said(1)
+        await scene.ask("compare your plans with theirs")
         assert (await scene.until_settled(1)).kind is OutcomeKind.CLARIFIED
         assert (steps(scene), scene.asked) == ([*ROUND, *ROUND], [])
 
@@ -87,11 +76,10 @@ async def test_a_question_and_a_handover_end_the_turn_before_the_agent_is_asked(
         else:
             assert said == "Which product?"
             assert await scene.handovers() == []
-        await scene.say("the export")
-        assert await scene.until_said(2) == "And this?"
+        assert await scene.ask("the export") == "And this?"
 
 
-async def test_a_turn_whose_decision_cannot_be_made_goes_on_without(database: Database) -> None:
+async def test_turn_goes_on_without_a_decision_that_cannot_be_made(database: Database) -> None:
     async with conversation(database, ModelReply("Still here."), decides=True, server=skipping_time) as scene:
         scene.model.decisions[1, 1] = Transient("The model cannot be reached.")
         await scene.say("hello?")
@@ -121,7 +109,7 @@ async def test_an_answer_that_cannot_be_made_ends_with_a_person(database: Databa
         assert await escalated(scene) == [(1, Reason.RESPONSE_ERROR)]
 
 
-async def test_a_turn_in_which_the_operator_fails_as_well_ends_with_a_person(database: Database) -> None:
+async def test_turn_whose_model_says_nothing_is_handed_over(database: Database) -> None:
     async with conversation(database, *[ModelReply("")] * 4, decides=True) as scene:
         await scene.say("create a proposal")
         assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
@@ -141,14 +129,13 @@ async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_an
 
     script = calls("calendar.book:1"), calls("calendar.book:2"), ModelReply("That is how it ended.")
     async with conversation(database, *script, tools={"calendar.book": book}, decides=True) as scene:
-        await scene.say("book a meeting with me tomorrow at ten")
-        assert (await scene.until_said(1)).startswith("That is how it ended.")
+        assert (await scene.ask("book a meeting with me tomorrow at ten")).startswith("That is how it ended.")
         assert await escalated(scene) == ([] if ends_well else [(1, Reason.TOOL_FAILURE)])
         if not ends_well:
             await handed_over(scene)
 
 
-async def test_another_call_of_the_same_reply_mends_no_critical_failure(database: Database) -> None:
+async def test_success_in_the_same_reply_does_not_undo_a_critical_failure(database: Database) -> None:
     async def update(context: ToolContext) -> str:
         if context.call_id == "crm.update:1":
             raise RuntimeError("The record is away.")
@@ -156,34 +143,29 @@ async def test_another_call_of_the_same_reply_mends_no_critical_failure(database
 
     script = calls("crm.update:1", "crm.update:2"), ModelReply("The second one is done.")
     async with conversation(database, *script, tools={"crm.update": update}, decides=True) as scene:
-        await scene.say("put both on record")
-        await scene.until_said(1)
+        await scene.ask("put both on record")
         assert await escalated(scene) == [(1, Reason.TOOL_FAILURE)]
 
 
-async def test_overheard_messages_and_the_operators_are_not_decided(database: Database) -> None:
+async def test_only_questions_to_the_bot_are_decided(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), SILENT, ModelReply("Done."), decides=True) as scene:
         rfp_id = await scene.rfp()
         scene.model.decisions[2, 1] = scene.model.decisions[3, 1] = ESCALATE
-        await scene.say("hello")
-        await scene.until_said(1)
+        assert await scene.ask("hello") == "Hello."
+        assert steps(scene) == ["decide"], "for an easy question nothing is looked up"
         await scene.say("shall we do it, Anna?", BEN, addressed=False)
         assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
         await scene.say(f"update rfp {rfp_id}")
         assert (await scene.until_settled(3)).kind is OutcomeKind.ANSWERED
         assert [each.turn for each in scene.requests("decide")] == [1]
+        assert (await scene.handovers(), scene.posted(HANDOVERS)) == ([], [])
 
 
-async def test_a_stop_while_it_is_decided_ends_the_turn_and_the_agent_is_not_asked(database: Database) -> None:
-    async def long() -> None:
-        deciding.set()
-        await scene.forever()
-
-    deciding = asyncio.Event()
+async def test_stop_while_deciding_ends_the_turn(database: Database) -> None:
     async with conversation(database, ModelReply("never"), decides=True) as scene:
-        scene.steps.before["decide"] = [long]
+        scene.steps.before["decide"] = [scene.hang]
         await scene.say("what is our SLA?")
-        await deciding.wait()
+        await scene.hanging.wait()
         await scene.stop()
         assert (await scene.until_settled(1)).kind is OutcomeKind.STOPPED
         assert scene.asked == []
@@ -192,20 +174,15 @@ async def test_a_stop_while_it_is_decided_ends_the_turn_and_the_agent_is_not_ask
 # -- what a person who has the thread, or may take it, is shown -------------------------------------------------------
 
 
-def with_handover(
+@asynccontextmanager
+async def with_handover(
     database: Database, *replies: Reply, taken: bool = False, tools: Mapping[str, Use] | None = None
-) -> AbstractAsyncContextManager[ConversationScene]:
+) -> AsyncIterator[ConversationScene]:
     """A thread whose first turn waits for a person, or is theirs."""
-
-    @asynccontextmanager
-    async def scene() -> AsyncIterator[ConversationScene]:
-        async with conversation(database, ModelReply("Hello."), *replies, tools=tools) as scene:
-            await scene.say("hello")
-            await scene.until_said(1)
-            await (scene.take_over() if taken else scene.hand_over())
-            yield scene
-
-    return scene()
+    async with conversation(database, ModelReply("Hello."), *replies, tools=tools) as scene:
+        await scene.ask("hello")
+        await (scene.take_over() if taken else scene.hand_over())
+        yield scene
 
 
 @pytest.mark.records("relayed_to_a_person")
@@ -220,20 +197,7 @@ async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(data
         assert (2 in scene.said) is not taken
 
 
-@pytest.mark.parametrize("taken", [True, False])
-async def test_who_wrote_what_was_closed_before_it_was_shown_is_told_where_nobody_else_answers(
-    database: Database, taken: bool
-) -> None:
-    async with with_handover(database, ModelReply("Here is how."), taken=taken) as scene:
-        scene.steps.before["relay_to_person"] = [scene.close_handover]
-        await scene.say("to which account?")
-        await scene.until_settled(2)
-        await scene.until_idle()
-        assert scene.words == [(WordKind.NOT_SHOWN, "2")] * taken
-        assert (2 in scene.said) is not taken
-
-
-async def test_who_wrote_what_a_person_took_amid_the_turn_and_closed_unseen_is_told(database: Database) -> None:
+async def test_author_is_told_when_a_person_takes_and_closes_during_the_turn(database: Database) -> None:
     async def taken(_: ThinkRequest) -> ModelReply:
         await scene.take_over()
         await scene.say("and when?")
@@ -249,15 +213,14 @@ async def test_who_wrote_what_a_person_took_amid_the_turn_and_closed_unseen_is_t
         assert (scene.words, list(scene.said)) == ([(WordKind.NOT_SHOWN, "2")], [1])
 
 
-async def test_messages_that_a_turn_takes_up_on_its_way_are_shown_to_who_reads_along(database: Database) -> None:
+async def test_messages_read_during_a_turn_are_relayed_too(database: Database) -> None:
     async def look(_: ToolContext) -> str:
         await scene.say("and when?")
         await scene.until_stored(3)
         return "looked"
 
     async with with_handover(database, calls("look"), ModelReply("Here is how."), tools={"look": look}) as scene:
-        await scene.say("how do I export?")
-        await scene.until_said(2)
+        await scene.ask("how do I export?")
         await scene.until_idle()
         await scene.take_over()
         await scene.say("to which account?")

@@ -13,9 +13,7 @@ from threadline.conversations.thread_reads import GONE
 from threadline.conversations.thread_tool import THREADS, ThreadMessage, ThreadPart
 from threadline.conversations.turn_note import Briefing
 from threadline.models.model import Execution, ExecutionStatus, Message, Role, ToolCall
-from threadline.threads import messages
 from threadline.threads.addressing import Thread
-from threadline.threads.messages import IncomingMessage
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 from threadline_devstack.slack.identity import REPORTER
@@ -59,11 +57,6 @@ async def talk(make_talk: Make, reader: Reader) -> Talking:
     return made
 
 
-def deletion(talk: Talking) -> IncomingMessage:
-    gone = talk.message("")
-    return talk.message("", id=f"{gone.id}:d", kind=messages.DELETION, ts=gone.ts, correction_of=gone.id)
-
-
 async def read(talk: Talking) -> Execution:
     return await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, CALL))
 
@@ -74,9 +67,9 @@ async def kept(talk: Talking) -> tuple[str, str]:
     return next(message.content for key, message in await talk.transcript() if key.startswith("t:")), row["data"]
 
 
-async def test_what_was_deleted_while_the_thread_was_read_is_kept_nowhere(talk: Talking, reader: Reader) -> None:
+async def test_result_read_during_a_deletion_is_stored_nowhere(talk: Talking, reader: Reader) -> None:
     async def delete() -> None:
-        await talk.said(deletion(talk))
+        await talk.said(talk.deletion(talk.message("")))
 
     reader.meanwhile = [delete]
     for _ in range(2):  # the result was lost, and is asked for again
@@ -84,20 +77,20 @@ async def test_what_was_deleted_while_the_thread_was_read_is_kept_nowhere(talk: 
         assert await kept(talk) == (GONE, GONE)
 
 
-async def test_what_was_deleted_before_the_thread_was_read_takes_nothing_with_it(talk: Talking) -> None:
-    await talk.said(deletion(talk))
+async def test_earlier_deletion_removes_nothing(talk: Talking) -> None:
+    await talk.said(talk.deletion(talk.message("")))
     await read(talk)
     assert all(SECRET in each for each in await kept(talk))
 
 
-async def test_what_was_deleted_between_the_record_and_the_transcript_is_not_kept_either(
+async def test_deletion_between_record_and_transcript_removes_the_result(
     talk: Talking,
 ) -> None:
     """As if the worker had died once the call was on record, and the deletion came before the next try."""
     await read(talk)
     async with talk.database.begin() as work:
         await work.connection.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
-    await talk.said(deletion(talk))
+    await talk.said(talk.deletion(talk.message("")))
     await read(talk)
     shown, on_record = await kept(talk)
     assert on_record == GONE

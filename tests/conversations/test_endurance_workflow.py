@@ -4,9 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Replayer
 
 from tests.support.conversation_scene import ANNA, BEN, ConversationScene, conversation
 from tests.support.scripted_model import calls
@@ -14,10 +12,9 @@ from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest, WordKind
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.db.engine import Database
-from threadline.models.model import ModelReply, OutcomeKind
+from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
-from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 
 
 async def _lost() -> None:
@@ -26,7 +23,7 @@ async def _lost() -> None:
 
 
 @pytest.mark.parametrize("name", ["store_messages", "begin_turn", "think", "act", "settle_turn", "post_answer"])
-async def test_a_lost_result_is_found_again_and_nothing_is_done_twice(database: Database, name: str) -> None:
+async def test_activity_whose_result_was_lost_does_nothing_twice(database: Database, name: str) -> None:
     script = calls("create:1"), ModelReply("It is there.")
     async with conversation(database, *script, server=skipping_time) as scene:
         scene.steps.after[name] = [_lost]
@@ -42,7 +39,7 @@ async def test_a_lost_result_is_found_again_and_nothing_is_done_twice(database: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "times"), [("look:1", 2), ("update:1", 1)], ids=["reads", "changes"])
-async def test_a_turn_whose_worker_was_lost_goes_on_where_it_was(database: Database, name: str, times: int) -> None:
+async def test_turn_goes_on_with_another_worker(database: Database, name: str, times: int) -> None:
     """A call that may have changed something is not made again: its result is that nobody knows."""
 
     async def second(_: ToolContext) -> str:
@@ -65,21 +62,14 @@ async def test_a_turn_whose_worker_was_lost_goes_on_where_it_was(database: Datab
         assert scene.ran == ["create:1", *[name] * times]
 
 
-async def test_a_terminated_run_is_carried_on_by_the_next_message(database: Database) -> None:
-    async def never(_: ToolContext) -> str:
-        acting.set()
-        await scene.forever()
-        raise AssertionError
-
-    acting = asyncio.Event()
-    script = calls("create:1"), calls("look:1"), ModelReply("All is done.")
-    async with conversation(database, *script, tools={"look": never}) as scene:
+async def test_turn_of_a_terminated_run_goes_on_with_the_next_message(database: Database) -> None:
+    async with conversation(database, calls("create:1"), calls("look:1"), ModelReply("All is done.")) as scene:
+        scene.tools["look"] = scene.hang
         await scene.say("create one")
-        await acting.wait()
+        await scene.hanging.wait()
         await scene.handle.terminate("by hand")
         del scene.tools["look"]
-        await scene.say("hello?")
-        assert await scene.until_said(1) == "All is done."
+        assert await scene.ask("hello?") == "All is done."
         assert [request.step for request in scene.asked] == [1, 2, 3]
         assert Counter(scene.ran) == {"create:1": 1, "look:1": 2}
         assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
@@ -87,18 +77,12 @@ async def test_a_terminated_run_is_carried_on_by_the_next_message(database: Data
 
 @pytest.mark.records("talk_left_unsaid")
 async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first(database: Database) -> None:
-    async def stay() -> None:
-        settled.set()
-        await scene.forever()
-
-    settled = asyncio.Event()
     async with conversation(database, ModelReply("First."), ModelReply("Second.")) as scene:
-        scene.steps.after["settle_turn"] = [stay]
+        scene.steps.after["settle_turn"] = [scene.hang]
         await scene.say("one")
-        await settled.wait()
+        await scene.hanging.wait()
         await scene.handle.terminate("by hand")
-        await scene.say("two")
-        assert await scene.until_said(2) == "Second."
+        assert await scene.ask("two") == "Second."
         assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
 
 
@@ -112,7 +96,7 @@ async def _continued(scene: ConversationScene) -> bool:
 
 
 @pytest.mark.slow
-async def test_a_storm_over_runs_that_continue_as_new_is_answered_once_each(database: Database) -> None:
+async def test_storm_of_messages_over_several_runs_is_answered_once_each(database: Database) -> None:
     async def slow(_: ThinkRequest) -> ModelReply:
         await asyncio.sleep(0.05)
         return calls("look:1") if len(scene.asked) % 3 == 1 else ModelReply("Yes.")
@@ -138,13 +122,10 @@ async def test_a_storm_over_runs_that_continue_as_new_is_answered_once_each(data
 
 
 @pytest.mark.slow
-async def test_a_message_that_slack_does_not_take_holds_no_run_up_and_the_next_one_posts_it(
-    database: Database,
-) -> None:
+async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) -> None:
     async with conversation(database, limits=ConversationLimits(history_events=40)) as scene:
         scene.steps.before["post_word"] = [scene.forever]
-        await scene.say("0")
-        await scene.until_said(1)
+        await scene.ask("0")
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]
         for message in many:
             await scene.send(message)
@@ -159,7 +140,7 @@ async def test_a_message_that_slack_does_not_take_holds_no_run_up_and_the_next_o
 
 
 @pytest.mark.slow
-async def test_a_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
+async def test_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
     async def read() -> bool:
         return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unsaid
 
@@ -177,15 +158,6 @@ async def test_a_message_that_comes_while_a_run_completes_is_answered(database: 
         assert len(runs) > 1, "some came too late for their run"
 
 
-async def test_a_model_that_asks_for_the_same_call_for_ever_gets_an_end(database: Database) -> None:
-    async with conversation(database, *[calls("look:1")] * 50) as scene:
-        await scene.say("look")
-        await scene.until_said(1)
-        assert (await scene.until_settled(1)).kind is OutcomeKind.SUMMARISED
-        assert scene.ran == ["look:1"]
-        assert len(scene.asked) <= 6
-
-
 async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(database: Database) -> None:
     async def much(_: ToolContext) -> ToolResult:
         return ToolResult(data="x" * 1024 * 1024)
@@ -196,12 +168,10 @@ async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(databa
     long = ModelReply("A long story. " * 5_000)
     script = ModelReply("Hello."), calls("read:1"), calls("read:2"), long
     async with conversation(database, *script, tools={"read": much}) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.until_idle()
         before = await size()
-        await scene.say("read it all")
-        assert (await scene.until_said(2)).startswith("A long story.")
+        assert (await scene.ask("read it all")).startswith("A long story.")
         await scene.until_idle()
         assert await size() - before < 20_000
         async with scene.database.begin() as work:
@@ -210,21 +180,7 @@ async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(databa
         assert kept.content == long.text
 
 
-async def test_a_conversation_replays(database: Database) -> None:
-    script = calls("look:1", "look:2"), calls("create:1"), ModelReply("Done. Anything else?"), ModelReply("Bye.")
-    async with conversation(database, *script, server=skipping_time) as scene:
-        await scene.say("create one")
-        await scene.until_said(1)
-        await scene.say("no")
-        await scene.until_said(2)
-        await scene.later(hours=25)
-        assert await scene.handle.result() == "quiet"
-        history = await scene.handle.fetch_history()
-    replayer = Replayer(workflows=WORKFLOWS, data_converter=pydantic_data_converter, workflow_runner=workflow_runner())
-    await replayer.replay_workflow(history)
-
-
-async def test_a_fault_in_a_step_fails_the_task_and_never_the_run(database: Database) -> None:
+async def test_fault_in_a_step_fails_the_task_and_never_the_run(database: Database) -> None:
     async def broken() -> None:
         raise ApplicationError("nobody foresaw this", non_retryable=True)
 

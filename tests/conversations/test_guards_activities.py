@@ -1,59 +1,42 @@
-"""What is refused on the way in, and what is said on the way out."""
+"""Which messages are refused, and what of an answer is posted."""
 
 import json
 
+import pytest
 from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import Talking, make_talk, talk
 from threadline.conversations.contract import Refusal, TalkTurn
 from threadline.models.model import OutcomeKind
-from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import BYSTANDER
 
 __all__ = ["make_talk", "talk"]
 
 
-async def test_silence_is_kept_and_nothing_is_posted(talk: Talking) -> None:
-    async def silent(turn: Turn) -> None:
-        await turn.text_only("NO_REPLY")
-
-    talk.model.script(silent)
-    await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
-    outcome = await talk.answer(may_be_silent=True)
-    assert outcome.kind is OutcomeKind.SILENT
-    assert talk.posted() == []
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(talk.thread, 1)
-    assert settled is not None
-    assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
-
-
-async def test_silence_with_its_reasons_is_silence_and_nothing_of_it_is_posted(talk: Talking) -> None:
-    async def silent(turn: Turn) -> None:
-        await turn.text_only("NO_REPLY: this is between Ann and Ben.")
-
-    talk.model.script(silent)
+@pytest.mark.parametrize("text", ["NO_REPLY", "NO_REPLY: this is between Ann and Ben."])
+async def test_silent_reply_is_not_posted(talk: Talking, text: str) -> None:
+    talk.replies(text)
     await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
     async with talk.database.begin() as work:
         await work.connection.execute(sql("UPDATE conversation_messages SET addressed = false"))
     assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
     assert talk.posted() == []
+    async with talk.database.begin() as work:
+        settled = await work.conversations.settled(talk.thread, 1)
+    assert settled
+    assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
 
 
-async def test_where_silence_is_not_allowed_the_word_for_it_is_never_posted(talk: Talking) -> None:
-    async def silent(turn: Turn) -> None:
-        await turn.text_only("NO_REPLY")
-        await turn.text_only("NO_REPLY")
-
-    talk.model.script(silent)
+async def test_word_for_silence_is_never_posted(talk: Talking) -> None:
+    talk.replies("NO_REPLY", "NO_REPLY")
     await talk.said("hello there")
     assert (await talk.answer()).kind is OutcomeKind.SPEECHLESS
     [posted] = talk.posted()
     assert "NO_REPLY" not in posted.text
 
 
-async def test_an_answer_is_posted_once_and_shows_what_the_tools_returned(talk: Talking) -> None:
+async def test_answer_is_posted_once_with_the_records_of_its_tools(talk: Talking) -> None:
     """Property 7, on the real wire: records are posted as blocks."""
     await talk.said('Create a lamp "Milk".')
     await talk.answer()
@@ -63,11 +46,8 @@ async def test_an_answer_is_posted_once_and_shows_what_the_tools_returned(talk: 
     assert "N-3" in json.dumps(posted.blocks[1:])
 
 
-async def test_details_are_posted_whole_where_somebody_asked_for_them(talk: Talking) -> None:
-    async def long(turn: Turn) -> None:
-        await turn.text_only("\n\n".join(f"Paragraph {number}. {'word ' * 60}" for number in range(30)))
-
-    talk.model.script(long)
+async def test_answer_is_posted_whole_where_details_were_asked_for(talk: Talking) -> None:
+    talk.replies("\n\n".join(f"Paragraph {number}. {'word ' * 60}" for number in range(30)))
     await talk.said("tell me")
     await talk.answer()
     assert len(talk.posted()[0].text) <= 2_000
@@ -77,7 +57,7 @@ async def test_details_are_posted_whole_where_somebody_asked_for_them(talk: Talk
     assert "Paragraph 29." in whole
 
 
-async def test_the_guards_refuse_a_duplicate_and_too_many_and_say_so_again_when_asked_again(talk: Talking) -> None:
+async def test_duplicates_and_too_many_messages_are_refused(talk: Talking) -> None:
     same = [talk.message("hello"), talk.message("hello")]
     stored = await talk.said(*same)
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
@@ -92,11 +72,8 @@ async def test_the_guards_refuse_a_duplicate_and_too_many_and_say_so_again_when_
     assert all(each["wakes"] == (each["verdict"] == "ok") for each in rows)
 
 
-async def test_an_answer_to_a_question_may_be_the_same_twice(talk: Talking) -> None:
-    async def ask(turn: Turn) -> None:
-        await turn.text_only("Are you sure?")
-
-    talk.model.script(ask)
+async def test_same_answer_to_two_questions_is_no_duplicate(talk: Talking) -> None:
+    talk.replies("Are you sure?")
     for turn in (1, 2):
         talk.at -= 50
         stored = await talk.said("yes")
@@ -104,7 +81,7 @@ async def test_an_answer_to_a_question_may_be_the_same_twice(talk: Talking) -> N
         await talk.answer(turn)
 
 
-async def test_what_was_stored_and_not_judged_is_judged_when_a_run_begins(talk: Talking) -> None:
+async def test_unjudged_message_is_judged_when_a_run_begins(talk: Talking) -> None:
     async with talk.database.begin() as work:
         await work.conversations.store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
     opened = await talk.run(talk.thinking.open_conversation, talk.thread)
@@ -115,7 +92,7 @@ async def test_what_was_stored_and_not_judged_is_judged_when_a_run_begins(talk: 
     assert (opened.marks.rev, opened.refused) == (rev, ())
 
 
-async def test_a_guard_that_cannot_be_asked_lets_everything_pass_and_is_counted(talk: Talking) -> None:
+async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: Talking) -> None:
     async with talk.database.begin() as work:
         await work.connection.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
     with capture_logs() as logs:
@@ -125,7 +102,7 @@ async def test_a_guard_that_cannot_be_asked_lets_everything_pass_and_is_counted(
     assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["duplicate", "user"]
 
 
-async def test_no_secret_of_a_message_reaches_the_database_or_the_model(talk: Talking) -> None:
+async def test_secret_in_a_message_reaches_neither_database_nor_model(talk: Talking) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     await talk.said(f"use {token} for it")
     await talk.think()

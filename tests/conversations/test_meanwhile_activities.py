@@ -1,4 +1,4 @@
-"""What happens while a call of the model is prepared or under way: people write, delete, and stop the turn."""
+"""People write, delete and stop while a call of the model is prepared or under way."""
 
 import asyncio
 
@@ -17,16 +17,12 @@ from threadline_devstack.slack.identity import BYSTANDER
 __all__ = ["make_talk", "talk"]
 
 
-def gone(talk: Talking, said: IncomingMessage) -> IncomingMessage:
-    return talk.message("", id=f"{said.id}:d", kind="deletion", ts=said.ts, correction_of=said.id)
-
-
 def asked(talk: Talking) -> list[str]:
     """What the model was shown of people in its last call."""
     return [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
 
 
-async def test_what_is_said_while_the_model_is_away_is_read_by_the_call_that_it_answers(talk: Talking) -> None:
+async def test_message_sent_while_the_model_is_away_is_in_the_next_call(talk: Talking) -> None:
     await talk.said("what do we have here, please?")
     talk.model.fail_next(1, status=503)
     with pytest.raises(Transient):
@@ -42,7 +38,7 @@ async def test_what_is_said_while_the_model_is_away_is_read_by_the_call_that_it_
 
 
 @pytest.mark.parametrize("over", ["settled", "gone on"])
-async def test_a_reply_that_comes_when_its_step_is_over_is_paid_for_and_not_remembered(
+async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
     talk: Talking, monkeypatch: pytest.MonkeyPatch, over: str
 ) -> None:
     asking, answering = asyncio.Event(), asyncio.Event()
@@ -68,7 +64,7 @@ async def test_a_reply_that_comes_when_its_step_is_over_is_paid_for_and_not_reme
     assert len(await talk.rows("SELECT id FROM model_calls")) == 1
 
 
-async def test_of_a_turn_that_is_over_nothing_is_asked_any_more(talk: Talking) -> None:
+async def test_model_is_not_called_for_a_settled_turn(talk: Talking) -> None:
     await talk.said("Create a lamp.")
     await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
     before = await talk.transcript()
@@ -78,7 +74,7 @@ async def test_of_a_turn_that_is_over_nothing_is_asked_any_more(talk: Talking) -
 
 
 @pytest.mark.parametrize("settles", [False, True])
-async def test_what_is_deleted_while_slack_is_asked_for_names_is_not_written_down(
+async def test_message_deleted_while_names_are_looked_up_is_not_stored(
     talk: Talking, monkeypatch: pytest.MonkeyPatch, settles: bool
 ) -> None:
     secret = talk.message("my password is in here")
@@ -86,7 +82,7 @@ async def test_what_is_deleted_while_slack_is_asked_for_names_is_not_written_dow
 
     async def of(_: Names, user: str) -> str:
         if not deleted:
-            deleted.append(gone(talk, secret))
+            deleted.append(talk.deletion(secret))
             async with talk.database.begin() as work:
                 await work.conversations.store(talk.thread, deleted)
         return user
@@ -104,7 +100,7 @@ async def test_what_is_deleted_while_slack_is_asked_for_names_is_not_written_dow
     assert "password" not in str(texts)
 
 
-async def test_a_deletion_in_mid_turn_sends_no_more_of_the_past_though_it_voids_the_summary(talk: Talking) -> None:
+async def test_deletion_during_a_turn_sends_no_more_of_the_past(talk: Talking) -> None:
     first = talk.message("it all began with a secret")
     await talk.said(first)
     await talk.answer()
@@ -117,7 +113,7 @@ async def test_a_deletion_in_mid_turn_sends_no_more_of_the_past_though_it_voids_
     thought = await talk.think(2)
     assert "They spoke of a secret." in str(talk.sent())
     await talk.act(thought.reply.calls[0], 2)
-    await talk.said(gone(talk, first))
+    await talk.said(talk.deletion(first))
     await talk.think(2, 2)
     assert asked(talk) == ["List the lamps."]
     assert "secret" not in str(talk.sent())

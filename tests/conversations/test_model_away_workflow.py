@@ -1,6 +1,4 @@
-"""A model that is away is waited for; one that fails for good ends the turn in words for people."""
-
-import asyncio
+"""A model that is away is waited for; one that fails for good ends the turn with a message."""
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -39,17 +37,6 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         assert timers[:8] == [30, 60, 120, 240, 300, 300, 300, 300]
 
 
-async def test_a_message_while_the_model_is_away_is_in_the_call_that_it_answers(database: Database) -> None:
-    async with conversation(database, AWAY, ModelReply("Both."), server=skipping_time) as scene:
-        await scene.say("one")
-        await scene.until_known("waiting for the model")
-        await scene.say("two")
-        await scene.until_stored(2)
-        await scene.later(minutes=1)
-        assert await scene.until_said(1) == "Both."
-        assert await scene.prompts() == [(1, "one"), (1, "two")]
-
-
 @pytest.mark.records("talk_model_stays_away")
 async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_message(database: Database) -> None:
     """Messages that came meanwhile are given up with the rest, and nobody is told again."""
@@ -67,11 +54,10 @@ async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_
         await scene.until_idle()
         assert await scene.prompts() == [(1, "create one"), (1, "and one more")]
         assert (list(scene.said), scene.words) == ([1], [(WordKind.MODEL_AWAY, "1")])
-        await scene.say("and now?")
-        assert await scene.until_said(2) == "Now."
+        assert await scene.ask("and now?") == "Now."
 
 
-async def test_each_absence_of_the_model_has_its_own_patience(database: Database) -> None:
+async def test_each_absence_of_the_model_is_waited_for_anew(database: Database) -> None:
     script: list[Reply] = [*[AWAY] * 4, calls("create:1"), *[AWAY] * 4, ModelReply("There.")]
     async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
         await scene.say("create one")
@@ -80,7 +66,7 @@ async def test_each_absence_of_the_model_has_its_own_patience(database: Database
         assert scene.words == [(WordKind.MODEL_AWAY, "1")], "one message is enough"
 
 
-async def test_a_fault_that_is_over_soon_is_told_to_nobody(database: Database) -> None:
+async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) -> None:
     """The activity's own attempts get over it."""
     script = Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")
     async with conversation(database, *script, server=skipping_time) as scene:
@@ -110,7 +96,7 @@ async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(
         await scene.until_idle()
 
 
-async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon(database: Database) -> None:
+async def test_model_call_that_loses_every_worker_is_given_up(database: Database) -> None:
     async with conversation(database, *[LOST] * 20, server=skipping_time) as scene:
         await scene.say("hello")
         await scene.later(minutes=10)
@@ -119,44 +105,36 @@ async def test_a_call_of_the_model_that_loses_every_worker_is_given_up_soon(data
 
 
 @pytest.mark.slow
-async def test_a_terminated_run_goes_on_behind_the_steps_in_which_the_model_was_away(database: Database) -> None:
-    async def never() -> None:
-        acting.set()
-        await scene.forever()
-
-    acting = asyncio.Event()
+async def test_terminated_run_goes_on_after_the_steps_without_a_model(database: Database) -> None:
     script = AWAY, calls("create:1"), ModelReply("All is done.")
     async with conversation(database, *script, server=skipping_time) as scene:
-        scene.steps.before["act"] = [never] * 5
+        scene.steps.before["act"] = [scene.hang] * 5
         await scene.say("create one")
         await scene.until_known("waiting for the model")
         await scene.later(minutes=1)
-        await acting.wait()
+        await scene.hanging.wait()
         await scene.handle.terminate("by hand")
         scene.steps.before["act"].clear()
-        await scene.say("hello?")
-        assert await scene.until_said(1) == "All is done."
+        assert await scene.ask("hello?") == "All is done."
         assert [request.step for request in scene.asked] == [1, 2, 3]
         assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
 
 
-async def test_a_crowded_transcript_is_summarised_before_the_first_thought_of_a_turn(database: Database) -> None:
+async def test_long_transcript_is_summarised_before_the_turn(database: Database) -> None:
     async with conversation(database, ModelReply("First."), ModelReply("Second."), ModelReply("Third.")) as scene:
         for text, turn in (("one", 1), ("two", 2)):
             await scene.say(text)
             await scene.until_said(turn)
         await scene.crowd()
         assert scene.requests("summarise") == []
-        await scene.say("three")
-        assert await scene.until_said(3) == "Third."
+        assert await scene.ask("three") == "Third."
         assert await scene.costs("summarise") == [3]
         assert scene.names("summarise", "think")[-2:] == ["summarise", "think"]
 
 
-async def test_a_summary_that_fails_keeps_nobody_from_an_answer(database: Database) -> None:
+async def test_failed_summary_does_not_prevent_the_answer(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), ModelReply("There."), server=skipping_time) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.crowd()
         scene.model.summaries = [ApplicationError("The model is overloaded.")] * 5
         await scene.say("and now?")

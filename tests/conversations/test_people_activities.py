@@ -21,12 +21,16 @@ from threadline_devstack.slack.model import User
 __all__ = ["make_talk", "talk"]
 
 
+def note(talk: Talking) -> str:
+    return next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
+
+
 def aside(talk: Talking, text: str) -> IncomingMessage:
     return talk.message(text, sender_id=BYSTANDER, addressed=False)
 
 
-@pytest.mark.parametrize("text", [":tada:", "help", "🎉"])
-async def test_people_among_themselves_are_not_helped(talk: Talking, text: str) -> None:
+@pytest.mark.parametrize("text", [":tada:", "help"])
+async def test_help_is_not_given_to_people_who_talk_to_each_other(talk: Talking, text: str) -> None:
     await talk.said("hello there")
     await talk.answer()
     await talk.said(aside(talk, text))
@@ -35,11 +39,8 @@ async def test_people_among_themselves_are_not_helped(talk: Talking, text: str) 
     assert len(talk.model.log) == 1
 
 
-async def test_a_thumb_between_people_may_still_answer_an_open_question(talk: Talking) -> None:
-    async def ask(turn: Turn) -> None:
-        await turn.text_only("Shall I create it?")
-
-    talk.model.script(ask)
+async def test_thumb_emoji_answers_an_open_question(talk: Talking) -> None:
+    talk.replies("Shall I create it?")
     await talk.said("a lamp, please")
     await talk.answer()
     await talk.said(aside(talk, ":+1:"))
@@ -48,7 +49,7 @@ async def test_a_thumb_between_people_may_still_answer_an_open_question(talk: Ta
 
 
 @pytest.mark.parametrize("direct", [False, True])
-async def test_a_bare_sign_that_calls_nobody_is_the_models_to_answer(talk: Talking, direct: bool) -> None:
+async def test_emoji_to_nobody_is_left_to_the_model(talk: Talking, direct: bool) -> None:
     if direct:
         talk.thread = replace(talk.thread, channel="D0REPORTER")
     await talk.said("hello there")
@@ -59,7 +60,7 @@ async def test_a_bare_sign_that_calls_nobody_is_the_models_to_answer(talk: Talki
     assert len(talk.model.log) == 2
 
 
-async def test_a_deletion_of_what_nobody_said_to_the_bot_is_not_announced(talk: Talking) -> None:
+async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Talking) -> None:
     await talk.said("hello there")
     await talk.answer()
     for text, addressed in (("between us", False), ("for you", True)):
@@ -68,13 +69,12 @@ async def test_a_deletion_of_what_nobody_said_to_the_bot_is_not_announced(talk: 
         turn = 2 + addressed
         async with talk.database.begin() as work:
             await work.conversations.take_up(talk.thread, turn, 1)
-        gone = talk.message("", id=f"{said.id}:d", kind="deletion", ts=said.ts, correction_of=said.id)
-        await talk.said(gone)
+        await talk.said(talk.deletion(said))
         await talk.answer(turn, may_be_silent=not addressed)
     assert [each.text for each in talk.posted()][1:] == [sentences.DELETED]
 
 
-async def test_what_people_say_to_each_other_is_not_judged_and_gets_no_reaction(talk: Talking) -> None:
+async def test_messages_between_people_are_not_judged(talk: Talking) -> None:
     first = await talk.said("hello there", aside(talk, "hi"))
     assert len(first.overheard) == 1
     talk.at -= 100
@@ -93,16 +93,14 @@ async def test_what_people_say_to_each_other_is_not_judged_and_gets_no_reaction(
     assert asked.overheard == ()
 
 
-async def test_the_lines_of_whoever_talks_to_the_bot_alone_are_judged(talk: Talking) -> None:
+async def test_unaddressed_messages_of_a_single_person_are_judged(talk: Talking) -> None:
     await talk.said("hello there")
     stored = await talk.said(talk.message("more", addressed=False), talk.message("more", addressed=False))
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
     assert stored.overheard == ()
 
 
-async def test_a_tool_acts_for_whoever_has_asked_last_before_its_step(
-    talk: Talking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tool_acts_for_the_last_who_asked_before_its_step(talk: Talking, monkeypatch: pytest.MonkeyPatch) -> None:
     async def three(turn: Turn) -> None:
         for title in ("Milk", "Tea", "Salt"):
             await turn.call("lamps_create", title=title)
@@ -134,15 +132,7 @@ async def test_a_tool_acts_for_whoever_has_asked_last_before_its_step(
     assert [each.split(" for ")[1].split(" at ")[0] for each in RAN] == [REPORTER, BYSTANDER, BYSTANDER]
 
 
-async def test_the_model_is_told_by_which_ids_people_go(talk: Talking) -> None:
-    await talk.said("book me a slot", talk.message("me too", sender_id=BYSTANDER))
-    await talk.think()
-    note = next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
-    assert f"reporter ({REPORTER}) and bystander ({BYSTANDER}) wrote what follows." in note
-    assert "names that person by the id" in note
-
-
-async def test_who_joins_while_the_bot_works_goes_by_an_id_as_well(talk: Talking) -> None:
+async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: Talking) -> None:
     await talk.said("List the lamps.")
     [call] = (await talk.think()).reply.calls
     await talk.act(call)
@@ -151,20 +141,17 @@ async def test_who_joins_while_the_bot_works_goes_by_an_id_as_well(talk: Talking
     assert talk.sent()[-1]["content"] == f"bystander ({BYSTANDER}): book me one, too"
 
 
-def note(talk: Talking) -> str:
-    return next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
-
-
-async def test_the_model_is_told_which_day_and_time_it_is_for_a_writer(talk: Talking) -> None:
+async def test_model_is_told_ids_and_local_times_of_the_authors(talk: Talking) -> None:
     talk.slack.workspace.add_user(User("U0WEST", "west", "west", time_zone="America/Los_Angeles"))
-    await talk.said(talk.message("book me a slot tomorrow at 10", sender_id="U0WEST"))
+    await talk.said("book me a slot", talk.message("me too, tomorrow at 10", sender_id="U0WEST"))
     await talk.think()
     local = datetime.now(ZoneInfo("America/Los_Angeles"))
-    assert f"For west (U0WEST) it is {local:%A, %Y-%m-%d}" in note(talk)
+    assert f"reporter ({REPORTER}) and west (U0WEST) wrote" in note(talk)
+    assert f"west (U0WEST) it is {local:%A, %Y-%m-%d}" in note(talk)
     assert "(America/Los_Angeles)" in note(talk)
 
 
-async def test_what_was_said_before_the_bot_was_called_is_said_not_to_be_known(talk: Talking) -> None:
+async def test_model_is_told_that_it_does_not_know_earlier_messages(talk: Talking) -> None:
     late = "before you were called is not shown to you"
     await talk.said("and what do you say to this?")
     await talk.answer()
@@ -174,7 +161,7 @@ async def test_what_was_said_before_the_bot_was_called_is_said_not_to_be_known(t
     assert late in note(talk)
 
 
-async def test_of_a_thread_whose_root_the_bot_has_read_no_such_thing_is_said(talk: Talking) -> None:
+async def test_model_that_knows_the_first_message_is_not_told_so(talk: Talking) -> None:
     await talk.said(talk.message("what do you say?", ts=talk.thread.ts, id=talk.thread.key))
     await talk.answer()
     await talk.said("more of it, please")

@@ -1,4 +1,4 @@
-"""Thumbs on answers: each person's last word counts once, on the turn that the answer is of, in any order."""
+"""Thumbs on answers: the last thumb of each person counts once, for the turn of the answer."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -71,7 +71,7 @@ async def talk(database: Database) -> Talking:
     return talk
 
 
-async def test_a_decision_is_read_with_what_came_of_it(talk: Talking) -> None:
+async def test_decision_is_read_with_its_result_and_ratings(talk: Talking) -> None:
     await talk.store(thumb(1))
     (found,) = await outcomes(talk)
     assert (found.thread, found.turn, found.round, found.variant, found.prompt_version) == (THREAD, 1, 1, "calm", "v1")
@@ -80,14 +80,7 @@ async def test_a_decision_is_read_with_what_came_of_it(talk: Talking) -> None:
     assert (found.ups, found.downs, found.label) == (1, 0, Label.GOOD)
 
 
-async def test_a_thumb_that_is_taken_away_does_not_count(talk: Talking) -> None:
-    await talk.store(thumb(1), thumb(2, "-1", STRANGER))
-    assert await votes(talk) == (1, 1)
-    await talk.store(taken(3))
-    assert await votes(talk) == (0, 1)
-
-
-async def test_the_last_word_counts_in_any_order_of_arrival(talk: Talking) -> None:
+async def test_last_thumb_counts_in_any_order_of_arrival(talk: Talking) -> None:
     await talk.store(taken(2))
     await talk.store(thumb(1))
     assert await votes(talk) == (0, 0)
@@ -95,7 +88,7 @@ async def test_the_last_word_counts_in_any_order_of_arrival(talk: Talking) -> No
     assert await votes(talk) == (1, 0)
 
 
-async def test_a_persons_thumb_counts_once_however_often_it_arrives_and_in_however_many_tones(talk: Talking) -> None:
+async def test_thumb_of_a_person_counts_once_in_any_skin_tone(talk: Talking) -> None:
     await talk.store(thumb(1), thumb(1), thumb(2, "+1::skin-tone-3"), thumb(3, on=SECOND_PART))
     await talk.store(thumb(1))
     assert await votes(talk) == (1, 0)
@@ -103,25 +96,27 @@ async def test_a_persons_thumb_counts_once_however_often_it_arrives_and_in_howev
     assert await votes(talk) == (1, 0), "the thumb of another tone is there still"
 
 
-async def test_of_a_persons_two_thumbs_the_later_one_counts(talk: Talking) -> None:
+async def test_later_of_two_thumbs_of_a_person_counts(talk: Talking) -> None:
     await talk.store(thumb(1), thumb(2, "-1::skin-tone-6"))
     assert await votes(talk) == (0, 1)
     await talk.store(taken(3, "-1::skin-tone-6"))
     assert await votes(talk) == (1, 0)
 
 
-async def test_each_persons_thumb_counts(talk: Talking) -> None:
+async def test_thumb_of_each_person_counts_until_it_is_taken_away(talk: Talking) -> None:
     await talk.store(thumb(1), thumb(2, by=STRANGER), thumb(3, "-1", by="U9"))
     assert await votes(talk) == (2, 1)
+    await talk.store(taken(4))
+    assert await votes(talk) == (1, 1)
 
 
 @pytest.mark.parametrize("on", [WORD, identity(0).rpartition(":")[2], "1.000000"])
-async def test_a_thumb_on_what_is_no_answer_counts_nowhere(talk: Talking, on: str) -> None:
+async def test_thumb_on_another_message_does_not_count(talk: Talking, on: str) -> None:
     await talk.store(thumb(1, on=on))
     assert await votes(talk) == (0, 0)
 
 
-async def test_a_thumb_that_comes_before_its_answer_is_in_the_ledger_counts_then(talk: Talking) -> None:
+async def test_thumb_stored_before_its_answer_counts_later(talk: Talking) -> None:
     await decide(talk, 2)
     await talk.store(thumb(1, on="1700000950.000100"))
     assert [each.ups for each in await outcomes(talk)] == [0, 0]
@@ -129,7 +124,7 @@ async def test_a_thumb_that_comes_before_its_answer_is_in_the_ledger_counts_then
     assert [(each.turn, each.ups) for each in await outcomes(talk)] == [(1, 0), (2, 1)]
 
 
-async def test_a_thumb_wakes_nobody_and_is_no_message(talk: Talking) -> None:
+async def test_thumb_needs_no_turn_and_is_no_message(talk: Talking) -> None:
     before = await talk.rows("SELECT count(*) AS count FROM conversation_messages")
     marks = (await talk.store(thumb(1, by=STRANGER))).marks
     assert marks == await talk.marks()
@@ -138,14 +133,14 @@ async def test_a_thumb_wakes_nobody_and_is_no_message(talk: Talking) -> None:
     assert (row["stored"], row["several"]) == (1, False)
 
 
-async def test_a_thumb_opens_no_conversation_and_is_nothing_to_put_in_quarantine(database: Database) -> None:
+async def test_thumb_opens_no_conversation(database: Database) -> None:
     nowhere = Talking(database)
     stored = await nowhere.store(thumb(1))
     assert not stored.marks.opened
     assert (stored.quarantined, await nowhere.rows("SELECT * FROM thumbs")) == ((), [])
 
 
-async def test_thumbs_go_with_the_conversation(talk: Talking) -> None:
+async def test_thumbs_are_deleted_with_the_conversation(talk: Talking) -> None:
     await talk.store(thumb(1))
     async with talk.database.begin() as work:
         assert await work.conversations.prune(datetime.now(UTC).timestamp() + 60) == 1

@@ -1,7 +1,5 @@
 """Answers that Slack refuses are kept, keep nobody waiting, and are tried again when there is hope."""
 
-import asyncio
-
 from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.temporal import skipping_time
 from threadline.db.engine import Database
@@ -25,15 +23,14 @@ async def refused(scene: ConversationScene, text: str, turn: int) -> None:
     assert turn not in scene.said
 
 
-async def test_an_answer_that_slack_refuses_keeps_nobody_waiting(database: Database) -> None:
+async def test_refused_answer_does_not_delay_the_next(database: Database) -> None:
     async def refuse_again() -> None:
         refuse(scene)
 
     async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
         await refused(scene, "one", 1)
         scene.steps.after["post_answer"] = [refuse_again]
-        await scene.say("two")
-        assert await scene.until_said(2) == "Second."
+        assert await scene.ask("two") == "Second."
         await scene.until(lambda: len(scene.requests("post_answer")) == 3, "the first is tried once more, in vain")
         await scene.later(hours=25)
         assert await scene.handle.result() == "quiet"
@@ -41,7 +38,7 @@ async def test_an_answer_that_slack_refuses_keeps_nobody_waiting(database: Datab
         assert [each.turn for each in scene.requests("post_answer")] == [1, 2, 1]
 
 
-async def test_a_refused_answer_is_posted_once_slack_takes_another(database: Database) -> None:
+async def test_refused_answer_is_posted_after_the_next_that_slack_accepts(database: Database) -> None:
     async with conversation(database, FIRST, SECOND) as scene:
         await refused(scene, "one", 1)
         await scene.say("two")
@@ -49,27 +46,21 @@ async def test_a_refused_answer_is_posted_once_slack_takes_another(database: Dat
         assert list(scene.said.items()) == [(2, "Second."), (1, "First.")]
 
 
-async def test_a_refused_answer_is_posted_first_by_the_next_run(database: Database) -> None:
+async def test_refused_answer_is_posted_first_by_the_next_run(database: Database) -> None:
     async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
         await refused(scene, "one", 1)
         await scene.later(hours=25)
         assert await scene.handle.result() == "quiet"
-        await scene.say("two")
-        assert await scene.until_said(2) == "Second."
+        assert await scene.ask("two") == "Second."
         assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
 
 
-async def test_an_answer_that_is_always_refused_hides_no_later_one_from_the_next_run(database: Database) -> None:
-    async def stay() -> None:
-        written.set()
-        await scene.forever()
-
-    written = asyncio.Event()
+async def test_answer_that_is_always_refused_does_not_hide_later_ones(database: Database) -> None:
     async with conversation(database, FIRST, SECOND) as scene:
         await refused(scene, "one", 1)
-        scene.steps.after["settle_turn"] = [stay]
+        scene.steps.after["settle_turn"] = [scene.hang]
         await scene.say("two")
-        await written.wait()
+        await scene.hanging.wait()
         await scene.handle.terminate("by hand")
         refuse(scene)
         await scene.send(scene.message("thanks", addressed=False))

@@ -1,7 +1,5 @@
 """A turn that ends early: somebody says to stop, or an operator cancels the workflow."""
 
-import asyncio
-
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
@@ -21,26 +19,23 @@ CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
 ONE_DONE = answers.stopped([CREATED])
 
 
-async def test_a_stop_that_comes_with_its_message_ends_the_turn_before_it_begins(database: Database) -> None:
+async def test_stop_that_comes_with_its_message_ends_the_turn_at_once(database: Database) -> None:
     async with conversation(database) as scene:
         scene.steps.after["store_messages"] = [scene.stop]
-        await scene.say("create one")
-        assert await scene.until_said(1) == NOTHING_DONE
+        assert await scene.ask("create one") == NOTHING_DONE
         assert scene.asked == []
         assert (await scene.until_settled(1)).kind is OutcomeKind.STOPPED
         assert set(scene.marked) <= {TAKEN_IN}, "the stop has an answer"
-        await scene.say("now create one")
-        assert await scene.until_said(2) == "Done."
+        assert await scene.ask("now create one") == "Done."
 
 
-async def test_a_stop_while_the_model_thinks_lets_it_finish_and_runs_none_of_its_calls(database: Database) -> None:
+async def test_stop_while_the_model_thinks_runs_none_of_its_calls(database: Database) -> None:
     async def think(_: ThinkRequest) -> ModelReply:
         await scene.stop_heard()
         return calls("create:1")
 
     async with conversation(database, think) as scene:
-        await scene.say("create one")
-        assert await scene.until_said(1) == NOTHING_DONE
+        assert await scene.ask("create one") == NOTHING_DONE
         assert scene.ran == []
 
 
@@ -51,15 +46,14 @@ async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account(d
         return "done"
 
     async with conversation(database, calls("create:1", "create:2"), tools={"create": create}) as scene:
-        await scene.say("create two")
-        await scene.until_said(1)
+        await scene.ask("create two")
         assert await scene.answers() == {1: ONE_DONE}
         assert scene.ran == ["create:1"], "the second was not begun"
         assert len(scene.asked) == 1
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_stop_for_the_bot_that_finds_nothing_to_stop_gets_a_reaction(database: Database, begun: bool) -> None:
+async def test_stop_with_nothing_to_stop_gets_a_reaction(database: Database, begun: bool) -> None:
     async with conversation(database) as scene:
         if begun:
             await scene.say("hello")
@@ -78,15 +72,10 @@ async def test_a_stop_for_the_bot_that_finds_nothing_to_stop_gets_a_reaction(dat
 async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop(database: Database) -> None:
     async def nothing() -> None: ...
 
-    async def hang() -> None:
-        thinking.set()
-        await scene.forever()
-
-    thinking = asyncio.Event()
     async with conversation(database, calls("create:1"), server=skipping_time) as scene:
-        scene.steps.before["think"] = [nothing, *[hang] * 5]
+        scene.steps.before["think"] = [nothing, *[scene.hang] * 5]
         await scene.say("create one")
-        await thinking.wait()
+        await scene.hanging.wait()
         await scene.stop_heard()
         assert 1 not in scene.said
         await scene.later(seconds=31)
@@ -104,19 +93,13 @@ async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once(database: Da
         assert len(scene.asked) == 1
 
 
-async def test_a_stop_cancels_a_summary(database: Database) -> None:
-    async def never() -> None:
-        begun.set()
-        await scene.forever()
-
-    begun = asyncio.Event()
+async def test_stop_cancels_a_summary(database: Database) -> None:
     async with conversation(database, ModelReply("Hello.")) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.crowd()
-        scene.model.summaries = [never]
+        scene.model.summaries = [scene.hang]
         await scene.say("and now?")
-        await begun.wait()
+        await scene.hanging.wait()
         await scene.stop()
         assert await scene.until_said(2) == NOTHING_DONE
         assert len(scene.asked) == 1
@@ -124,15 +107,10 @@ async def test_a_stop_cancels_a_summary(database: Database) -> None:
 
 @pytest.mark.records("talk_cancelled")
 async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(database: Database) -> None:
-    async def hang(_: ThinkRequest) -> ModelReply:
-        thinking.set()
-        await scene.forever()
-        raise AssertionError
-
-    thinking = asyncio.Event()
-    async with conversation(database, calls("create:1"), hang, ModelReply("Here I am.")) as scene:
+    async with conversation(database, calls("create:1")) as scene:
+        scene.model.replies += [scene.hang, ModelReply("Here I am.")]
         await scene.say("create one")
-        await thinking.wait()
+        await scene.hanging.wait()
         await scene.say("and another")
         await scene.handle.cancel()
         assert await scene.handle.result() == "cancelled"
@@ -140,31 +118,23 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
         assert await scene.answers() == cancelled, "who was not heard yet is told, too"
         assert list(scene.said) == [1, 2]
         assert (await scene.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
-        await scene.say("are you there?")
-        assert await scene.until_said(3) == "Here I am."
+        assert await scene.ask("are you there?") == "Here I am."
 
 
 @pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])
-async def test_a_message_after_the_last_word_of_a_cancelled_run_is_answered_by_the_next(
-    database: Database, history_events: int
-) -> None:
-    async def hang(_: ThinkRequest) -> ModelReply:
-        thinking.set()
-        await scene.forever()
-        raise AssertionError
-
+async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Database, history_events: int) -> None:
     async def nothing() -> None: ...
 
     async def late() -> None:
         await scene.say("and what about this?")
         await scene.until_stored(3)
 
-    thinking = asyncio.Event()
     limits = ConversationLimits(history_events=history_events)
-    async with conversation(database, hang, ModelReply("Here I am."), limits=limits) as scene:
+    async with conversation(database, limits=limits) as scene:
+        scene.model.replies += [scene.hang, ModelReply("Here I am.")]
         scene.steps.after["post_answer"] = [nothing, late]
         await scene.say("create one")
-        await thinking.wait()
+        await scene.hanging.wait()
         await scene.say("and another")
         await scene.until_stored(2)
         await scene.handle.cancel()
@@ -173,10 +143,9 @@ async def test_a_message_after_the_last_word_of_a_cancelled_run_is_answered_by_t
         await scene.until_idle()
 
 
-async def test_a_cancel_while_nothing_is_under_way_ends_the_run_silently(database: Database) -> None:
+async def test_cancel_of_an_idle_run_says_nothing(database: Database) -> None:
     async with conversation(database) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.until_idle()
         await scene.handle.cancel()
         assert await scene.handle.result() == "cancelled"

@@ -1,4 +1,4 @@
-"""The summary of what is old: made before a turn, piece by piece, and never of what is deleted."""
+"""The summary of old messages: made before a turn, in pieces, and never of deleted messages."""
 
 import pytest
 
@@ -25,9 +25,8 @@ async def long_ago(talk: Talking, count: int, each: int = 10) -> IncomingMessage
 
 
 async def delete(talk: Talking, said: IncomingMessage) -> None:
-    gone = talk.message("", id=f"{said.id}:d", kind="deletion", ts=said.ts, correction_of=said.id)
     async with talk.database.begin() as work:
-        await work.conversations.store(talk.thread, [gone])
+        await work.conversations.store(talk.thread, [talk.deletion(said)])
 
 
 async def summarise(talk: Talking, turn: int = 2) -> ConversationMarks:
@@ -39,7 +38,7 @@ def summaries(talk: Talking) -> list[str]:
     return [each.conversation.prompt for each in talk.model.log if not each.conversation.tools]
 
 
-async def test_it_is_made_before_the_turn_and_the_turn_itself_asks_for_none(talk: Talking) -> None:
+async def test_summary_is_made_once_before_the_turn(talk: Talking) -> None:
     await long_ago(talk, 30)
     marks = (await talk.said("and now?")).marks
     assert marks.crowded
@@ -55,20 +54,20 @@ async def test_it_is_made_before_the_turn_and_the_turn_itself_asks_for_none(talk
     assert str(talk.sent()[0]["content"]).startswith("[Earlier] ")
 
 
-async def test_where_there_is_room_for_all_none_is_made(talk: Talking) -> None:
+async def test_short_transcript_is_not_summarised(talk: Talking) -> None:
     await long_ago(talk, 3)
     assert not (await talk.said("and now?")).marks.crowded
     await summarise(talk)
     assert summaries(talk) == []
 
 
-async def test_few_messages_are_too_much_when_they_are_large(talk: Talking) -> None:
+async def test_few_large_messages_are_summarised(talk: Talking) -> None:
     await long_ago(talk, 5, 11_000)
     assert (await talk.said("and now?")).marks.crowded
     assert not (await summarise(talk)).crowded
 
 
-async def test_a_turn_that_has_begun_is_not_disturbed(talk: Talking) -> None:
+async def test_started_turn_makes_no_summary(talk: Talking) -> None:
     await long_ago(talk, 30)
     await talk.said("and now?")
     await talk.think(2)
@@ -76,7 +75,7 @@ async def test_a_turn_that_has_begun_is_not_disturbed(talk: Talking) -> None:
     assert summaries(talk) == []
 
 
-async def test_one_deletion_has_a_long_memory_made_anew_piece_by_piece(talk: Talking) -> None:
+async def test_deletion_has_the_summary_made_again_in_pieces(talk: Talking) -> None:
     first = await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
     assert not (await summarise(talk)).crowded
@@ -92,7 +91,7 @@ async def test_one_deletion_has_a_long_memory_made_anew_piece_by_piece(talk: Tal
     assert "Person: (deleted by its author)" in asked[0]
 
 
-async def test_what_a_piece_has_told_is_kept_when_the_next_fails(talk: Talking) -> None:
+async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: Talking) -> None:
     async def mute(turn: Turn) -> None:
         await turn.error(500)
 
@@ -106,7 +105,7 @@ async def test_what_a_piece_has_told_is_kept_when_the_next_fails(talk: Talking) 
     assert 0 < row["summary_until"] < 80
 
 
-async def test_what_is_deleted_while_a_summary_is_made_is_in_no_summary(talk: Talking) -> None:
+async def test_message_deleted_during_a_summary_is_in_no_summary(talk: Talking) -> None:
     first = await long_ago(talk, 30)
     await talk.said("and now?")
 

@@ -1,4 +1,4 @@
-"""A thread as the model reads it, out of Slack itself, which gives it out in pieces as it likes."""
+"""The tool that reads a thread from Slack."""
 
 import json
 from collections.abc import AsyncIterator
@@ -58,7 +58,7 @@ async def reader() -> AsyncIterator[Reader]:
         yield Reader(sandbox, Slack(make_client(BOT_TOKEN, sandbox.api_url, session)))
 
 
-async def test_messages_come_with_names_times_and_files(reader: Reader) -> None:
+async def test_messages_have_names_times_and_files(reader: Reader) -> None:
     asked = reader.say(REPORTER, "Upload this file as a new opportunity", "brief.pdf")
     reader.say(BOT_USER, "Let me look.")
     result = await reader.ask()
@@ -72,7 +72,7 @@ async def test_messages_come_with_names_times_and_files(reader: Reader) -> None:
     assert "files" not in second
 
 
-async def test_of_a_long_thread_the_first_and_the_newest_are_shown(reader: Reader) -> None:
+async def test_first_and_newest_messages_of_a_long_thread_are_shown(reader: Reader) -> None:
     for number in range(12):
         reader.say(DEVELOPER, f"message {number}")
     reader.sandbox.faults.short("conversations.replies", 5)
@@ -83,9 +83,7 @@ async def test_of_a_long_thread_the_first_and_the_newest_are_shown(reader: Reade
     assert [each["text"] for each in alone.data["messages"]] == ["message 0"]
 
 
-async def test_a_thread_that_is_too_long_is_read_on_by_its_time(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rest_of_a_long_thread_is_read_by_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     said = [reader.say(DEVELOPER, f"message {number}") for number in range(6)]
     monkeypatch.setattr(thread_reading, "MOST_READ", 3)
     result = await reader.ask()
@@ -97,7 +95,7 @@ async def test_a_thread_that_is_too_long_is_read_on_by_its_time(
     assert rest.data["read_to_the_end"]
 
 
-async def test_long_messages_share_the_room(reader: Reader) -> None:
+async def test_long_messages_are_shortened(reader: Reader) -> None:
     for _ in range(30):
         reader.say(DEVELOPER, "x" * 5_000)
     result = await reader.ask()
@@ -105,7 +103,7 @@ async def test_long_messages_share_the_room(reader: Reader) -> None:
     assert result.data["messages"][-1]["text"].endswith("x…")
 
 
-async def test_a_thread_that_is_gone_is_said(reader: Reader) -> None:
+async def test_deleted_thread_is_empty(reader: Reader) -> None:
     root = reader.say(REPORTER, "hello")
     reader.sandbox.workspace.delete(GENERAL, root)
     result = await reader.ask()
@@ -116,18 +114,18 @@ async def test_a_thread_that_is_gone_is_said(reader: Reader) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"since": "yesterday"}, "`since`: expected a date and time such as 2026-03-02T10:00+01:00"),
-        ({"limit": 51}, "`limit` does not fit: expected a whole number from 1 to 50"),
+        ({"since": "yesterday"}, "since"),
+        ({"limit": 51}, "limit"),
     ],
 )
-async def test_what_does_not_fit_is_named(reader: Reader, arguments: dict[str, Any], says: str) -> None:
+async def test_invalid_argument_is_named(reader: Reader, arguments: dict[str, Any], says: str) -> None:
     reader.say(REPORTER, "hello")
     result = await reader.ask(**arguments)
     assert result.error
     assert says in result.error.message
 
 
-async def test_what_slack_refuses_is_told_in_a_sentence(reader: Reader) -> None:
+async def test_refusal_of_slack_is_an_error(reader: Reader) -> None:
     reader.root = "1.000001"
     reader.sandbox.workspace.channels[GENERAL].members.remove(BOT_USER)
     result = await reader.ask()
@@ -136,7 +134,7 @@ async def test_what_slack_refuses_is_told_in_a_sentence(reader: Reader) -> None:
     assert result.error.message
 
 
-async def test_what_guests_wrote_is_not_shown_and_that_is_said(reader: Reader) -> None:
+async def test_messages_of_guests_are_counted_and_not_shown(reader: Reader) -> None:
     reader.sandbox.workspace.add_user(User("U0GUEST", "gus", "Gus", is_restricted=True))
     reader.sandbox.workspace.join(GENERAL, "U0GUEST")
     reader.say(REPORTER, "the root")

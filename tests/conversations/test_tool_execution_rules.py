@@ -22,49 +22,41 @@ async def light(context: ToolContext) -> None: ...
 
 
 REGISTRY = Registry([look, clear, light])
+OK, ERROR, BLOCKED = ExecutionStatus.OK, ExecutionStatus.ERROR, ExecutionStatus.BLOCKED
 
 
 @pytest.mark.parametrize(
-    ("result", "status"),
+    ("result", "status", "critical"),
     [
-        (ToolResult(), ExecutionStatus.OK),
-        (ToolResult(status=Status.CACHED), ExecutionStatus.CACHED),
-        (failure(Code.REFUSED), ExecutionStatus.ERROR),
-        (failure(Code.NOT_ALLOWED), ExecutionStatus.BLOCKED),
-        (failure(Code.PROTOCOL), ExecutionStatus.BLOCKED),
-        (failure(Code.OUTCOME_UNKNOWN), ExecutionStatus.UNKNOWN),
+        (ToolResult(), OK, True),
+        (ToolResult(status=Status.CACHED), ExecutionStatus.CACHED, True),
+        (failure(Code.SERVICE_UNAVAILABLE), ERROR, True),
+        (failure(Code.TOOL_EXECUTION_FAILED), ERROR, True),
+        (failure(Code.OUTCOME_UNKNOWN), ExecutionStatus.UNKNOWN, True),
+        (failure(Code.REFUSED), ERROR, False),
+        (failure(Code.INVALID_ARGUMENTS), ERROR, False),
+        (failure(Code.TOO_MANY_CHANGES), ERROR, False),
+        (failure(Code.NOT_ALLOWED), BLOCKED, False),
+        (failure(Code.PROTOCOL), BLOCKED, False),
     ],
 )
-def test_every_result_has_its_status(result: ToolResult, status: ExecutionStatus) -> None:
-    assert execution(ToolCall("1", "stage.look"), result, REGISTRY).status is status
-
-
-@pytest.mark.parametrize(
-    ("result", "critical"),
-    [
-        (ToolResult(), True),
-        (failure(Code.SERVICE_UNAVAILABLE), True),
-        (failure(Code.OUTCOME_UNKNOWN), True),
-        (failure(Code.TOOL_EXECUTION_FAILED), True),
-        (failure(Code.REFUSED), False),
-        (failure(Code.INVALID_ARGUMENTS), False),
-        (failure(Code.TOO_MANY_CHANGES), False),
-    ],
-)
-def test_a_refusal_of_a_critical_tool_is_an_answer(result: ToolResult, critical: bool) -> None:
-    assert execution(ToolCall("1", "stage.light"), result, REGISTRY).critical is critical
+def test_result_has_its_status_and_a_refusal_is_not_critical(
+    result: ToolResult, status: ExecutionStatus, critical: bool
+) -> None:
+    ended = execution(ToolCall("1", "stage.light"), result, REGISTRY)
+    assert (ended.status, ended.critical) == (status, critical)
     assert not execution(ToolCall("1", "stage.clear"), result, REGISTRY).critical
 
 
-def test_a_tool_is_named_by_its_own_name_and_a_name_that_was_made_up_is_not() -> None:
+def test_tool_is_named_by_its_own_name_and_an_unknown_one_is_not() -> None:
     done = ToolResult(display_text="Cleared:\n3 chairs, see https://stage.example/1")
     told = execution(ToolCall("1", "stage_clear", "{}"), done, REGISTRY)
-    assert told == Execution("1", "stage.clear", ExecutionStatus.OK, "Cleared: 3 chairs, see [address]")
+    assert told == Execution("1", "stage.clear", OK, "Cleared: 3 chairs, see [address]")
     made_up = execution(ToolCall("2", "/etc/passwd"), failure(Code.UNKNOWN_TOOL), REGISTRY)
     assert (made_up.tool, made_up.read_only) == ("", False)
     assert execution(ToolCall("3", "stage.look"), done, REGISTRY).read_only
 
 
-def test_which_call_the_model_is_to_make_first_is_not_told_to_people() -> None:
+def test_hint_to_the_model_is_not_in_the_note_for_people() -> None:
     refused = failure(Code.PROTOCOL, "Nothing was loaded yet.", "Call opportunity_load first.")
     assert execution(ToolCall("1", "stage.clear"), refused, REGISTRY).note == "Nothing was loaded yet."

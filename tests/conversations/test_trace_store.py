@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from tests.support.conversation_store import THREAD, Talking, deletion, mention, says, ts
 from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
@@ -13,11 +11,6 @@ from threadline.db.engine import Database
 from threadline.tools.store import Call
 
 CHANNEL = THREAD.channel
-
-
-@pytest.fixture
-def talk(database: Database) -> Talking:
-    return Talking(database)
 
 
 async def found(database: Database, at: float, channel: str = CHANNEL) -> Found | None:
@@ -31,7 +24,7 @@ async def posted(database: Database, key: str, at: float) -> None:
         await work.posts.done(key, ts(at))
 
 
-async def test_each_message_of_a_turn_leads_to_it_and_each_part_of_its_answer(talk: Talking) -> None:
+async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: Talking) -> None:
     await talk.hear(mention(0), says(1))
     await talk.turn(1)
     await talk.hear(mention(2))
@@ -50,7 +43,7 @@ async def test_each_message_of_a_turn_leads_to_it_and_each_part_of_its_answer(ta
     assert await found(talk.database, 0, "C2") is None
 
 
-async def test_why_a_message_has_no_turn_is_known(talk: Talking) -> None:
+async def test_message_without_a_turn_has_its_reason(talk: Talking) -> None:
     stored = await talk.store(mention(0), mention(1), mention(2))
     await talk.judge({stored.unjudged[0].message_id: None, stored.unjudged[1].message_id: Refusal.DUPLICATE})
     await talk.store(deletion(2))
@@ -62,7 +55,7 @@ async def test_why_a_message_has_no_turn_is_known(talk: Talking) -> None:
     ]
 
 
-async def test_what_was_deleted_may_have_been_read_by_its_turn_and_by_those_behind_it(talk: Talking) -> None:
+async def test_deleted_message_may_have_been_read_by_its_turn_and_later_ones(talk: Talking) -> None:
     for turn in (1, 2, 3):
         await talk.hear(mention(turn, "secret plan"))
         await talk.turn(turn)
@@ -74,7 +67,7 @@ async def test_what_was_deleted_may_have_been_read_by_its_turn_and_by_those_behi
     assert (said.text, said.deleted) == ("", True)
 
 
-async def test_calls_are_told_in_order_with_the_beginning_of_what_came_of_them(database: Database) -> None:
+async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(database: Database) -> None:
     results: dict[str, dict[str, object]] = {
         "b": {"data": {"text": "x" * 2_000_000}},
         "a": {"data": None, "error": {"code": "PROTOCOL"}},
@@ -96,7 +89,7 @@ async def test_calls_are_told_in_order_with_the_beginning_of_what_came_of_them(d
     assert calls[0].parameters == {"n": 0}
 
 
-async def test_nobody_is_waited_for_and_nobody_kept_waiting(talk: Talking) -> None:
+async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Talking) -> None:
     await talk.hear(mention(0))
     await talk.turn(1)
     async with talk.database.begin() as held:
@@ -107,7 +100,7 @@ async def test_nobody_is_waited_for_and_nobody_kept_waiting(talk: Talking) -> No
             assert await work.turn_traces.said(THREAD, 1)
 
 
-async def test_a_message_is_found_by_an_index(talk: Talking) -> None:
+async def test_message_is_found_by_an_index(talk: Talking) -> None:
     await talk.hear(mention(0))
     await talk.do("""
         INSERT INTO conversations (team, channel, thread_ts, stored)

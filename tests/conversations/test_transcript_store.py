@@ -27,8 +27,8 @@ async def at(talk: Talking, key: str) -> Message | None:
         return await work.transcripts.at(talk.thread, key)
 
 
-async def test_what_a_key_stood_for_first_stands(talk: Talking) -> None:
-    await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")))
+async def test_first_entry_of_a_key_is_kept(talk: Talking) -> None:
+    await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")), ("c:1", assistant("x")))
     await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
     assert await at(talk, "a:1:1") == assistant("first")
     assert [(each.place, each.key) for each in (await talk.read()).messages] == [
@@ -38,12 +38,7 @@ async def test_what_a_key_stood_for_first_stands(talk: Talking) -> None:
     ]
 
 
-async def test_one_call_may_bring_a_key_twice(talk: Talking) -> None:
-    await talk.append(("x", Message(Role.USER, "1")), ("x", Message(Role.USER, "2")))
-    assert [each.message.content for each in (await talk.read()).messages] == ["1"]
-
-
-async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(talk: Talking, other: Talking) -> None:
+async def test_reply_appended_by_two_workers_is_stored_once(talk: Talking, other: Talking) -> None:
     await asyncio.gather(
         *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
         *(talk.append((f"t:1:1:{n}", Message(Role.TOOL, f"{n}"))) for n in range(10)),
@@ -54,7 +49,7 @@ async def test_of_two_workers_that_append_one_reply_the_first_stands_for_both(ta
     assert len({each.key for each in read}) == 11
 
 
-async def test_what_is_not_there_is_not_read(talk: Talking) -> None:
+async def test_missing_entry_is_not_read(talk: Talking) -> None:
     elsewhere = Talking(talk.database, Thread("T1", "C1", "1"))
     await talk.append(("a:1:1", assistant("mine")))
     assert await at(talk, "a:1:2") is None
@@ -63,14 +58,14 @@ async def test_what_is_not_there_is_not_read(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64])
-async def test_a_key_may_hold_whatever_a_model_wrote(talk: Talking, odd: str) -> None:
+async def test_key_may_have_any_characters(talk: Talking, odd: str) -> None:
     await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "one")))
     await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "again")), (f"t:1:1:{odd}.", Message(Role.TOOL, "another")))
     assert await at(talk, f"t:1:1:{odd}") == Message(Role.TOOL, "one")
     assert await at(talk, f"t:1:1:{odd}.") == Message(Role.TOOL, "another")
 
 
-async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Talking) -> None:
+async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: Talking) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
     async with talk.database.begin() as work:
         await work.transcripts.summarise(THREAD, "one to \x00three", 3)
@@ -84,7 +79,7 @@ async def test_a_summary_stands_for_what_it_tells_and_never_tells_less(talk: Tal
     assert (await talk.read()).messages == ()
 
 
-async def test_of_what_reads_otherwise_now_no_summary_keeps_telling(talk: Talking) -> None:
+async def test_rewritten_entry_discards_a_summary_that_covers_it(talk: Talking) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 5)))
     async with talk.database.begin() as work:
         await work.transcripts.summarise(THREAD, "one and two", 2)
@@ -97,12 +92,13 @@ async def test_of_what_reads_otherwise_now_no_summary_keeps_telling(talk: Talkin
     assert (read.summary, [each.message.content for each in read.messages]) == ("", ["1", "zwei", "drei", "4"])
 
 
-async def test_a_turn_is_read_alone_and_so_is_the_end(talk: Talking) -> None:
+async def test_single_turn_and_the_end_are_read(talk: Talking) -> None:
     for turn in (1, 2, 3):
         await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)
     async with talk.database.begin() as work:
         await work.transcripts.summarise(THREAD, "one", 1)
-        assert [each.key for each in await work.transcripts.of_turn(THREAD, 1)] == ["u:1"]
+        [first] = await work.transcripts.of_turn(THREAD, 1)
+        assert (first.key, first.turn, first.step) == ("u:1", 1, 1)
         assert [each.key for each in (await work.transcripts.read(THREAD, since=3)).messages] == ["u:3"]
         assert await work.transcripts.append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
 
@@ -116,7 +112,7 @@ async def test_a_turn_is_read_alone_and_so_is_the_end(talk: Talking) -> None:
     (4, 11_000, "They spoke.", True),
     (5, 11_000, "", True),
 ])  # fmt: skip
-async def test_a_transcript_is_crowded_when_the_model_is_not_sent_it_with_what_is_unused(
+async def test_transcript_is_crowded_when_it_does_not_fit_with_unread_messages(
     talk: Talking, count: int, size: int, told: str, crowded: bool
 ) -> None:
     await talk.turn(1)
@@ -130,9 +126,3 @@ async def test_a_transcript_is_crowded_when_the_model_is_not_sent_it_with_what_i
     assert not (await talk.marks()).crowded, "nothing waits"
     assert (await talk.hear(mention(2))).crowded == crowded
     assert (await talk.marks()).crowded == crowded
-
-
-async def test_turn_and_step_are_kept_beside_the_message(talk: Talking) -> None:
-    await talk.append(("a:3:2", assistant("x")), turn=3, step=2)
-    [entry] = (await talk.read()).messages
-    assert (entry.turn, entry.step) == (3, 2)

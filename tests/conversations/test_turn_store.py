@@ -1,4 +1,4 @@
-"""Turns of a conversation: what was said is taken up once, answered once, and stopped when somebody says so."""
+"""Turns of a conversation: messages are taken up once, answered once, and stopped."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ from threadline.models.model import OutcomeKind
 from threadline.threads.messages import FileRef
 
 
-async def test_what_a_turn_has_taken_up_is_due_until_the_turn_is_settled(talk: Talking) -> None:
+async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     assert flags(await talk.marks()) == (True, True, False)
@@ -36,7 +36,7 @@ async def test_what_a_turn_has_taken_up_is_due_until_the_turn_is_settled(talk: T
     assert (marks.turn, marks.unsaid) == (1, 0)
 
 
-async def test_what_is_taken_up_is_in_the_order_in_which_it_was_said(talk: Talking) -> None:
+async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(talk: Talking) -> None:
     await talk.hear(mention(5, "third"))
     await talk.hear(says(1, "first"), says(9, "fourth"))
     await talk.hear(says(2, "second", sender_id=STRANGER, files=(FileRef("F1", "a.png", "image/png", 3),)))
@@ -49,7 +49,7 @@ async def test_what_is_taken_up_is_in_the_order_in_which_it_was_said(talk: Talki
     )
 
 
-async def test_taking_up_again_gives_the_same_and_what_came_since_waits_for_the_next_step(talk: Talking) -> None:
+async def test_step_that_is_retried_takes_up_the_same_messages(talk: Talking) -> None:
     await talk.hear(mention(1, "one"))
     first = await talk.take_up(1)
     await talk.hear(says(2, "two"))
@@ -63,7 +63,7 @@ async def test_taking_up_again_gives_the_same_and_what_came_since_waits_for_the_
     assert texts(await talk.take_up(2)) == ["three"]
 
 
-async def test_a_step_that_found_nothing_finds_nothing_when_it_is_tried_again(talk: Talking) -> None:
+async def test_step_that_found_nothing_finds_nothing_when_retried(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     assert await talk.take_up(1, 2) == []
@@ -72,7 +72,7 @@ async def test_a_step_that_found_nothing_finds_nothing_when_it_is_tried_again(ta
     assert texts(await talk.take_up(1, 3)) == ["late"]
 
 
-async def test_of_many_that_take_up_one_step_all_get_the_same(talk: Talking, other: Talking) -> None:
+async def test_parallel_attempts_at_a_step_take_up_the_same_messages(talk: Talking, other: Talking) -> None:
     await talk.hear(mention(1), *(says(at, str(at)) for at in range(2, 6)))
     taken = await asyncio.gather(
         *(each.take_up(1) for _ in range(10) for each in (talk, other)), *(talk.hear(says(at)) for at in (20, 21))
@@ -84,7 +84,7 @@ async def test_of_many_that_take_up_one_step_all_get_the_same(talk: Talking, oth
     assert len(set(keys)) == len(keys) == len(every[0])
 
 
-async def test_a_transaction_that_fails_has_taken_nothing_up(talk: Talking) -> None:
+async def test_failed_transaction_takes_nothing_up(talk: Talking) -> None:
     await talk.hear(mention(1, "one"))
 
     async def fail() -> None:
@@ -98,7 +98,7 @@ async def test_a_transaction_that_fails_has_taken_nothing_up(talk: Talking) -> N
     assert texts(await talk.take_up(1)) == ["one", "two"]
 
 
-async def test_the_first_word_about_a_turn_stands(talk: Talking) -> None:
+async def test_first_settlement_of_a_turn_is_kept(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     first = await talk.settle(1, "the first")
@@ -110,7 +110,7 @@ async def test_the_first_word_about_a_turn_stands(talk: Talking) -> None:
     assert (settled.kind, settled.answer, settled.said) == (OutcomeKind.ANSWERED, "the first", False)
 
 
-async def test_of_two_workers_that_settle_a_turn_one_is_heard(talk: Talking, other: Talking) -> None:
+async def test_turn_settled_by_two_workers_has_one_answer(talk: Talking, other: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     both = await asyncio.gather(*(one.settle(1, f"{number}") for number, one in enumerate((talk, other))))
@@ -118,7 +118,7 @@ async def test_of_two_workers_that_settle_a_turn_one_is_heard(talk: Talking, oth
     assert len(await talk.rows("SELECT 1 FROM conversation_turns")) == 1
 
 
-async def test_the_oldest_unsaid_answer_is_said_first_and_a_silent_turn_has_none(talk: Talking) -> None:
+async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(talk: Talking) -> None:
     for turn in (1, 2, 3):
         await talk.hear(mention(turn, str(turn)))
         await talk.take_up(turn)
@@ -134,7 +134,7 @@ async def test_the_oldest_unsaid_answer_is_said_first_and_a_silent_turn_has_none
     assert settled.said
 
 
-async def test_an_answer_of_any_characters_is_kept(talk: Talking) -> None:
+async def test_answer_with_any_characters_is_stored(talk: Talking) -> None:
     await talk.hear(mention(1))
     marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
     assert marks.question == ("whichone? " + "x" * 500)[:200]
@@ -144,7 +144,7 @@ async def test_an_answer_of_any_characters_is_kept(talk: Talking) -> None:
     assert settled.answer == "ab ? 🙂"
 
 
-async def test_a_question_is_open_until_a_turn_answers_something_else(talk: Talking) -> None:
+async def test_question_is_open_until_a_later_turn_answers(talk: Talking) -> None:
     await talk.hear(mention(1))
     assert (await talk.turn(1, "Which project?", question="Which project?")).question == "Which project?"
     stored = await talk.store(says(2, "the second"))
@@ -157,7 +157,7 @@ async def test_a_question_is_open_until_a_turn_answers_something_else(talk: Talk
     assert not (await talk.store(says(4))).question_open
 
 
-async def test_a_stop_with_nothing_before_it_is_over_at_once(talk: Talking) -> None:
+async def test_stop_with_nothing_before_it_has_no_effect(talk: Talking) -> None:
     await talk.hear(mention(5))
     assert flags(await talk.hear(stop(2))) == (True, True, False)
     await talk.turn(1)
@@ -168,9 +168,7 @@ async def test_a_stop_with_nothing_before_it_is_over_at_once(talk: Talking) -> N
 
 
 @pytest.mark.parametrize("refused", [None, Refusal.DUPLICATE])
-async def test_a_stop_that_comes_with_what_it_stops_waits_for_the_verdict(
-    talk: Talking, refused: Refusal | None
-) -> None:
+async def test_stop_that_comes_with_its_message_waits_for_the_verdict(talk: Talking, refused: Refusal | None) -> None:
     stored = await talk.store(mention(1), stop(2))
     assert flags(stored.marks) == (False, False, False)
     marks = await talk.judge({identity(1): refused})
@@ -178,7 +176,7 @@ async def test_a_stop_that_comes_with_what_it_stops_waits_for_the_verdict(
     assert marks.turn_due is (refused is None)
 
 
-async def test_a_stopped_turn_answers_all_that_was_said_before_the_stop(talk: Talking) -> None:
+async def test_stopped_turn_answers_all_messages_before_the_stop(talk: Talking) -> None:
     await talk.hear(mention(1, "one"))
     await talk.take_up(1)
     await talk.hear(says(2, "two"), stop(3), says(4, "four"))
@@ -189,34 +187,29 @@ async def test_a_stopped_turn_answers_all_that_was_said_before_the_stop(talk: Ta
     assert texts(await talk.take_up(2)) == ["four"]
 
 
-async def test_a_turn_that_was_stopped_before_it_thought_answers_what_the_stop_was_about(talk: Talking) -> None:
+async def test_turn_stopped_before_it_began_answers_all_before_the_stop(talk: Talking) -> None:
     await talk.hear(mention(1, "one"), says(2, "two"), stop(3), says(4, "four"))
     assert flags(await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)) == (True, True, False)
     assert texts(await talk.take_up(1, 0)) == ["one", "two"]
     assert texts(await talk.take_up(2)) == ["four"]
+    assert flags(await talk.settle(2, "Stopped.", OutcomeKind.STOPPED)) == (False, False, False)
+    await talk.hear(says(5), says(6))
+    assert flags(await talk.settle(3, "Cancelled.", OutcomeKind.STOPPED)) == (False, False, False)
 
 
-async def test_a_turn_that_was_cancelled_before_it_thought_answers_everything(talk: Talking) -> None:
-    await talk.hear(mention(1, "one"), says(2, "two"))
-    assert flags(await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)) == (False, False, False)
-
-
-async def test_a_stop_that_came_too_late_for_its_turn_is_over_with_it(talk: Talking) -> None:
+async def test_stop_is_due_until_every_message_before_it_is_answered(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     await talk.hear(stop(2))
     assert flags(await talk.settle(1, "The answer was there already.")) == (False, False, False)
+    await talk.hear(says(3))
+    await talk.take_up(2)
+    await talk.hear(says(4, "four"), stop(5))
+    assert flags(await talk.settle(2, "The third is answered.")) == (True, True, True)
+    assert flags(await talk.settle(3, "Stopped.", OutcomeKind.STOPPED)) == (False, False, False)
 
 
-async def test_a_stop_stays_due_for_what_the_turn_did_not_answer(talk: Talking) -> None:
-    await talk.hear(mention(1))
-    await talk.take_up(1)
-    await talk.hear(says(2, "two"), stop(3))
-    assert flags(await talk.settle(1, "The first is done.")) == (True, True, True)
-    assert flags(await talk.settle(2, "Stopped.", OutcomeKind.STOPPED)) == (False, False, False)
-
-
-async def test_a_turn_that_failed_before_it_thought_answers_everything_else_what_it_has_read(talk: Talking) -> None:
+async def test_failed_turn_answers_what_it_has_read_or_else_everything(talk: Talking) -> None:
     await talk.hear(mention(1), says(2))
     assert not (await talk.settle(1, "It failed.", OutcomeKind.FAILED)).turn_due
     await talk.hear(says(3, "three"))
@@ -226,7 +219,7 @@ async def test_a_turn_that_failed_before_it_thought_answers_everything_else_what
     assert texts(await talk.take_up(3)) == ["four"]
 
 
-async def test_a_failure_of_which_nobody_is_told_answers_for_nobody_who_addressed_the_bot(talk: Talking) -> None:
+async def test_silent_failure_leaves_messages_to_the_bot_due(talk: Talking) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     await talk.hear(says(2, sender_id=STRANGER), says(3, "three"))
@@ -234,20 +227,6 @@ async def test_a_failure_of_which_nobody_is_told_answers_for_nobody_who_addresse
     await talk.hear(says(4, sender_id=STRANGER), mention(5, "five"))
     assert flags(await talk.settle(3, "", OutcomeKind.SILENT)) == (True, True, False)
     assert texts(await talk.take_up(4)) == ["five"]
-
-
-async def test_a_turn_resumes_after_every_result_was_lost(talk: Talking) -> None:
-    """Each step is done twice, as after a crash between its commit and its result, and says the same."""
-    batch = (mention(1, "one"), says(2, "two"), stop(0))
-    assert (await talk.store(*batch)).unjudged == (await talk.store(*batch)).unjudged
-    verdicts = {identity(1): None, identity(2): Refusal.DUPLICATE}
-    first, again = await talk.judge(verdicts), await talk.judge(verdicts)
-    assert flags(first) == flags(again) == (True, True, False)
-    assert await talk.take_up(1) == await talk.take_up(1)
-    assert await talk.settle(1, "Done.") == await talk.settle(1, "Done.")
-    first, again = await talk.said(1), await talk.said(1)
-    assert (first.turn, first.unsaid) == (again.turn, again.unsaid) == (1, 0)
-    assert again.rev > first.rev
 
 
 _MANY_SHORT = """
@@ -274,7 +253,7 @@ FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 
 
 @pytest.mark.parametrize("asked", [conversation_row._MARKS.text, transcripts._CROWDED.text], ids=["marks", "crowded"])
-async def test_what_is_unused_is_found_without_reading_what_was_used(talk: Talking, asked: str) -> None:
+async def test_unused_messages_are_found_by_an_index(talk: Talking, asked: str) -> None:
     """A plan, and no time: of one long thread of one person's among many short ones no row is read that is not wanted.
 
     Every other of its turns was silent.

@@ -1,4 +1,4 @@
-"""What people say to each other in a conversation's thread is read, and nothing is shown, told or announced to them."""
+"""Messages between people in a conversation's thread are read, and the bot shows and says nothing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,13 +25,12 @@ async def overhearing(database: Database, *replies: Reply) -> AsyncIterator[Conv
     """Two people talk in a thread in which the bot has answered; the model gives these replies from then on."""
     script = ModelReply("Hello."), *replies
     async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.say("Anna, did you see the match?", BEN, addressed=False)
         yield scene
 
 
-async def test_nothing_is_shown_while_the_bot_reads_what_is_not_for_it(database: Database) -> None:
+async def test_no_status_is_shown_for_messages_between_people(database: Database) -> None:
     async with overhearing(database, calls("look"), SILENT) as scene:
         await scene.until_settled(2)
         await scene.until_idle()
@@ -48,25 +47,22 @@ async def test_nothing_is_shown_while_the_bot_reads_what_is_not_for_it(database:
     ],
     ids=["away", "refused", "lost"],
 )
-async def test_a_fault_with_what_was_not_for_the_bot_is_told_to_nobody(
-    database: Database, faults: list[Exception]
-) -> None:
+async def test_fault_with_a_message_between_people_is_silent(database: Database, faults: list[Exception]) -> None:
     async with overhearing(database, *faults) as scene:
         await scene.later(minutes=11)
         settled = await scene.until_settled(2)
         assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
         assert (list(scene.said), scene.words) == ([1], [])
-        await scene.say("bot, what do you say?", BEN)
-        assert await scene.until_said(3) == "Done."
+        assert await scene.ask("bot, what do you say?", BEN) == "Done."
 
 
-async def test_a_fault_after_something_was_changed_is_told(database: Database) -> None:
+async def test_fault_after_a_change_is_told(database: Database) -> None:
     async with overhearing(database, calls("create:1"), Permanent("The key is refused.")) as scene:
         assert "The key is refused." in await scene.until_said(2)
         assert (await scene.until_settled(2)).kind is OutcomeKind.FAILED
 
 
-async def test_a_question_while_the_bot_only_overhears_gets_a_turn_of_its_own(database: Database) -> None:
+async def test_question_during_an_overheard_turn_gets_its_own_turn(database: Database) -> None:
     """It came while the model looked at something that was not for it."""
 
     async def silent(_: ThinkRequest) -> ModelReply:
@@ -84,7 +80,7 @@ async def test_a_question_while_the_bot_only_overhears_gets_a_turn_of_its_own(da
         ]
 
 
-async def test_a_question_does_not_wait_for_a_model_that_is_away_with_what_was_overheard(database: Database) -> None:
+async def test_question_ends_an_overheard_turn_that_waits_for_the_model(database: Database) -> None:
     async with overhearing(database, AWAY, ModelReply("It is 990 a month.")) as scene:
         await scene.until_known("waiting for the model")
         await scene.say("what does Enterprise cost?", BEN)
@@ -93,7 +89,7 @@ async def test_a_question_does_not_wait_for_a_model_that_is_away_with_what_was_o
         assert scene.words == []
 
 
-async def test_a_question_amid_a_turn_that_was_for_somebody_else_is_answered_in_it(database: Database) -> None:
+async def test_question_during_a_turn_for_somebody_else_is_answered_in_it(database: Database) -> None:
     async def silent(_: ThinkRequest) -> ModelReply:
         await scene.say("bot, what do you say?")
         await scene.until_stored(3)
@@ -101,19 +97,17 @@ async def test_a_question_amid_a_turn_that_was_for_somebody_else_is_answered_in_
 
     script = ModelReply("Hello."), calls("look"), silent, ModelReply("I say yes.")
     async with conversation(database, *script) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.say(TO_BEN, addressed=False)
         assert await scene.until_said(2) == "I say yes."
         assert [request.choice for request in scene.asked[1:]] == [ToolChoice.AUTO] * 3
         assert scene.settlement(2).answered_at == 3
 
 
-async def test_who_asks_the_bot_amid_a_turn_whose_model_is_away_is_told(database: Database) -> None:
+async def test_author_of_a_question_is_told_that_the_model_is_away(database: Database) -> None:
     script = ModelReply("Hello."), AWAY, AWAY, ModelReply("I say yes.")
     async with conversation(database, *script, server=skipping_time) as scene:
-        await scene.say("hello")
-        await scene.until_said(1)
+        await scene.ask("hello")
         await scene.say(TO_BEN, addressed=False)
         await scene.until_known("waiting for the model")
         await scene.say("bot, what do you say?")

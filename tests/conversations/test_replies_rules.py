@@ -1,0 +1,108 @@
+"""How a model's reply is kept, passed to the workflow, and read for silence and questions."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conversations.dialogues import REGISTRY
+from threadline.conversations import replies
+from threadline.conversations.model.answers import is_blank
+from threadline.estimates import tools as estimates
+from threadline.models.chat_model import Answer
+from threadline.models.model import ModelReply, Role, ToolCall
+from threadline.tools.registry import Registry
+
+CALL = ToolCall("1", "a")
+
+
+def told(text: str, *calls: ToolCall) -> ModelReply:
+    """A reply as the workflow gets it."""
+    return replies.told(replies.message(ModelReply(text, calls), REGISTRY))
+
+
+def test_reply_is_kept_whole_with_the_tools_own_names() -> None:
+    wire = [ToolCall("1", "tickets_search", '{"words": "a"}'), ToolCall("2", REGISTRY.all()[1].wire_name, "{}")]
+    kept = replies.message(ModelReply("I look.", (*wire, ToolCall("3", "made_up")), opaque="o"), REGISTRY)
+    assert (kept.role, kept.content, kept.opaque) == (Role.ASSISTANT, "I look.", "o")
+    assert [(each.name, each.read_only) for each in kept.calls] == [
+        ("tickets.search", True),
+        ("tickets.close_one", False),
+        ("made_up", False),
+    ]
+    assert kept.calls[0].arguments == '{"words": "a"}'
+
+
+def test_call_that_may_bind_the_thread_is_passed_on_as_one() -> None:
+    registry = Registry(estimates.TOOLS)
+    wire = [ToolCall(each.name, each.wire_name) for each in registry.all() if not each.mutating]
+    calls = replies.told(replies.message(ModelReply("", tuple(wire)), registry)).calls
+    assert {each.name for each in calls if not each.binds} == {"estimates.listProjects"}
+    assert all(each.read_only for each in calls)
+
+
+def test_workflow_gets_the_beginning_of_a_reply_and_no_arguments() -> None:
+    reply = told("z" * 100_000, *(ToolCall(str(number), "x" * 5_000, "y" * 100_000) for number in range(50)))
+    assert (len(reply.text), len(reply.calls)) == (300, 20)
+    assert {(len(each.name), each.arguments) for each in reply.calls} == {(100, "")}
+    assert len(json.dumps(reply, default=vars)) < 6_000
+    assert told(" \u200b" * 400 + "Here it is.").text == "Here it is."
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(), max_size=800), st.text(st.characters(), max_size=20))
+def test_reply_is_valid_json_and_blank_only_when_the_whole_is(text: str, name: str) -> None:
+    reply = told(text, ToolCall(name, name, name))
+    json.dumps(reply, default=vars, ensure_ascii=False).encode()
+    assert is_blank(reply.text) == is_blank(text)
+
+
+def test_silence_is_the_word_alone() -> None:
+    for text in ("NO_REPLY", " NO_REPLY\n", "`NO_REPLY`", "**NO_REPLY**", '"NO_REPLY".'):
+        assert told(text) == ModelReply("", silent=True)
+    for text in ("", "no reply", "NO_REPLY is what I write", "I say NO_REPLY", "NO_REPLY?"):
+        assert told(text) == ModelReply(text)
+    assert not told("NO_REPLY", CALL).silent
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("NO_REPLY: this is between Ann and Ben", "this is between Ann and Ben"),
+        ("**NO_REPLY**\n\n- one\n- two", "- one\n- two"),
+        ("`NO_REPLY` - they talk", "they talk"),
+        ("NO_REPLY? Yes.", "Yes."),
+        ("They talk with each other.\n\nNO_REPLY.", "They talk with each other."),
+    ],
+)
+def test_word_for_silence_beside_a_text_is_silence_or_is_removed(text: str, rest: str) -> None:
+    answer = Answer(ModelReply(text))
+    assert replies.clear(answer, addressed=False) == ModelReply("NO_REPLY")
+    assert replies.clear(answer, addressed=True) == ModelReply(rest)
+    assert replies.clear(Answer(ModelReply(text, (CALL,))), addressed=False).text == rest
+
+
+def test_reply_without_the_word_for_silence_is_unchanged() -> None:
+    for text in ("", "Yes.", "NO_REPLY_TO is the setting", "NO_REPLYING", "It writes NO_REPLY then"):
+        for addressed in (True, False):
+            assert replies.clear(Answer(ModelReply(text)), addressed=addressed).text == text
+    assert replies.clear(Answer(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
+
+
+def test_answer_that_was_cut_off_says_so() -> None:
+    for reply, text in (
+        (ModelReply("The first"), f"The first\n\n{replies.CUT}"),
+        (ModelReply(""), ""),
+        (ModelReply("I look", (CALL,)), "I look"),
+    ):
+        assert replies.clear(Answer(reply, cut=True), addressed=True).text == text
+
+
+def test_answer_that_ends_with_a_question_mark_is_a_question() -> None:
+    for text in ("Which one?", "I found two.\n\n**Which one do you mean?**", "Gehst du? :smile:", "何？"):
+        assert replies.question(text) == " ".join(text.split())
+    for text in ("", "Done.", "Why? Because.", "See https://a.example/?q=1", "?!."):
+        assert replies.question(text) == ""
+    long = replies.question("word " * 100 + "which?")
+    assert (len(long), long[-1]) == (200, "…")
