@@ -1,4 +1,4 @@
-"""What the tests of uploaded files share: somebody who uploads them in a thread, and calls the tool there."""
+"""Uploads of files in a thread, and calls of the tool that makes RFPs from them."""
 
 import itertools
 import json
@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from tests.documents import document_samples as papers
 from tests.support.tool_fakes import Clock, context
+from tests.support.tool_results import code_of, message_of
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
 from threadline.rfps import file_tool as files
@@ -37,7 +38,7 @@ BRIEF = papers.pdf("A crane for the harbour", "Due on 31 March")
 
 
 class Caller:
-    """A turn in which the tool is called."""
+    """Calls the tool in a thread."""
 
     def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
         self.database = database
@@ -62,7 +63,7 @@ class Caller:
 
 
 class Desk(Caller):
-    """Somebody who uploads files in a thread, and calls the tool there."""
+    """Uploads files in a thread, and calls the tool there."""
 
     def __init__(self, database: Database, sandbox: SlackSandbox, session: aiohttp.ClientSession) -> None:
         super().__init__(database, sandbox.api_url, session)
@@ -101,10 +102,9 @@ class Desk(Caller):
         """What is said of a call that must be refused, and that nothing was written by it."""
         before = await self.kept()
         result = await self.ask(file_id, **given)
-        assert result.error, result.data
-        assert result.error.code is Code.REFUSED
+        assert code_of(result) is Code.REFUSED
         assert await self.kept() == before
-        return result.error.message
+        return message_of(result)
 
     async def kept(self) -> dict[str, int]:
         """How many rows there are of everything that a file could make."""

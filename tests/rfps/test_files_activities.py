@@ -1,4 +1,4 @@
-"""Files become requests: through the whole pipeline, on the real Postgres, with files from Slack's sandbox."""
+"""Files of Slack become RFPs."""
 
 import asyncio
 import hashlib
@@ -8,6 +8,7 @@ import pytest
 
 from tests.documents import document_samples as papers
 from tests.rfps.filing import BRIEF, MIB, Desk, desk
+from tests.support.tool_results import code_of
 from threadline.rfps.files import AGAIN, CREATED
 from threadline.threads.addressing import Thread
 from threadline.tools.model import Code
@@ -17,7 +18,7 @@ from threadline_devstack.slack.model import User
 __all__ = ["desk"]
 
 
-async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(desk: Desk) -> None:
+async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31", correlation_id="forged")
     assert result.success, result.error
@@ -33,7 +34,7 @@ async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(des
         "thread_is_about": rfp_id,
         "file_begins": "A crane for the harbour\n\nDue on 31 March",
     }
-    assert f"brief.pdf has become {rfp_id} (A crane for the harbour): 2 pages, 40 characters" in result.display_text
+    assert f"{rfp_id} (A crane for the harbour)" in result.display_text
     assert await desk.about(desk.thread) == rfp_id
     async with desk.database.begin() as work:
         state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
@@ -44,20 +45,19 @@ async def test_a_file_becomes_a_request_with_a_state_an_event_and_its_thread(des
     assert event.payload["sha256"] == hashlib.sha256(BRIEF).hexdigest()
 
 
-async def test_what_the_model_has_read_comes_before_what_stands_in_the_file(desk: Desk) -> None:
+async def test_title_of_the_model_goes_before_that_of_the_file(desk: Desk) -> None:
     data = await desk.made(desk.upload(papers.word("Some words of the file"), "brief.docx").id, title="Crane  2")
     assert data["title"] == "Crane 2"
     assert (await desk.made(desk.upload(b"7", "the_big-crane.txt").id))["title"] == "the big crane"
 
 
-async def test_the_same_file_twice_is_the_same_request_and_says_so(desk: Desk) -> None:
+async def test_same_file_twice_is_the_same_rfp(desk: Desk) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     elsewhere = desk.new_thread(REPORTS)
     result = await desk.ask(desk.upload(BRIEF, "copy.pdf", elsewhere).id, elsewhere, title="Another")
     assert result.data["rfp_id"] == first["rfp_id"]
     assert result.data["title"] == "A crane for the harbour"
     assert result.data["existed_already"]
-    assert "copy.pdf was uploaded before" in result.display_text
     assert await desk.about(elsewhere) == first["rfp_id"]
     async with desk.database.begin() as work:
         told = await work.events.of(TEAM, first["rfp_id"])
@@ -65,40 +65,25 @@ async def test_the_same_file_twice_is_the_same_request_and_says_so(desk: Desk) -
     assert (await desk.kept())["rfps"] == 1
 
 
-async def test_of_many_who_bring_the_same_file_at_once_one_makes_the_request(desk: Desk) -> None:
+async def test_same_file_at_once_makes_one_rfp(desk: Desk) -> None:
     threads = [desk.new_thread() for _ in range(4)]
     uploads = [desk.upload(BRIEF, thread=each) for each in threads]
     made = await asyncio.gather(*(desk.made(file.id, thread=each) for file, each in zip(uploads, threads, strict=True)))
     assert len({each["rfp_id"] for each in made}) == 1
     assert sum(not each["existed_already"] for each in made) == 1
-    assert await desk.kept() | {"tool_operations": 0} == {
-        "rfps": 1,
-        "opportunity_states": 1,
-        "events": 4,
-        "thread_bindings": 4,
-        "tool_operations": 0,
-    }
+    kept = await desk.kept()
+    assert (kept["rfps"], kept["opportunity_states"], kept["events"], kept["thread_bindings"]) == (1, 1, 4, 4)
 
 
-async def test_a_thread_stays_about_what_it_is_about_unless_that_is_gone(desk: Desk) -> None:
+async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: Desk) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     result = await desk.ask(desk.upload(b"A second harbour", "second.md").id)
     assert result.data["thread_is_about"] == first["rfp_id"]
-    assert f"stays about {first['rfp_id']}; “link {result.data['rfp_id']}” changes that" in result.display_text
+    assert f"link {result.data['rfp_id']}" in result.display_text
     async with desk.database.begin() as work:
         await work.rfps.delete(TEAM, first["rfp_id"])
     third = await desk.made(desk.upload(b"A third harbour", "third.md").id)
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
-
-
-async def test_the_file_of_a_deleted_request_makes_another_that_the_thread_is_about(desk: Desk) -> None:
-    first = await desk.made(desk.upload(BRIEF).id)
-    async with desk.database.begin() as work:
-        assert await work.rfps.delete(TEAM, first["rfp_id"])
-    second = await desk.made(desk.upload(BRIEF).id)
-    assert second["rfp_id"] != first["rfp_id"]
-    assert not second["existed_already"]
-    assert second["thread_is_about"] == second["rfp_id"] == await desk.about(desk.thread)
 
 
 async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
@@ -117,24 +102,19 @@ async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
         ("scan.pdf", papers.pdf("", ""), "contains no text"),
         ("brief.docx", papers.with_macros(), "contains macros"),
         ("brief.docx", papers.with_entities('<!ENTITY x SYSTEM "file:///etc/passwd">', "&x;"), "declares XML entities"),
+        ("brief.docx", papers.bomb(150), "would unpack to 1"),
     ],
 )
-async def test_what_is_no_readable_document_is_refused_and_leaves_nothing(
-    desk: Desk, name: str, content: bytes, says: str
-) -> None:
+async def test_unreadable_document_is_refused(desk: Desk, name: str, content: bytes, says: str) -> None:
     assert says in await desk.refused(desk.upload(content, name).id)
 
 
-async def test_a_zip_bomb_is_refused_and_leaves_nothing(desk: Desk) -> None:
-    assert "would unpack to 1" in await desk.refused(desk.upload(papers.bomb(150), "brief.docx").id)
-
-
-async def test_a_login_page_in_the_place_of_a_file_is_told_with_the_scope_that_lacks(desk: Desk) -> None:
+async def test_login_page_in_place_of_a_file_is_refused(desk: Desk) -> None:
     desk.sandbox.faults.login_page()
-    assert "give the bot the scope files:read" in await desk.refused(desk.upload(BRIEF).id)
+    assert "files:read" in await desk.refused(desk.upload(BRIEF).id)
 
 
-async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> None:
+async def test_large_file_is_refused_before_the_download(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     file.announced = 60 * MIB
     desk.sandbox.faults.fail_before("files.download")
@@ -142,13 +122,13 @@ async def test_a_file_of_60_mb_is_refused_before_it_is_loaded(desk: Desk) -> Non
     assert desk.sandbox.faults.ordered("files.download") == 1  # nobody asked for it
 
 
-async def test_a_file_that_is_larger_than_it_says_is_left_at_the_limit(desk: Desk) -> None:
+async def test_download_ends_at_the_limit(desk: Desk) -> None:
     file = desk.upload(BRIEF + b" " * (20 * MIB))
     file.announced = 3
     assert "larger than 20 MiB" in await desk.refused(file.id)
 
 
-async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk) -> None:
+async def test_file_of_another_channel_is_not_told(desk: Desk) -> None:
     private = Thread(TEAM, desk.sandbox.workspace.open_im(DEVELOPER).id, "")
     for hidden in (
         desk.upload(BRIEF, "salaries.pdf", desk.new_thread(REPORTS)),
@@ -160,7 +140,7 @@ async def test_a_file_of_another_channel_is_not_told_of_whoever_asks(desk: Desk)
         assert "salaries" not in told
 
 
-async def test_a_file_in_a_direct_message_is_for_that_conversation(desk: Desk) -> None:
+async def test_file_in_a_direct_message_becomes_an_rfp(desk: Desk) -> None:
     direct = desk.new_thread(desk.sandbox.workspace.open_im(REPORTER).id)
     told = await desk.ask(desk.upload(BRIEF, thread=direct).id, direct)
     assert told.success
@@ -168,13 +148,13 @@ async def test_a_file_in_a_direct_message_is_for_that_conversation(desk: Desk) -
     assert "stays when the file is deleted" in told.display_text
 
 
-async def test_a_fresh_file_of_which_slack_does_not_say_where_it_is_shared_is_found_in_its_thread(desk: Desk) -> None:
+async def test_file_without_shares_is_found_in_its_thread(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     file.shares.clear()
     assert await desk.made(file.id)
 
 
-async def test_a_file_that_was_found_is_not_looked_for_any_further(desk: Desk) -> None:
+async def test_search_for_a_file_ends_when_it_is_found(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     file.shares.clear()
     desk.sandbox.workspace.post(desk.thread.channel, REPORTER, "thanks", thread_ts=desk.thread.ts)
@@ -184,14 +164,13 @@ async def test_a_file_that_was_found_is_not_looked_for_any_further(desk: Desk) -
 
 
 @pytest.mark.parametrize("file_id", ["F0", "../etc", "brief.pdf", "", "F" * 60])
-async def test_an_id_that_is_none_is_refused(desk: Desk, file_id: str) -> None:
+async def test_malformed_id_is_refused(desk: Desk, file_id: str) -> None:
     result = await desk.ask(file_id)
-    assert result.error
-    assert result.error.code is Code.INVALID_ARGUMENTS
+    assert code_of(result) is Code.INVALID_ARGUMENTS
 
 
-async def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
-    assert "was deleted, or it is in a channel without the bot" in await desk.refused("F0GONE")
+async def test_missing_file_is_told(desk: Desk) -> None:
+    assert "was deleted" in await desk.refused("F0GONE")
 
 
 @pytest.mark.parametrize(
@@ -202,21 +181,18 @@ async def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
         User("U0ELSEWHERE", "ella", "Ella", team="T0ELSEWHERE"),
     ],
 )
-async def test_a_file_of_somebody_external_counts_once_a_colleague_has_shared_it(desk: Desk, who: User) -> None:
+async def test_file_of_an_external_user_counts_when_a_member_shares_it(desk: Desk, who: User) -> None:
     desk.sandbox.workspace.add_user(who)
     file = desk.upload(BRIEF, user=who.id)
-    told = await desk.refused(file.id)
-    assert "from a guest or another company" in told
+    assert "from a guest or another company" in await desk.refused(file.id)
     desk.share(file, DEVELOPER)
     assert (await desk.made(file.id))["title"] == "A crane for the harbour"
 
 
-async def test_while_slack_does_not_say_whose_a_file_is_nothing_is_made_of_it(desk: Desk) -> None:
+async def test_file_of_an_unknown_author_makes_nothing(desk: Desk) -> None:
     file = desk.upload(BRIEF)
     desk.sandbox.faults.fail_before("users.info")
     before = await desk.kept()
-    failed = await desk.ask(file.id)
-    assert failed.error
-    assert failed.error.code is Code.SERVICE_UNAVAILABLE
+    assert code_of(await desk.ask(file.id)) is Code.SERVICE_UNAVAILABLE
     assert await desk.kept() == before
     await desk.made(file.id)

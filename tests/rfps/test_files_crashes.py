@@ -1,4 +1,4 @@
-"""A file becomes one request, whatever dies on the way from Slack to the record."""
+"""A file becomes one RFP, whatever dies on the way from Slack to the record."""
 
 import asyncio
 import hashlib
@@ -12,6 +12,7 @@ import pytest
 
 from tests.rfps.filing import BRIEF, WORKER, Desk, desk
 from tests.support.recording import AUTHOR, until_waited_for
+from tests.support.tool_results import code_of
 from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.errors import Transient
@@ -28,29 +29,27 @@ _ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("method", ["files.info", "files.download"])
-async def test_while_slack_is_away_the_call_is_tried_again_and_makes_one_request(desk: Desk, method: str) -> None:
+async def test_call_is_retried_while_slack_is_away(desk: Desk, method: str) -> None:
     file = desk.upload(BRIEF)
     desk.sandbox.faults.fail_before(method, 2)
     with pytest.raises(Transient):
         await desk.ask(file.id, call_id="c", retries_left=1)
-    told = await desk.ask(file.id, call_id="d")
-    assert told.error
-    assert told.error.code is Code.SERVICE_UNAVAILABLE
+    assert code_of(await desk.ask(file.id, call_id="d")) is Code.SERVICE_UNAVAILABLE
     assert set((await desk.kept()).values()) == {0}
     assert (await desk.ask(file.id, call_id="c")).success
     assert (await desk.kept())["rfps"] == 1
 
 
-async def test_a_worker_that_is_killed_between_the_download_and_the_record_leaves_nothing_and_the_repeat_makes_one(
-    desk: Desk, database_url: str
-) -> None:
+async def test_retry_after_a_killed_worker_makes_one_rfp(desk: Desk, database_url: str) -> None:
     file = desk.upload(BRIEF)
     given = (database_url, desk.sandbox.api_url, desk.thread.channel, desk.thread.ts, file.id)
     async with _held(desk.database) as work:
         worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, *given, cwd=_ROOT)
-        await until_waited_for(work)  # loaded and read, and about to be kept
-        worker.kill()
-        await worker.wait()
+        try:
+            await until_waited_for(work)  # loaded and read, and about to be kept
+        finally:
+            worker.kill()
+            await worker.wait()
     result = await desk.ask(file.id, call_id="c", retries_left=1)
     assert result.success, result.error
     assert not result.data["existed_already"]
@@ -63,23 +62,7 @@ async def test_a_worker_that_is_killed_between_the_download_and_the_record_leave
     }
 
 
-async def test_a_call_that_is_cut_off_before_the_record_leaves_nothing_and_the_repeat_makes_one(desk: Desk) -> None:
-    file = desk.upload(BRIEF)
-    async with _held(desk.database) as work:
-        task = asyncio.create_task(desk.ask(file.id, call_id="c", retries_left=2))
-        await until_waited_for(work)  # loaded and read, and about to be kept
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert set((await desk.kept()).values()) == {0}
-    result = await desk.ask(file.id, call_id="c", retries_left=1)
-    assert result.success, result.error
-    assert (await desk.kept())["rfps"] == 1
-
-
-async def test_a_result_that_was_lost_is_found_again_without_another_download(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_result_is_found_without_a_download(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = desk.upload(BRIEF)
 
     async def lost(*_: object) -> None:
@@ -102,7 +85,7 @@ async def test_a_result_that_was_lost_is_found_again_without_another_download(
 
 @asynccontextmanager
 async def _held(database: Database) -> AsyncIterator[Any]:
-    """Somebody else is about to make a request from the same file, and in the end does not."""
+    """Another transaction makes an RFP from the same file, and is rolled back in the end."""
     digest = hashlib.sha256(BRIEF).hexdigest()
     async with database.begin() as work, work.connection.begin_nested() as undone:
         await work.rfps.create(change("other", team=TEAM), NewRfp(Facts("x"), SourceFile("x", digest, "x")), AUTHOR)

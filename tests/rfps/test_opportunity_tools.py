@@ -1,4 +1,4 @@
-"""Opportunities from a thread: loaded, patched over nobody, written down for ever, and nothing twice by one call."""
+"""Tools of opportunities: states, journals and events of RFPs."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ import pytest
 from tests.support import tool_store as tooling
 from tests.support.recording import create, until_waited_for
 from tests.support.tool_desk import Desk
+from tests.support.tool_results import code_of, message_of
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
@@ -23,7 +24,7 @@ from threadline.rfps.opportunity_state import OpportunityState
 from threadline.rfps.opportunity_store import Opportunities
 from threadline.rfps.record_adapters import TRIES
 from threadline.tools.author import Author
-from threadline.tools.model import Code, ToolResult
+from threadline.tools.model import Code
 from threadline.tools.operations import Change
 
 TOOLS = [*opportunity.TOOLS, *journal.TOOLS, *event.TOOLS]
@@ -47,17 +48,12 @@ def desk(database: Database) -> Desk:
     return Desk(database, TOOLS)
 
 
-def told(result: ToolResult) -> str:
-    assert result.error
-    return result.error.message
-
-
 async def everything(desk: Desk) -> Any:
     """All that is on record of the RFP."""
     return [await desk.done(tool, rfp_id=ID) for tool, _ in READS]
 
 
-async def test_a_load_shows_the_facts_the_state_and_what_is_newest(desk: Desk) -> None:
+async def test_load_shows_facts_state_and_newest_entries(desk: Desk) -> None:
     for number in range(opportunity.RECENT + 1):
         await desk.done("journal.append", rfp_id=ID, text=f"entry {number}")
     await desk.done("event.append", rfp_id=ID, event_type="asked")
@@ -67,16 +63,14 @@ async def test_a_load_shows_the_facts_the_state_and_what_is_newest(desk: Desk) -
     texts = [each["text"] for each in result.data["newest_journal_entries"]]
     assert texts == [f"entry {number}" for number in range(opportunity.RECENT, 0, -1)]
     assert [each["type"] for each in result.data["newest_events"]] == ["asked"]
-    assert result.display_text == "rfp_abc123 (Website relaunch) is new."
+    assert "rfp_abc123 (Website relaunch)" in result.display_text
 
 
-async def test_a_status_is_said_in_words_and_shows_in_the_lists(desk: Desk, database: Database) -> None:
+async def test_patch_tells_what_it_changed(desk: Desk) -> None:
     patch = '{"status": "Proposal submitted", "due_date": "2026-04-01", "client": null, "team": ["U1"]}'
     result = await desk.ask("opportunity.patch", rfp_id=ID, patch=patch)
-    assert result.display_text == (
-        "rfp_abc123 (Website relaunch): status is proposal submitted, due date is 2026-04-01, client removed, "
-        "team changed."
-    )
+    for fact in (ID, "status is proposal submitted", "2026-04-01", "client removed", "team changed"):
+        assert fact in result.display_text
     assert (result.data["version"], result.data["changed_by"]) == (2, "U1")
     assert result.data["now"] == {
         "status": "proposal_submitted",
@@ -84,16 +78,9 @@ async def test_a_status_is_said_in_words_and_shows_in_the_lists(desk: Desk, data
         "client": None,
         "team": ["U1"],
     }
-    loaded = await desk.done("opportunity.load", rfp_id=ID)
-    assert (loaded["state"]["team"], loaded["version"]) == (["U1"], 2)
-    async with database.begin() as work:
-        [rfp] = await work.rfps.listed("T1")
-        state = await work.opportunities.ensure_state_exists("T1", ID)
-    assert (rfp.status, rfp.client) == ("proposal_submitted", "")
-    assert (state.updated_by, state.correlation_id) == ("U1", "turn-1")
 
 
-async def test_people_see_the_rfp_in_its_last_state_once(desk: Desk) -> None:
+async def test_rfp_is_shown_once_in_its_last_state(desk: Desk) -> None:
     results = [await desk.ask("opportunity.load", rfp_id=ID)]
     results.append(await desk.ask("opportunity.patch", rfp_id=ID, patch=SUBMITTED))
     results.append(await desk.ask("opportunity.load", rfp_id=ID))
@@ -103,7 +90,7 @@ async def test_people_see_the_rfp_in_its_last_state_once(desk: Desk) -> None:
     assert "· new" not in text
 
 
-async def test_a_patch_may_be_given_as_an_object_and_keeps_its_nulls(desk: Desk) -> None:
+async def test_patch_may_be_an_object_and_keeps_its_nulls(desk: Desk) -> None:
     await desk.done("opportunity.patch", rfp_id=ID, patch={"client": None, "budget": {"total": 1.5, "x": None}})
     state = (await desk.done("opportunity.load", rfp_id=ID))["state"]
     assert "client" not in state
@@ -113,32 +100,25 @@ async def test_a_patch_may_be_given_as_an_object_and_keeps_its_nulls(desk: Desk)
 @pytest.mark.parametrize(
     ("patch", "says"),
     [
-        ('[{"op": "replace"}]', "`patch`: a patch must be a JSON object"),
-        ('"won"', "`patch`: a patch must be a JSON object"),
-        ("null", "`patch`: a patch must be a JSON object"),
-        ("{}", "`patch`: a patch must be a JSON object"),
-        ("status: won", "`patch`: expected the text of one JSON object"),
-        ('{"a": NaN}', "`patch`: expected the text of one JSON object"),
-        ('{"a": 1e999}', "`patch`: it contains a number"),
-        ('{"a": "\\u0000"}', "`patch`: it contains a number or a character"),
-        ('{"a": "\\ud800"}', "`patch`: it contains a number or a character"),
-        ('{"a": ' + "[" * 900 + "]" * 900 + "}", "nests more than 20 objects and lists"),
-        (json.dumps({"notes": "x" * 900_000}), "has 900,013 bytes, and the maximum is 64,000"),
-        (json.dumps({"notes": "x" * 1_048_576}), "The arguments are longer than 1,000,000 characters"),
-        ('{"status": "asleep"}', "'asleep' is not an RFP status: use one of new, in_progress"),
-        ('{"status": null}', "needs a status"),
-        ('{"due_date": "tomorrow"}', "write it as 2026-03-31"),
+        ('[{"op": "replace"}]', "must be a JSON object"),
+        ("null", "must be a JSON object"),
+        ("status: won", "`patch`"),
+        ('{"a": NaN}', "`patch`"),
+        ('{"a": 1e999}', "contains a number"),
+        ('{"a": "\\u0000"}', "a character"),
+        ('{"a": "\\ud800"}', "a character"),
+        ('{"a": ' + "[" * 900 + "]" * 900 + "}", "more than 20"),
+        (json.dumps({"notes": "x" * 900_000}), "64,000"),
+        ('{"status": "asleep"}', "in_progress"),
     ],
 )
-async def test_what_is_no_patch_is_refused_in_words_and_nothing_is_half_written(
-    desk: Desk, patch: str, says: str
-) -> None:
+async def test_bad_patch_is_refused_and_changes_nothing(desk: Desk, patch: str, says: str) -> None:
     before = await everything(desk)
-    assert says in told(await desk.refused("opportunity.patch", rfp_id=ID, patch=patch))
+    assert says in message_of(await desk.refused("opportunity.patch", rfp_id=ID, patch=patch))
     assert await everything(desk) == before
 
 
-async def test_a_lost_race_is_tried_again_on_what_the_other_left(desk: Desk, database: Database) -> None:
+async def test_lost_race_is_retried_on_the_newer_state(desk: Desk, database: Database) -> None:
     async with database.begin() as work:
         first = {"status": "won", "budget": {"total": 1}}
         await work.opportunities.patch(tooling.change("other"), ID, first, 1, Author("U2", "turn-2"))
@@ -150,7 +130,7 @@ async def test_a_lost_race_is_tried_again_on_what_the_other_left(desk: Desk, dat
     assert (state["status"], state["budget"]) == ("won", {"total": 1, "currency": "EUR"})
 
 
-async def test_many_threads_patch_at_once_and_every_change_is_there(desk: Desk) -> None:
+async def test_concurrent_patches_are_all_kept(desk: Desk) -> None:
     async def patch(number: int) -> None:
         given = json.dumps({f"field {number}": number})
         while (await desk.ask("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=given)).error:
@@ -162,10 +142,10 @@ async def test_many_threads_patch_at_once_and_every_change_is_there(desk: Desk) 
     assert {f"field {number}" for number in range(8)} < loaded["state"].keys()
 
 
-async def test_what_was_made_from_one_version_is_not_applied_to_a_later_one(desk: Desk) -> None:
+async def test_patch_of_an_older_version_is_refused(desk: Desk) -> None:
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"risks": ["late"]}')
     late = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"risks": ["dear"]}', version=1)
-    assert "is at version 2, and the patch was made from 1: nothing was changed; load it again" in told(late)
+    assert "version 2" in message_of(late)
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"risks": ["late", "dear"]}', version=2)
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["risks"] == ["late", "dear"]
 
@@ -198,13 +178,11 @@ class Late(Opportunities):
         return await super().patch(change, rfp_id, patch, based_on, author)
 
 
-async def test_who_loses_every_race_is_told_that_nothing_was_changed(database: Database, database_url: str) -> None:
+async def test_patch_that_loses_every_race_changes_nothing(database: Database, database_url: str) -> None:
     overtaken = Overtaken(database_url, database)
     desk = Desk(overtaken, TOOLS)
     result = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"a": 1}')
-    assert result.error
-    assert result.error.code is Code.SERVICE_UNAVAILABLE
-    assert "so nothing was changed" in told(result)
+    assert code_of(result) is Code.SERVICE_UNAVAILABLE
     loaded = await desk.done("opportunity.load", rfp_id=ID)
     assert (loaded["version"], loaded["state"]["others"], "a" in loaded["state"]) == (1 + TRIES, TRIES, False)
     with pytest.raises(Undone):
@@ -213,7 +191,7 @@ async def test_who_loses_every_race_is_told_that_nothing_was_changed(database: D
 
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
-async def test_a_call_whose_result_was_lost_is_found_and_not_made_again(
+async def test_call_with_lost_result_is_found_and_made_once(
     desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
     desk.log.lost = Transient("the worker has gone")
@@ -221,37 +199,25 @@ async def test_a_call_whose_result_was_lost_is_found_and_not_made_again(
         await desk.ask(tool, "lost", rfp_id=ID, **arguments)
     after = await everything(desk)
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"status": "won"}')
-    again = await desk.ask(tool, "lost", rfp_id=ID, **arguments)
-    assert again.success
+    assert (await desk.ask(tool, "lost", rfp_id=ID, **arguments)).success
     assert (await everything(desk))[1:] == after[1:]
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["status"] == "won"
-    async with database.begin() as work:
-        await work.rfps.delete("T1", ID)
-    assert await desk.ask(tool, "lost", rfp_id=ID, **arguments) == again
-
-
-@pytest.mark.parametrize(("tool", "arguments"), WRITES)
-async def test_a_change_whose_rfp_was_deleted_before_its_result_was_read_is_still_told(
-    desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
-) -> None:
     desk.log.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
-        await desk.ask(tool, "lost", rfp_id=ID, **arguments)
+        await desk.ask(tool, "lost again", rfp_id=ID, **arguments)
     async with database.begin() as work:
         await work.rfps.delete("T1", ID)
-    assert (await desk.ask(tool, "lost", rfp_id=ID, **arguments)).success
+    assert (await desk.ask(tool, "lost again", rfp_id=ID, **arguments)).success, "also of a deleted RFP"
 
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
-async def test_many_that_make_the_same_call_at_once_make_one_change(
-    desk: Desk, tool: str, arguments: dict[str, Any]
-) -> None:
+async def test_same_call_at_once_is_made_once(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
     await asyncio.gather(*(desk.ask(tool, "same", rfp_id=ID, **arguments) for _ in range(6)))
     loaded, entries, events = await everything(desk)
     assert loaded["version"] + len(entries["entries"]) + len(events["events"]) == 2
 
 
-async def test_what_is_written_down_bears_its_turn_whatever_the_model_says(desk: Desk, database: Database) -> None:
+async def test_records_have_the_correlation_id_of_their_turn(desk: Desk, database: Database) -> None:
     for tool, arguments in WRITES:
         await desk.done(tool, rfp_id=ID, correlation_id="another turn's", **arguments)
     async with database.begin() as work:
@@ -263,84 +229,60 @@ async def test_what_is_written_down_bears_its_turn_whatever_the_model_says(desk:
 
 
 @pytest.mark.parametrize(("tool", "one", "many"), [("journal", "entry", "entries"), ("event", "event", "events")])
-async def test_the_journal_and_the_log_come_in_pages_the_newest_first(
-    desk: Desk, tool: str, one: str, many: str
-) -> None:
+async def test_journal_and_events_come_in_pages(desk: Desk, tool: str, one: str, many: str) -> None:
     given = {"journal": {"text": "It is so."}, "event": {"event_type": "asked"}}[tool]
     for _ in range(3):
         await desk.done(f"{tool}.append", rfp_id=ID, **given)
     first = await desk.ask(f"{tool}.list", rfp_id=ID, limit=2)
     assert [len(first.data[many]), first.data["more"]] == [2, True]
-    assert first.display_text == f"more than 2 {many} of rfp_abc123."
     rest = await desk.done(f"{tool}.list", rfp_id=ID, before=first.data[many][-1][one])
     assert [each[one] < first.data[many][-1][one] for each in rest[many]] == [True]
     none = await desk.ask(f"{tool}.list", rfp_id=ID, before=rest[many][0][one])
-    assert f"has no older {one}." in none.display_text
-    assert none.structured == ()
+    assert (none.data[many], none.structured) == ([], ())
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
         ("journal.append", {}, "`text` is missing"),
-        ("journal.append", {"text": ""}, "`text` does not fit: expected text of 1 to 10000 characters"),
-        ("journal.append", {"text": "x" * 10_001}, "`text` does not fit"),
-        ("journal.append", {"text": " \n"}, "a journal entry needs a text"),
-        (
-            "journal.append",
-            {"text": "x", "kind": "said"},
-            "`kind` does not fit: expected one of note, decision, failed",
-        ),
-        ("event.append", {"event_type": " "}, "an event needs a type"),
-        ("event.append", {"event_type": "x", "payload": "[1]"}, "`payload`: an event's payload must be a JSON object"),
-        (
-            "event.append",
-            {"event_type": "x", "payload": {"a": "x" * 70_000}},
-            "the maximum is 64,000: nothing was logged",
-        ),
-        ("journal.append", {"rfp_id": " ", "text": "x"}, "`rfp_id`: expected an id such as rfp_abc123"),
-        ("opportunity.load", {"rfp_id": "x" * 65}, "`rfp_id` does not fit"),
-        ("opportunity.patch", {"patch": SUBMITTED, "version": 0}, "`version` does not fit"),
-        ("opportunity.patch", {"patch": SUBMITTED, "version": 10**30}, "`version` does not fit"),
-        ("journal.list", {"before": 10**30}, "`before` does not fit"),
+        ("journal.append", {"text": "x" * 10_001}, "`text`"),
+        ("journal.append", {"text": " \n"}, "needs a text"),
+        ("journal.append", {"text": "x", "kind": "said"}, "`kind`"),
+        ("event.append", {"event_type": " "}, "needs a type"),
+        ("event.append", {"event_type": "x", "payload": "[1]"}, "`payload`"),
+        ("event.append", {"event_type": "x", "payload": {"a": "x" * 70_000}}, "64,000"),
+        ("journal.append", {"rfp_id": " ", "text": "x"}, "`rfp_id`"),
+        ("opportunity.load", {"rfp_id": "x" * 65}, "`rfp_id`"),
+        ("opportunity.patch", {"patch": SUBMITTED, "version": 0}, "`version`"),
+        ("opportunity.patch", {"patch": SUBMITTED, "version": 10**30}, "`version`"),
+        ("journal.list", {"before": 10**30}, "`before`"),
     ],
 )
-async def test_what_does_not_fit_is_named_and_nothing_is_written(
+async def test_bad_argument_is_named_and_nothing_is_written(
     desk: Desk, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     before = await everything(desk)
-    assert says in told(await desk.refused(tool, **({"rfp_id": ID} | arguments)))
+    assert says in message_of(await desk.refused(tool, **({"rfp_id": ID} | arguments)))
     assert await everything(desk) == before
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
-async def test_of_an_id_that_does_not_exist_the_nearest_are_told(
-    desk: Desk, tool: str, arguments: dict[str, Any]
+async def test_unknown_deleted_and_foreign_rfps_are_refused(
+    desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
-    result = await desk.refused(tool, rfp_id="rfp_abc12", **arguments)
-    assert result.error
-    assert result.error.code is Code.REFUSED
-    assert told(result) == "there is no RFP rfp_abc12; did you mean rfp_abc123?"
-
-
-@pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
-async def test_a_deleted_rfp_is_not_there(desk: Desk, database: Database, tool: str, arguments: dict[str, Any]) -> None:
+    unknown = await desk.refused(tool, rfp_id="rfp_abc12", **arguments)
+    assert code_of(unknown) is Code.REFUSED
+    assert "did you mean rfp_abc123" in message_of(unknown)
+    assert "no RFP rfp_abc123" in message_of(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
     async with database.begin() as work:
         await work.rfps.delete("T1", ID)
-    said = told(await desk.refused(tool, rfp_id=ID, **arguments))
-    assert said == "rfp_abc123 was deleted; list the RFPs to find its id"
+    assert "rfp_abc123 was deleted" in message_of(await desk.refused(tool, rfp_id=ID, **arguments))
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
-async def test_another_teams_rfp_is_not_there(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
-    assert "there is no RFP rfp_abc123" in told(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
-
-
-async def test_one_state_is_changed_no_faster_than_its_rate_from_whatever_thread(database: Database) -> None:
+async def test_rate_of_a_state_holds_over_all_threads(database: Database) -> None:
     desk = Desk(database, TOOLS, Rate(2, 60))
     for number in range(2):
         await desk.done("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=json.dumps({"a": number}))
     result = await desk.refused("opportunity.patch", thread_ts="3.1", rfp_id="RFP_abc123", patch='{"a": 3}')
-    assert result.error
-    assert result.error.code is Code.TOO_MANY_CHANGES
+    assert code_of(result) is Code.TOO_MANY_CHANGES
     await desk.done("journal.append", rfp_id=ID, text="What was to be changed, and was not.", kind="failed")

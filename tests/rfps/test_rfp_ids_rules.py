@@ -1,4 +1,4 @@
-"""The ids of RFPs in a text: the first counts, however it is written, and what only looks like one does not."""
+"""Ids of RFPs in a text."""
 
 import pytest
 from hypothesis import given
@@ -9,45 +9,34 @@ from threadline.rfps.rfp_ids import LONGEST, NOT_IDS, Origin, Scope, as_rfp_id, 
 ids = st.from_regex(r"rfp_[a-z0-9]{1,12}(?:[_-][a-z0-9]{1,6}){0,2}", fullmatch=True).filter(
     lambda each: each not in NOT_IDS
 )
+marks = st.sampled_from(" .,;:!?()[]{}<>|/'\"`*~_#“”…\n")
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("Update rfp_abc123", ["rfp_abc123"]),
-        ("RFP_ABC123 and Rfp_Abc123", ["rfp_abc123"]),
-        ("rfp_abc123, rfp_xyz789; rfp_abc123", ["rfp_abc123", "rfp_xyz789"]),
-        ("(rfp_abc123). “rfp_b2”… rfp_c3? rfp_d4!", ["rfp_abc123", "rfp_b2", "rfp_c3", "rfp_d4"]),
-        ("`rfp_abc123`", ["rfp_abc123"]),
-        ("```\nlog of rfp_old1\n``` copy it to rfp_new2", ["rfp_old1", "rfp_new2"]),
-        ("*rfp_abc123* _rfp_b2_ ~rfp_c3~ \"rfp_d4\" 'rfp_e5'", ["rfp_abc123", "rfp_b2", "rfp_c3", "rfp_d4", "rfp_e5"]),
+        ("rfp_abc123, rfp_xyz789; RFP_ABC123", ["rfp_abc123", "rfp_xyz789"]),
+        ("```\nlog of rfp_old1\n``` copy it to _rfp_new2_", ["rfp_old1", "rfp_new2"]),
         ("<https://rfps.example/rfp_abc123|rfp_abc123>", ["rfp_abc123"]),
         ("<https://rfps.example/rfps/rfp_abc123/state?x=1|the state>", ["rfp_abc123"]),
         ("<https://rfps.example?id=rfp_abc123&amp;x=1>", ["rfp_abc123"]),
-        ("rfp_abc123's deadline", ["rfp_abc123"]),
         ("rfp_abc123:won", ["rfp_abc123"]),
         ("rfp_abc123.Thanks", ["rfp_abc123"]),
         ("rfp_abc123の状態", ["rfp_abc123"]),
-        ("rfp_city_hall-2026", ["rfp_city_hall-2026"]),
         ("rfp_city__hall", ["rfp_city__hall"]),
         ("rfp_abc123-", ["rfp_abc123"]),
-        ("#rfp_abc123", ["rfp_abc123"]),
         ("about:rfp_abc123", ["rfp_abc123"]),
-        ("rfp_a\nrfp_b", ["rfp_a", "rfp_b"]),
+        ("rfp_7-b rfp_7_b rfp_77", ["rfp_7-b", "rfp_7_b", "rfp_77"]),
     ],
 )
-def test_ids_as_people_write_them(text: str, found: list[str]) -> None:
+def test_ids_are_found_as_people_write_them(text: str, found: list[str]) -> None:
     assert list(rfp_ids(text)) == found
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "the rfp",
-        "rfp_",
         "rfp_... or rfp_…",
-        "rfp abc123",
         "rfp-abc123",
         "xrfp_abc123",
         "my_rfp_abc123",
@@ -61,16 +50,12 @@ def test_ids_as_people_write_them(text: str, found: list[str]) -> None:
         f"rfp_{'a' * LONGEST}",
     ],
 )
-def test_what_only_looks_like_an_id_is_none(text: str) -> None:
+def test_similar_words_are_no_ids(text: str) -> None:
     assert rfp_ids(text) == ()
 
 
-def test_an_id_that_is_longer_than_a_known_one_is_not_taken_for_it() -> None:
-    assert rfp_ids("rfp_7-b rfp_7_b rfp_77") == ("rfp_7-b", "rfp_7_b", "rfp_77")
-
-
-@given(ids, st.sampled_from(list(" .,;:!?()[]{}<>|/'\"`*~_\n…")), st.sampled_from(list(" .,;:!?()[]{}<>|/'\"`*~_\n…")))
-def test_an_id_is_found_between_any_marks(rfp_id: str, before: str, after: str) -> None:
+@given(ids, marks, marks)
+def test_id_is_found_between_any_marks(rfp_id: str, before: str, after: str) -> None:
     assert rfp_ids(f"{before}{rfp_id}{after}") == (rfp_id,)
     assert rfp_ids(f"a {before}{rfp_id.upper()}{after} b") == (rfp_id,)
 
@@ -86,11 +71,11 @@ def test_whatever_is_found_is_an_id_of_the_text(text: str) -> None:
     ("word", "rfp_id"),
     [("rfp_A1", "rfp_a1"), ("rfp_", ""), ("rfp_a.pdf", ""), ("a rfp_a", ""), ("rfp_" + "a" * 61, "")],
 )
-def test_a_word_is_an_id_or_is_none(word: str, rfp_id: str) -> None:
+def test_word_is_an_id_or_none(word: str, rfp_id: str) -> None:
     assert as_rfp_id(word) == rfp_id
 
 
-def test_the_message_goes_before_the_binding() -> None:
+def test_message_goes_before_the_binding() -> None:
     assert scope_of("Compare RFP_A1 with rfp_b2 and rfp_c3", "rfp_z9") == Scope(
         "rfp_a1", Origin.MESSAGE, ("rfp_b2", "rfp_c3")
     )
@@ -100,5 +85,5 @@ def test_the_message_goes_before_the_binding() -> None:
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("piece", ["rfp_", "rfp_a", "rfp_a_", "rfp_a-", "<@", "a_", "rfp_a.", "_"])
-def test_forty_thousand_characters_cost_no_more_than_others(piece: str) -> None:
+def test_long_text_is_searched_in_time(piece: str) -> None:
     assert len(rfp_ids(piece * (40_000 // len(piece)))) <= 1

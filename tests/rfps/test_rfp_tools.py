@@ -1,4 +1,4 @@
-"""What can be looked up around requests: the requests themselves, the team, and what is remembered."""
+"""Tools that look up RFPs, the team, and memories."""
 
 from datetime import date
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.recording import AUTHOR, HASH, create
 from tests.support.tool_desk import Desk
+from tests.support.tool_results import message_of
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
@@ -15,7 +16,6 @@ from threadline.rfps import team_tools as team
 from threadline.rfps import tools as rfps
 from threadline.rfps.model import Facts, NewRfp, RfpStatus, SourceFile
 from threadline.rfps.team_members import TeamMember
-from threadline.tools.model import ToolResult
 
 TOOLS = [*rfps.TOOLS, *team.TOOLS, *memory.TOOLS]
 
@@ -25,16 +25,11 @@ def desk(database: Database) -> Desk:
     return Desk(database, TOOLS)
 
 
-def told(result: ToolResult) -> str:
-    assert result.error
-    return result.error.message
-
-
 def ids(data: Any) -> list[str]:
     return [each["rfp_id"] for each in data["rfps"]]
 
 
-async def test_open_rfps_are_listed_by_when_they_are_due(desk: Desk, database: Database) -> None:
+async def test_open_rfps_are_listed_by_due_date(desk: Desk, database: Database) -> None:
     await create(database, "1", rfp_id="rfp_late", due_date=date(2026, 5, 1), owner="Ida")
     await create(database, "2", rfp_id="rfp_soon", due_date=date(2026, 4, 1), status=RfpStatus.SHORTLISTED)
     await create(database, "3", rfp_id="rfp_won", status=RfpStatus.WON, owner="ida")
@@ -51,37 +46,33 @@ async def test_open_rfps_are_listed_by_when_they_are_due(desk: Desk, database: D
     assert ids(await desk.done("rfp.list", status="won")) == ["rfp_won"], "whoever asks for won ones means them"
     assert ids(await desk.done("rfp.list", open_only=False, owner="IDA")) == ["rfp_late", "rfp_won"]
     none = await desk.ask("rfp.list", status="lost")
-    assert (none.display_text, none.structured) == ("There is no such RFP.", ())
-    assert "expected one of new, in_progress" in told(await desk.refused("rfp.list", status="asleep"))
+    assert (none.data["rfps"], none.structured) == ([], ())
+    assert "in_progress" in message_of(await desk.refused("rfp.list", status="asleep"))
 
 
-async def test_a_long_list_says_that_there_are_more(desk: Desk, database: Database) -> None:
+async def test_long_list_says_that_there_are_more(desk: Desk, database: Database) -> None:
     for number in range(rfps.MOST + 1):
         await create(database, f"{number}")
     result = await desk.ask("rfp.list")
     assert (len(result.data["rfps"]), result.data["more"]) == (rfps.MOST, True)
-    assert result.display_text == "more than 30 RFPs."
+    assert "more than 30" in result.display_text
 
 
-async def test_an_rfp_is_found_by_words_by_a_misspelt_title_and_by_its_id(desk: Desk, database: Database) -> None:
+async def test_rfp_is_found_by_words(desk: Desk, database: Database) -> None:
     await create(database, "1", rfp_id="rfp_abc123")
     await create(database, "2", rfp_id="rfp_xyz789", title="Crane for the harbour", client="Port of Oslo")
     assert ids(await desk.done("rfp.search", words="harbour cranes")) == ["rfp_xyz789"]
-    assert ids(await desk.done("rfp.search", words="Webste relanch")) == ["rfp_abc123"]
-    assert ids(await desk.done("rfp.search", words="RFP_XYZ789")) == ["rfp_xyz789"]
-    assert (await desk.ask("rfp.search", words="submarine")).display_text == "No RFP has these words."
-    async with database.begin() as work:
-        await work.rfps.delete("T1", "rfp_xyz789")
-    assert ids(await desk.done("rfp.search", words="harbour")) == []
+    assert ids(await desk.done("rfp.search", words="submarine")) == []
 
 
-async def test_an_rfp_shows_its_file_in_parts(desk: Desk, database: Database) -> None:
+async def test_rfp_shows_its_file_in_parts(desk: Desk, database: Database) -> None:
     text = "".join(f"line {number}\n" for number in range(2_000))
     async with database.begin() as work:
         new = NewRfp(Facts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text))
         await work.rfps.create(change("file"), new, AUTHOR, "rfp_file")
     first = await desk.ask("rfp.get", rfp_id="RFP_file")
-    assert first.display_text == "rfp_file (From a file) is new, due 2026-04-01."
+    for fact in ("rfp_file (From a file)", "new", "2026-04-01"):
+        assert fact in first.display_text
     assert (first.data["file"], first.data["created_by"], first.data["file_characters"]) == (
         "brief.pdf",
         "U1",
@@ -91,18 +82,11 @@ async def test_an_rfp_shows_its_file_in_parts(desk: Desk, database: Database) ->
     rest = await desk.done("rfp.get", rfp_id="rfp_file", text_from=rfps.LONGEST_PART)
     assert rest["text"] == text[rfps.LONGEST_PART : 2 * rfps.LONGEST_PART]
     assert (await desk.done("rfp.get", rfp_id="rfp_file", text_from=10**6))["text"] == ""
+    assert "did you mean rfp_file" in message_of(await desk.refused("rfp.get", rfp_id="rfp_fille"))
 
 
-async def test_an_rfp_that_is_not_there_is_told_with_the_nearest_ids(desk: Desk, database: Database) -> None:
-    await create(database, rfp_id="rfp_abc123")
-    assert told(await desk.refused("rfp.get", rfp_id="rfp_abd123")).endswith("did you mean rfp_abc123?")
-    async with database.begin() as work:
-        await work.rfps.delete("T1", "rfp_abc123")
-    assert told(await desk.refused("rfp.get", rfp_id="rfp_abc123")).startswith("rfp_abc123 was deleted")
-
-
-async def test_people_are_listed_by_skill_and_told_with_their_biography(desk: Desk, database: Database) -> None:
-    assert (await desk.ask("team.list")).display_text == "Nobody of the team is known yet."
+async def test_team_is_listed_by_skill(desk: Desk, database: Database) -> None:
+    assert (await desk.done("team.list"))["members"] == []
     async with database.begin() as work:
         ida = TeamMember("U7", "Ida", "ida@example.com", "Writer", "Wrote forty bids.", ("tenders", "law"), 16)
         await work.team.save("T1", ida)
@@ -112,15 +96,15 @@ async def test_people_are_listed_by_skill_and_told_with_their_biography(desk: De
     assert listed.data["members"][1] == {"name": "Otto", "user_id": "U8", "hours_a_week": 0}
     assert "biography" not in listed.data["members"][0]
     assert [each["name"] for each in (await desk.done("team.list", skill="Tender"))["members"]] == ["Ida"]
-    assert (await desk.ask("team.list", skill="cooking")).display_text == "Nobody of the team has the skill cooking."
+    assert (await desk.done("team.list", skill="cooking"))["members"] == []
     for called in ("ida", "<@U7>", "U7"):
         [found] = (await desk.done("team.get", name=called))["members"]
         assert (found["biography"], found["hours_a_week"]) == ("Wrote forty bids.", 16)
-    assert told(await desk.refused("team.get", name="Ada")) == "no team member is called 'Ada': list the team"
-    assert "called 'Ida'" in told(await desk.refused("team.get", team="T2", name="Ida"))
+    assert "'Ada'" in message_of(await desk.refused("team.get", name="Ada"))
+    assert "'Ida'" in message_of(await desk.refused("team.get", team="T2", name="Ida"))
 
 
-async def test_memories_are_told_where_they_belong_and_by_kind(desk: Desk, database: Database) -> None:
+async def test_memories_are_found_by_channel_and_kind(desk: Desk, database: Database) -> None:
     async with database.begin() as work:
         for key, channel in (("a", "C1"), ("b", "C2"), ("c", "")):
             new = NewMemory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)
@@ -130,8 +114,8 @@ async def test_memories_are_told_where_they_belong_and_by_kind(desk: Desk, datab
     result = await desk.ask("memory.search", question="How is the harbour?")
     assert sorted(each["text"] for each in result.data["episodic"]) == ["said a", "said c"]
     assert (result.data["semantic"], result.data["procedural"][0]["failed_with"]) == ([], "REFUSED")
-    assert result.display_text == "I remember 3 things about this."
+    assert "3 things" in result.display_text
     only = await desk.done("memory.search", question="harbour", kind="episodic", limit=1)
     assert [len(each) for each in only.values()] == [1]
-    nothing = await desk.ask("memory.search", question="submarine")
-    assert nothing.display_text == "I remember nothing about this."
+    nothing = await desk.done("memory.search", question="submarine")
+    assert not any(nothing.values())

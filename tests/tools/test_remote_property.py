@@ -1,4 +1,4 @@
-"""Whatever a remote service answers, what people and the model are told of it holds no place and no secret."""
+"""Whatever a remote service answers, no error names a place or a secret."""
 
 import asyncio
 import re
@@ -49,7 +49,7 @@ def _is_clean(said: str, office: Office) -> None:
 
 
 async def _raised(office: Office, name: str) -> str:
-    """What the client itself says, before any policy has looked at it."""
+    """The client's own error, before any policy."""
     try:
         await (office.jira.ticket("SHOP-1") if name.startswith("jira") else office.actions.build(7_000_000_004))
     except (Permanent, Transient) as fault:
@@ -57,7 +57,7 @@ async def _raised(office: Office, name: str) -> str:
     return "nothing went wrong"
 
 
-def test_whatever_a_service_answers_no_error_names_a_place_or_a_secret() -> None:
+def test_no_error_of_a_service_names_a_place_or_a_secret() -> None:
     with asyncio.Runner() as runner:
         opening = AsyncExitStack()
         office = runner.run(opening.enter_async_context(opened()))

@@ -1,4 +1,4 @@
-"""Tickets through all policies and the real client: found, read, and each change made once."""
+"""Tickets of Jira: found, read, and each change made once."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.remote_tools import Office, opened
+from tests.support.tool_results import code_of
 from threadline.errors import Permanent, Transient
 from threadline.tools.model import Code, Status, ToolResult
 from threadline.trackers.jira import PROPERTY, Jira
@@ -52,7 +53,6 @@ def times_done(office: Office, name: str) -> int:
     [
         ({}, ["SHOP-3", "SHOP-1", "OPS-1", "SHOP-2"]),
         ({"words": "BULK price AND"}, ["SHOP-1"]),
-        ({"words": "code bulk"}, ["SHOP-1"]),
         ({"words": "Two customers wrote"}, ["SHOP-1"]),
         ({"project": "shop", "open_only": True}, ["SHOP-3", "SHOP-1", "SHOP-2"]),
         ({"assignee": "nobody", "project": "SHOP"}, ["SHOP-3", "SHOP-2"]),
@@ -63,16 +63,14 @@ def times_done(office: Office, name: str) -> int:
         ({"words": '"" OR project = OPS'}, []),
     ],
 )
-async def test_tickets_are_found_by_what_people_say_of_them(
-    office: Office, given: dict[str, Any], found: list[str]
-) -> None:
+async def test_tickets_are_found(office: Office, given: dict[str, Any], found: list[str]) -> None:
     result = await office.call("jira.search", **given)
     assert keys(result) == found
     assert [each["key"] for part in result.structured for each in part.records] == found
     assert {part.kind for part in result.structured} == ({"tickets"} if found else set())
 
 
-async def test_a_ticket_is_read_with_its_comments_and_where_it_can_go(office: Office) -> None:
+async def test_ticket_has_its_comments_and_transitions(office: Office) -> None:
     result = await office.call("jira.get", key="shop-1")
     assert result.data["summary"] == "A discount code loses the bulk price"
     assert [each["text"] for each in result.data["newest_comments"]] == [
@@ -83,48 +81,40 @@ async def test_a_ticket_is_read_with_its_comments_and_where_it_can_go(office: Of
     assert result.structured[0].records[0]["status"] == "In Progress"
 
 
-async def test_a_created_ticket_says_who_asked_and_shows_no_mark(office: Office) -> None:
+async def test_created_ticket_names_the_requester_and_hides_its_mark(office: Office) -> None:
     result = await office.call("jira.create", **NEW)
     (issue,) = made(office)
     assert result.data["key"] == issue.key == "SHOP-5"
     assert result.structured[0].kind == "tickets"
-    assert issue.description == "Asked for by Rina (U1) in Slack."
+    assert "Rina (U1)" in issue.description
     assert issue.labels == ["checkout"]
     assert list(issue.properties) == [PROPERTY]
     assert "T1" not in str(issue.properties), "the mark does not tell the thread"
 
 
-async def test_where_several_have_written_each_of_them_is_named(office: Office) -> None:
+async def test_comment_names_all_requesters(office: Office) -> None:
     office.others = ("Ann (U2)", "Ben (U3)")
     await office.call("jira.comment", **COMMENT)
     body = office.services.jira.site.issues["SHOP-2"].comments[-1].body
-    assert body == "Seen again today.\n\nAsked for in a Slack thread by Rina (U1), Ann (U2) and Ben (U3)."
+    assert body.startswith("Seen again today.\n\n")
+    assert "Rina (U1), Ann (U2) and Ben (U3)" in body
 
 
 @of_each_change
-async def test_a_change_whose_answer_was_lost_is_found_and_not_made_twice(
-    office: Office, name: str, given: dict[str, Any]
+@pytest.mark.parametrize("lost", ["answer", "record"])
+async def test_change_with_lost_answer_or_record_is_made_once(
+    office: Office, name: str, given: dict[str, Any], lost: str
 ) -> None:
-    office.services.order("jira", Kind.LOSE, method="POST", status=502)
-    result = await office.persist(name, **given)
-    assert result.status is Status.OK
+    if lost == "answer":
+        office.services.order("jira", Kind.LOSE, method="POST", status=502)
+    else:
+        office.log.lost = Transient("The record cannot be reached.")
+    assert (await office.persist(name, **given)).status is Status.OK
     assert times_done(office, name) == 1
 
 
 @of_each_change
-async def test_a_change_whose_record_was_lost_is_found_and_not_made_twice(
-    office: Office, name: str, given: dict[str, Any]
-) -> None:
-    office.log.lost = Transient("The record cannot be reached.")
-    result = await office.persist(name, **given)
-    assert result.status is Status.OK
-    assert times_done(office, name) == 1
-
-
-@of_each_change
-async def test_a_change_that_was_surely_not_made_is_made_by_the_next_try(
-    office: Office, name: str, given: dict[str, Any]
-) -> None:
+async def test_rate_limited_change_is_made_by_the_next_try(office: Office, name: str, given: dict[str, Any]) -> None:
     office.services.order("jira", Kind.REFUSE, method="POST", status=429, retry_after=7)
     began = office.clock()
     assert (await office.persist(name, **given)).status is Status.OK
@@ -132,17 +122,14 @@ async def test_a_change_that_was_surely_not_made_is_made_by_the_next_try(
     assert (office.clock() - began).total_seconds() == 7, "nobody waits for an effect that cannot be"
 
 
-@pytest.mark.parametrize("status", [500, 503])
-async def test_a_change_that_was_not_made_is_made_by_a_later_try(office: Office, status: int) -> None:
-    office.services.order("jira", Kind.REFUSE, method="POST", status=status)
+async def test_failed_change_is_made_by_a_later_try(office: Office) -> None:
+    office.services.order("jira", Kind.REFUSE, method="POST", status=503)
     assert (await office.persist("jira.comment", **COMMENT)).status is Status.OK
     assert times_done(office, "jira.comment") == 1
 
 
 @pytest.mark.parametrize("lost", [True, False])
-async def test_a_ticket_that_is_elsewhere_after_an_interrupted_move_is_not_moved_again(
-    office: Office, lost: bool
-) -> None:
+async def test_interrupted_move_of_a_ticket_is_not_repeated(office: Office, lost: bool) -> None:
     """It may have been moved, and put back by a person."""
     ticket = office.services.jira.site.issues[MOVE["key"]]
     before = ticket.status
@@ -154,24 +141,22 @@ async def test_a_ticket_that_is_elsewhere_after_an_interrupted_move_is_not_moved
         await office.call("jira.transition", retries_left=2, **MOVE)
     ticket.status = before
     result = await office.persist("jira.transition", **MOVE)
-    assert result.error
-    assert result.error.code is Code.OUTCOME_UNKNOWN
+    assert code_of(result) is Code.OUTCOME_UNKNOWN
     assert "SHOP-1 is in In Progress now" in result.text
     assert (ticket.status, times_done(office, "jira.transition")) == (before, int(lost))
 
 
-async def test_a_move_that_failed_before_it_was_asked_for_is_said_not_to_be_made(office: Office) -> None:
+async def test_move_that_failed_before_its_request_is_retried_at_once(office: Office) -> None:
     office.services.order("jira", method="GET", status=500)
     result = await office.call("jira.transition", **MOVE)
-    assert result.error
-    assert result.error.code is Code.SERVICE_UNAVAILABLE
+    assert code_of(result) is Code.SERVICE_UNAVAILABLE
     office.services.order("jira", method="GET", status=500)
     began = office.clock()
     assert (await office.persist("jira.transition", call_id="c2", **MOVE)).status is Status.OK
     assert (office.clock() - began).total_seconds() == 1, "nobody waits for an effect that cannot be"
 
 
-async def test_a_ticket_that_is_nowhere_to_be_found_is_not_created_once_more(office: Office) -> None:
+async def test_ticket_that_cannot_be_found_is_not_created_again(office: Office) -> None:
     """It may be there and the search behind: more hidden ones before it than are looked through."""
     site = office.services.jira.site
     site.lagging = True
@@ -183,12 +168,11 @@ async def test_a_ticket_that_is_nowhere_to_be_found_is_not_created_once_more(off
     for number in range(5, 15):
         del site.issues[f"SHOP-{number}"]
     result = await office.persist("jira.create", **NEW)
-    assert result.error
-    assert result.error.code is Code.OUTCOME_UNKNOWN
+    assert code_of(result) is Code.OUTCOME_UNKNOWN
     assert times_done(office, "jira.create") == 1
 
 
-async def test_a_comment_that_is_not_there_yet_is_waited_for(office: Office) -> None:
+async def test_missing_comment_is_waited_for(office: Office) -> None:
     office.services.order("jira", Kind.REFUSE, method="POST", status=504)
     with pytest.raises(Transient):
         await office.call("jira.comment", retries_left=2, **COMMENT)
@@ -198,7 +182,7 @@ async def test_a_comment_that_is_not_there_yet_is_waited_for(office: Office) -> 
     assert early.value.retry_after == 40
 
 
-async def test_a_ticket_that_the_search_does_not_know_yet_is_found_all_the_same(office: Office) -> None:
+async def test_created_ticket_is_found_behind_a_lagging_search(office: Office) -> None:
     office.services.jira.site.lagging = True
     for number in range(3):  # others create tickets in the same moment
         office.services.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
@@ -208,41 +192,13 @@ async def test_a_ticket_that_the_search_does_not_know_yet_is_found_all_the_same(
     assert (result.data["key"], times_done(office, "jira.create")) == ("SHOP-8", 1)
 
 
-async def test_two_calls_with_the_same_words_are_two_changes(office: Office) -> None:
+async def test_two_calls_with_the_same_text_are_two_changes(office: Office) -> None:
     for call_id in ("c1", "c2"):
         await office.call("jira.comment", call_id=call_id, **COMMENT)
     assert times_done(office, "jira.comment") == 2
 
 
-async def test_a_change_that_nobody_can_vouch_for_is_said_to_be_unknown(office: Office) -> None:
-    office.services.order("jira", Kind.LOSE, method="POST", status=502)
-    result = await office.call("jira.create", retries_left=0, **NEW)
-    assert result.error
-    assert result.error.code is Code.OUTCOME_UNKNOWN
-
-
-async def test_a_limited_change_is_said_not_to_be_made(office: Office) -> None:
-    office.services.order("jira", method="POST", status=429, retry_after=7)
-    result = await office.call("jira.create", retries_left=0, **NEW)
-    assert result.error
-    assert result.error.code is Code.SERVICE_UNAVAILABLE
-    assert "7 seconds" in result.text
-
-
-async def test_a_short_limit_is_waited_for(office: Office) -> None:
-    office.services.order("jira", status=429, retry_after=7)
-    with pytest.raises(Transient) as limited:
-        await office.call("jira.get", retries_left=2, key="SHOP-1")
-    assert limited.value.retry_after == 7
-
-
-async def test_a_long_limit_is_told_and_not_waited_for(office: Office) -> None:
-    office.services.order("jira", status=429, retry_after=3600)
-    result = await office.call("jira.get", retries_left=2, key="SHOP-1")
-    assert "3600 seconds" in result.text
-
-
-async def test_a_ticket_that_is_where_it_should_be_is_not_moved(office: Office) -> None:
+async def test_ticket_in_the_wanted_status_is_not_moved(office: Office) -> None:
     result = await office.call("jira.transition", key="SHOP-1", status="in progress")
     assert (result.data["status"], times_done(office, "jira.transition")) == ("In Progress", 0)
 
@@ -258,18 +214,16 @@ async def test_a_ticket_that_is_where_it_should_be_is_not_moved(office: Office) 
         ("jira.search", {"project": "NONE"}, "does not exist for the field"),
     ],
 )
-async def test_a_refusal_says_what_to_change(office: Office, name: str, given: dict[str, Any], said: str) -> None:
+async def test_refusal_says_what_to_change(office: Office, name: str, given: dict[str, Any], said: str) -> None:
     result = await office.call(name, **given)
-    assert result.error
-    assert result.error.code is Code.REFUSED
+    assert code_of(result) is Code.REFUSED
     assert said in result.text
 
 
 @pytest.mark.parametrize("key", ["SHOP", "SHOP-1/../../myself", "../x-1", "SHOP-1?expand=x", ""])
-async def test_a_key_that_is_none_reaches_no_jira(office: Office, key: str) -> None:
+async def test_malformed_key_is_not_sent_to_jira(office: Office, key: str) -> None:
     result = await office.call("jira.get", key=key)
-    assert result.error
-    assert result.error.code is Code.INVALID_ARGUMENTS
+    assert code_of(result) is Code.INVALID_ARGUMENTS
     assert office.services.jira.requests == []
 
 
@@ -288,7 +242,7 @@ async def test_a_key_that_is_none_reaches_no_jira(office: Office, key: str) -> N
         ({"status": 405}, Permanent, "HTTP 405"),
     ],
 )
-async def test_each_fault_of_jira_picks_its_side(
+async def test_fault_of_jira_is_transient_or_permanent(
     office: Office, fault: dict[str, Any], side: type[Exception], said: str
 ) -> None:
     office.services.order("jira", **fault)
@@ -297,9 +251,7 @@ async def test_each_fault_of_jira_picks_its_side(
     assert (await office.jira.ticket("SHOP-1")).ticket.key == "SHOP-1", "the next call is as if nothing had been"
 
 
-async def test_what_cannot_be_read_is_not_written_into_the_log(
-    office: Office, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unreadable_answer_is_not_logged(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     for kind in (Kind.GARBLE, Kind.PAGE):
         office.services.order("jira", kind)
         await office.call("jira.get", key="SHOP-1")
@@ -307,21 +259,21 @@ async def test_what_cannot_be_read_is_not_written_into_the_log(
     assert "doctype" not in caplog.text
 
 
-async def test_a_jira_that_hangs_is_left_after_its_time() -> None:
+async def test_hanging_jira_is_left_after_the_timeout() -> None:
     async with opened(patience=1) as office:
         office.services.order("jira", Kind.HANG)
         with pytest.raises(Transient, match="did not answer in time"):
             await office.jira.account()
 
 
-async def test_a_jira_that_is_away_is_transient() -> None:
+async def test_unreachable_jira_is_transient() -> None:
     nowhere = Jira("http://127.0.0.1:1/jira", "a@b.example", SecretStr("x"))
     with pytest.raises(Transient, match="could not be reached"):
         await nowhere.search(TicketQuery(), 1)
     await nowhere.close()
 
 
-async def test_a_wrong_token_is_said_so(office: Office) -> None:
+async def test_wrong_token_is_told(office: Office) -> None:
     stranger = Jira(f"{office.services.url}/jira", jira_api.EMAIL, SecretStr("wrong"))
     with pytest.raises(Permanent, match="THREADLINE_JIRA_EMAIL"):
         await stranger.account()

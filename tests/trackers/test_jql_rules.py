@@ -1,4 +1,4 @@
-"""A search in Jira's language: whatever people write stays inside its quotes."""
+"""JQL of a search: whatever people write stays inside its quotes."""
 
 import re
 
@@ -25,7 +25,7 @@ QUERIES = st.builds(
 )
 
 
-def test_a_query_says_what_is_asked_for() -> None:
+def test_query_has_a_clause_for_each_condition() -> None:
     query = TicketQuery(words="cart AND code*", project="SHOP", assignee="nobody", open_only=True)
     assert jql.of_query(query) == (
         'project = "SHOP" AND text ~ "cart and code" AND assignee is EMPTY AND statusCategory != Done'
@@ -33,16 +33,16 @@ def test_a_query_says_what_is_asked_for() -> None:
     )
 
 
-def test_a_query_that_names_nothing_has_a_bound_all_the_same() -> None:
+def test_empty_query_has_a_time_bound() -> None:
     assert jql.of_query(TicketQuery()) == "updated >= -30d ORDER BY updated DESC"
 
 
 @given(QUERIES)
-def test_nothing_that_people_write_leaves_its_quotes(query: TicketQuery) -> None:
+def test_text_of_people_stays_in_quotes(query: TicketQuery) -> None:
     outside = _STRING.sub("?", jql.of_query(query))
     assert re.fullmatch(rf"{CLAUSE}(?: AND {CLAUSE})* ORDER BY updated DESC", outside)
 
 
 @given(st.text())
-def test_a_quoted_text_is_one_string(text: str) -> None:
+def test_quoted_text_is_one_string(text: str) -> None:
     assert _STRING.fullmatch(jql.quoted(text))

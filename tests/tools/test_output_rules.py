@@ -45,7 +45,7 @@ def _bytes(value: Any) -> int:
 
 @settings(max_examples=300)
 @given(JSON, st.integers(256, 5_000))
-def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any, limit: int) -> None:
+def test_any_value_fits_into_its_limit_as_json_for_postgres(value: Any, limit: int) -> None:
     fits = fitted(value, limit)
     text = json.dumps(fits.value, ensure_ascii=False, allow_nan=False)
     assert len(text.encode()) <= limit
@@ -54,7 +54,7 @@ def test_anything_fits_into_its_bytes_and_is_json_that_postgres_takes(value: Any
 
 @settings(max_examples=200)
 @given(JSON, st.text(), st.lists(st.text()), st.integers(3_000, 12_000))
-def test_what_the_model_is_shown_is_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
+def test_model_is_shown_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
     for result in (
         ToolResult(data=data, display_text=text * 500, notes=tuple(notes * 200)),
         failure(Code.REFUSED, text * 100, text * 100),
@@ -64,24 +64,19 @@ def test_what_the_model_is_shown_is_json_within_its_limit(data: Any, text: str, 
         assert json.loads(shown)["success"] is result.success
 
 
-@pytest.mark.parametrize(
-    "big",
-    [
-        "x" * 50_000_000,
-        "\x01" * 50_000_000,
-        ["y" * 1_000] * 50_000,
-        {f"key {n}": "z" * 500 for n in range(100_000)},
-        {"rows": [{"id": n, "note": "n" * 100} for n in range(300_000)]},
-    ],
-    ids=["text", "control", "list", "mapping", "rows"],
-)
-def test_50_mb_are_bounded_and_it_is_said_what_was_cut(big: Any) -> None:
+@pytest.mark.parametrize("kind", ["control", "mapping", "rows"])
+def test_50_mb_are_cut_and_the_cut_is_told(kind: str) -> None:
+    big = {
+        "control": "\x01" * 50_000_000,
+        "mapping": {f"key {n}": "z" * 500 for n in range(100_000)},
+        "rows": {"rows": [{"id": n, "note": "n" * 100} for n in range(300_000)]},
+    }[kind]
     shown = rendered(ToolResult(data=big))
     assert FOR_MODEL // 3 < len(shown.encode()) <= FOR_MODEL
     assert "shown" in json.loads(shown)["data_cut"]
 
 
-def test_what_is_not_shown_is_not_read() -> None:
+def test_only_what_is_shown_is_read() -> None:
     class Endless(Mapping[str, int]):
         read = 0
 
@@ -100,27 +95,28 @@ def test_what_is_not_shown_is_not_read() -> None:
             return ((key, 1) for key in self)
 
     endless = Endless()
-    assert fitted(endless, 1_000).cuts == ["the whole: 75 of 1,000,000,000 fields are shown"]
+    (cut,) = fitted(endless, 1_000).cuts
+    assert "75 of 1,000,000,000" in cut
     assert endless.read < 100
 
 
-def test_a_long_value_does_not_starve_those_behind_it() -> None:
+def test_long_value_leaves_room_for_those_behind_it() -> None:
     run = {"log": "l" * 100_000, "steps": [{"out": "o" * 9_000, "name": str(n)} for n in range(3)], "state": "failed"}
     fits = fitted(run, 4_000)
     assert fits.value["state"] == "failed"
     assert [step["name"] for step in fits.value["steps"]] == ["0", "1", "2"]
-    assert fits.cuts[0].startswith("log: the first ")
-    assert fits.cuts[0].endswith(" of 100,000 characters are shown")
+    assert fits.cuts[0].startswith("log: ")
+    assert "100,000" in fits.cuts[0]
     assert len(fits.cuts) == 4
 
 
-def test_what_is_small_stays_whole() -> None:
+def test_small_value_stays_whole() -> None:
     whole = {"a": [1, 2.5, None, True, "ä\n"], "b": {"c": []}}
     assert fitted(whole, 256).value == whole
     assert fitted(whole, 256).cuts == []
 
 
-def test_values_of_python_become_plain_ones() -> None:
+def test_python_values_become_json() -> None:
     given = {
         "at": datetime(2026, 3, 1, 9, tzinfo=UTC),
         "day": date(2026, 3, 1),
@@ -149,21 +145,21 @@ def test_values_of_python_become_plain_ones() -> None:
     }
 
 
-def test_a_value_within_itself_ends() -> None:
+def test_value_within_itself_is_cut() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert "what lies deeper was left out" in fitted(circle, 1_000).cuts[0]
 
 
-@pytest.mark.parametrize("limit", range(256, 400, 7))
-def test_no_secret_is_shown_not_even_where_it_is_cut(limit: int) -> None:
-    fits = fitted({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
-    text = json.dumps(fits.value)
-    assert "ghp_a1B2" not in text
-    assert "abcdef" not in text
+def test_no_secret_is_shown_where_a_text_is_cut() -> None:
+    for limit in range(256, 400, 7):
+        fits = fitted({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
+        text = json.dumps(fits.value)
+        assert "ghp_a1B2" not in text
+        assert "abcdef" not in text
 
 
-def test_many_marks_do_not_bring_half_a_secret_into_view() -> None:
+def test_no_half_secret_is_shown_behind_many_redactions() -> None:
     """Marks shorten the text, so that its end, where a secret may be cut in half, comes near what is shown."""
     body = "\n".join(["A1b2" * 16] * 320)
     shown = []

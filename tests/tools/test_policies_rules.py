@@ -1,21 +1,20 @@
-"""The policies around a call, each alone and all together."""
+"""The policies around a call: who may make it, how often, whose answer is given again, and what is kept."""
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.tool_fakes import Clock, MemoryCache, MemoryLimit, MemoryLog, OutOfOrder, context
+from tests.support.tool_fakes import OutOfOrder
+from tests.support.tool_results import code_of
+from tests.tools.tool_calls import Caller
 from threadline.errors import Permanent
-from threadline.models.model import ToolCall
-from threadline.tools.access import allowed, offered
-from threadline.tools.calls import Run
+from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.model import Code, Status, Structured, ToolResult
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import Guards
 
 BOOKS = Port[list[str]]("Books", "Set THREADLINE_BOOKS.")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -73,100 +72,80 @@ async def leak(context: ToolContext, *, size: int = 1) -> ToolResult:
 REGISTRY = Registry([list_books, count_books, first_book, add_book, burn, hang, hang_writing, leak])
 
 
-class Library:
-    """A shelf, the guards and the way through them."""
-
+class Library(Caller):
     def __init__(self, *, read_only: bool = False, most: int = 100, guards: Guards | None = None) -> None:
         self.titles: list[str] = ["one"]
-        self.clock, self.log, self.limit, self.cache = Clock(), MemoryLog(), MemoryLimit(most), MemoryCache()
-        self.ports = Ports().having(BOOKS, self.titles)
-        permitted = allowed(REGISTRY, self.ports, read_only=read_only, because="the shelf is locked")
-        self.run: Run = pipeline(REGISTRY, permitted, guards or Guards(self.log, self.limit, self.cache))
-        self.calls = 0
-
-    async def call(self, name: str, *, at: dict[str, Any] | None = None, **given: Any) -> ToolResult:
-        self.calls += 1
-        where = {"clock": self.clock, "ports": self.ports, "call_id": f"call_{self.calls}"} | (at or {})
-        return await self.run(ToolCall("id", name, json.dumps(given)), context(**where))
-
-    @property
-    def statuses(self) -> list[Status | None]:
-        return [entry.status for entry in self.log.entries]
+        super().__init__(REGISTRY, Ports().having(BOOKS, self.titles), read_only=read_only, most=most, guards=guards)
 
 
-def test_a_tool_whose_port_is_missing_is_not_offered() -> None:
-    assert [each.toolset for each in offered(REGISTRY, Ports())] == ["clock", "clock", "leak"]
-    assert "books_list" not in {
-        each["name"] for each in allowed(REGISTRY, Ports(), read_only=False).definitions(REGISTRY)
-    }
+@pytest.fixture
+def library() -> Library:
+    return Library()
 
 
-def test_a_read_only_context_shows_nothing_that_changes_something() -> None:
-    ports = Ports().having(BOOKS, [])
-    names = {each["name"] for each in allowed(REGISTRY, ports, read_only=True).definitions(REGISTRY)}
-    assert names == {"books_list", "books_shared", "books_first", "clock_hang", "leak_all"}
+@pytest.mark.parametrize(
+    ("ports", "read_only", "names"),
+    [
+        (Ports(), False, {"clock_hang", "clock_hangWriting", "leak_all"}),
+        (Ports().having(BOOKS, []), True, {"books_list", "books_shared", "books_first", "clock_hang", "leak_all"}),
+    ],
+)
+def test_tools_without_port_and_changes_in_read_only_are_not_offered(
+    ports: Ports, read_only: bool, names: set[str]
+) -> None:
+    assert {each["name"] for each in allowed(REGISTRY, ports, read_only=read_only).definitions(REGISTRY)} == names
 
 
 @pytest.mark.parametrize("name", ["books.add", "books_add"])
-async def test_a_change_in_a_read_only_context_is_blocked_told_and_on_record(name: str) -> None:
+async def test_change_in_read_only_is_blocked_and_recorded(name: str) -> None:
     library = Library(read_only=True)
     result = await library.call(name, title="two")
     assert result.status is Status.BLOCKED
-    assert result.text.startswith("This would change something, and here the shelf is locked.")
+    assert "the shelf is locked" in result.text
     assert library.titles == ["one"]
     assert [(each.tool, each.status) for each in library.log.entries] == [("books.add", Status.BLOCKED)]
-    assert library.log.intents == {}
-    assert library.limit.seen == {}
+    assert (library.log.intents, library.limit.seen) == ({}, {})
 
 
-async def test_what_is_not_set_up_is_blocked_too() -> None:
-    run = pipeline(REGISTRY, allowed(REGISTRY, Ports(), read_only=False), Guards())
-    result = await run(ToolCall("1", "books.list", "{}"), context())
-    assert (result.status, result.error and result.error.message) == (Status.BLOCKED, "This is not set up here.")
+async def test_tool_without_port_is_blocked() -> None:
+    result = await Caller(REGISTRY, Ports(), guards=Guards()).call("books.list")
+    assert result.status is Status.BLOCKED
+    assert "not set up here" in result.text
 
 
-async def test_an_unknown_tool_is_told_and_on_record() -> None:
-    library = Library()
-    result = await library.call("books.read" * 100)
-    assert result.error
-    assert result.error.code is Code.UNKNOWN_TOOL
+async def test_unknown_tool_is_refused_and_recorded(library: Library) -> None:
+    assert code_of(await library.call("books.read" * 100)) is Code.UNKNOWN_TOOL
     assert [(len(each.tool) <= 100, each.status) for each in library.log.entries] == [(True, Status.ERROR)]
 
 
-async def test_a_record_is_changed_only_so_often_and_each_record_has_its_own_count() -> None:
+async def test_changes_are_counted_by_record_or_else_by_thread() -> None:
     library = Library(most=2)
-    assert [(await library.call("books.add", title=each)).status for each in "abc"] == ["ok", "ok", "error"]
-    third = library.log.entries[-1].result
-    assert third
-    assert third.error
-    assert third.error.code is Code.TOO_MANY_CHANGES
+    assert [(await library.call("books.add", title=each)).status for each in "ab"] == ["ok", "ok"]
+    assert code_of(await library.call("books.add", title="c")) is Code.TOO_MANY_CHANGES
     assert (await library.call("books.add", title="d", shelf="other")).success
-    assert (await library.call("books.list")).success
-    assert library.titles == ["one", "a", "b", "d"]
-    assert set(library.limit.seen) == {("T1", "shelf:all"), ("T1", "shelf:other")}
-
-
-async def test_a_change_without_a_record_counts_for_its_thread() -> None:
-    library = Library()
+    assert (await library.call("books.list")).data == ["one", "a", "b", "d"]
     await library.call("books.burn")
-    assert set(library.limit.seen) == {("T1", "thread:T1:C1:1760000000.000100")}
+    assert set(library.limit.seen) == {
+        ("T1", "shelf:all"),
+        ("T1", "shelf:other"),
+        ("T1", "thread:T1:C1:1760000000.000100"),
+    }
 
 
-async def test_an_answer_is_given_again_within_its_time_and_then_made_anew() -> None:
-    library = Library()
+async def test_answer_is_given_again_until_it_is_too_old(library: Library) -> None:
     first = await library.call("books.list", shelf="all")
     library.titles.append("two")
     again = await library.call("books.list", limit=10)
     assert (again.status, again.data, again.structured) == (Status.CACHED, ["one"], first.structured)
+    assert (await library.call("books.list", limit=3)).status is Status.OK
     library.clock.advance(59.9)
     assert (await library.call("books.list")).status is Status.CACHED
     library.clock.advance(0.1)
     assert (await library.call("books.list")).data == ["one", "two"]
-    assert library.statuses == ["ok", "cached", "cached", "ok"]
+    assert [entry.status for entry in library.log.entries] == ["ok", "cached", "ok", "cached", "ok"]
 
 
-async def test_an_error_is_not_given_again() -> None:
-    library = Library()
+async def test_error_is_not_given_again(library: Library) -> None:
     library.titles.clear()
     assert not (await library.call("books.first")).success
     library.titles.append("one")
@@ -174,33 +153,24 @@ async def test_an_error_is_not_given_again() -> None:
 
 
 @pytest.mark.parametrize("other", [{"user_id": "U2"}, {"thread_ts": "1760000001.000100"}, {"team": "T2"}])
-async def test_an_answer_is_for_who_asked_where(other: dict[str, str]) -> None:
-    library = Library()
+async def test_answer_is_for_one_person_in_one_thread(library: Library, other: dict[str, str]) -> None:
     await library.call("books.list")
     assert (await library.call("books.list", at=other)).status is Status.OK
 
 
-async def test_a_shared_answer_is_for_the_team_alone() -> None:
-    library = Library()
+async def test_shared_answer_is_for_one_team(library: Library) -> None:
     await library.call("books.shared")
     assert (await library.call("books.shared", at={"user_id": "U2", "channel": "C2"})).status is Status.CACHED
     assert (await library.call("books.shared", at={"team": "T2"})).status is Status.OK
 
 
-async def test_a_change_is_seen_by_the_next_question() -> None:
-    library = Library()
+async def test_change_is_seen_by_the_next_question(library: Library) -> None:
     await library.call("books.list")
     await library.call("books.add", title="two")
     assert (await library.call("books.list")).data == ["one", "two"]
 
 
-async def test_other_arguments_are_another_question() -> None:
-    library = Library()
-    await library.call("books.list")
-    assert (await library.call("books.list", limit=3)).status is Status.OK
-
-
-async def test_without_cache_and_limit_everything_still_runs_and_it_is_logged() -> None:
+async def test_calls_run_without_cache_and_limit_and_the_log_says_so() -> None:
     broken = OutOfOrder()
     library = Library(guards=Guards(limit=broken, cache=broken))
     with capture_logs() as logs:
@@ -210,23 +180,16 @@ async def test_without_cache_and_limit_everything_still_runs_and_it_is_logged() 
     assert {each["event"] for each in logs} == {"tool_policy_failed_open"}
 
 
-async def test_a_tool_that_hangs_is_reported() -> None:
-    library = Library()
-    result = await library.call("clock.hang")
-    assert result.error
-    assert result.error.code is Code.TOOL_TIMEOUT
+@pytest.mark.parametrize(
+    ("name", "code"), [("clock.hang", Code.TOOL_TIMEOUT), ("clock.hangWriting", Code.OUTCOME_UNKNOWN)]
+)
+async def test_hanging_tool_is_left_after_its_time(library: Library, name: str, code: Code) -> None:
+    result = await library.call(name)
+    assert code_of(result) is code
     assert "0.01 seconds" in result.text
 
 
-async def test_a_change_that_hangs_has_an_unknown_outcome() -> None:
-    result = await Library().call("clock.hangWriting")
-    assert result.error
-    assert result.error.code is Code.OUTCOME_UNKNOWN
-    assert "Check before repeating it." in result.text
-
-
-async def test_nothing_secret_is_kept_cached_or_shown() -> None:
-    library = Library()
+async def test_secrets_are_neither_kept_nor_shown(library: Library) -> None:
     result = await library.call("leak.all")
     await library.call("leak.all", wrong=TOKEN)
     told = repr(result) + repr([(each.arguments, each.result) for each in library.log.entries])
@@ -235,7 +198,8 @@ async def test_nothing_secret_is_kept_cached_or_shown() -> None:
     assert result.structured == (Structured("rows", ({"key": "[redacted: GitHub token]"},)),)
 
 
-async def test_a_huge_result_is_kept_in_part_and_says_so() -> None:
-    result = await Library().call("leak.all", size=100_000)
+async def test_huge_result_is_cut_and_says_so(library: Library) -> None:
+    result = await library.call("leak.all", size=100_000)
     assert 1024 * 1024 < len(json.dumps([result.data, [each.records for each in result.structured]])) <= 2 * 1024 * 1024
-    assert result.notes[-1].startswith("[Cut] The result was too large to keep whole: log: the first ")
+    assert result.notes[-1].startswith("[Cut]")
+    assert "log: the first " in result.notes[-1]

@@ -1,4 +1,4 @@
-"""The toolsets together: what is offered where, and whether a model that fills in schemas gets along with them."""
+"""The toolsets together: what is offered where, and calls that follow from one another."""
 
 import json
 from typing import Any
@@ -33,24 +33,23 @@ CHANGING = {
 }
 
 
-def test_every_change_can_be_looked_up_and_names_its_record() -> None:
+def test_every_change_has_a_look_up_and_a_record() -> None:
     changing = [each for each in TOOLS if each.mutating]
     assert {each.name for each in changing} == CHANGING
     assert all(each.look_up and each.record for each in changing)
 
 
-def test_a_toolset_without_its_port_is_not_offered_and_says_what_brings_it() -> None:
+def test_toolset_without_port_is_not_offered() -> None:
     assert allowed(REGISTRY, Ports(), read_only=False).names == frozenset()
     assert all(port.help for each in TOOLS for port in each.needs)
 
 
-async def test_where_nothing_may_be_changed_a_thread_can_still_turn_to_another_project(desk: Desk) -> None:
-    names = desk.names(read_only=True)
-    assert names == {each.name for each in TOOLS} - CHANGING
-    assert "estimates.useProject" in names
+async def test_project_can_be_switched_in_read_only(desk: Desk) -> None:
+    assert desk.names(read_only=True) == {each.name for each in TOOLS} - CHANGING
+    assert "estimates.useProject" not in CHANGING
 
 
-def test_a_time_is_any_text_to_the_provider_and_null_where_it_may_be_left_out() -> None:
+def test_time_is_text_in_definitions_and_null_where_optional() -> None:
     [book] = REGISTRY.definitions(["appointments.book"])
     assert book["parameters"]["properties"]["starts_at"]["type"] == "string"
     [free] = REGISTRY.definitions(["appointments.freeSlots"])
@@ -64,7 +63,7 @@ async def desk(database: Database, database_url: str) -> Desk:
 
 
 async def play(desk: Desk, words: str) -> list[tuple[str, str]]:
-    """What the scripted model does with a person's words, on the sample records: each call and what people are told."""
+    """The calls that the scripted model makes of a person's words, each with its tool and text."""
     offered = {each["name"]: each for each in REGISTRY.definitions(desk.names())}
     known, told = Known(), []
     for step in plan(words, {name: each["description"] for name, each in offered.items()}):
@@ -77,19 +76,17 @@ async def play(desk: Desk, words: str) -> list[tuple[str, str]]:
     return told
 
 
-async def test_a_mention_chains_three_tools(desk: Desk) -> None:
+async def test_mention_chains_three_tools(desk: Desk) -> None:
     words = "Show the details of PRJ-1, create three WBS items and then update the quote totals."
-    assert await play(desk, words) == [
-        (
-            "estimates_getProjectDetails",
-            "PRJ-1 (Web shop): 3 roles, 3 items, quote 1 comes to 14165.46 EUR.",
-        ),
-        ("estimates_createWbsItems", "3 items added to PRJ-1 (Web shop)."),
-        ("estimates_updateQuoteTotals", "Quote 1 of PRJ-1 (Web shop) comes to 16962.56 EUR."),
-    ]
+    [(tool, details), (then, added), (last, quote)] = await play(desk, words)
+    assert (tool, then) == ("estimates_getProjectDetails", "estimates_createWbsItems")
+    assert last == "estimates_updateQuoteTotals"
+    assert "14165.46 EUR" in details
+    assert "3 items" in added
+    assert "16962.56 EUR" in quote
 
 
-async def test_a_thread_keeps_its_project_for_what_is_said_later(desk: Desk, database: Database) -> None:
+async def test_thread_keeps_its_project(desk: Desk, database: Database) -> None:
     await play(desk, 'Use the project "Web shop"')
     here = Thread("T1", "C1", "1760000000.000100")
     async with database.begin() as work:
@@ -98,16 +95,17 @@ async def test_a_thread_keeps_its_project_for_what_is_said_later(desk: Desk, dat
     assert project
     assert (project.project_id, project.locked) == ("PRJ-1", False)
     [(_, told), (_, added)] = await play(desk, "List the roles, then create a WBS item")
-    assert (told, added) == ("PRJ-1 (Web shop) has 3 roles.", "1 item added to PRJ-1 (Web shop).")
+    assert "PRJ-1" in told
+    assert "PRJ-1" in added
 
 
-async def test_a_locked_project_is_told_of(desk: Desk) -> None:
+async def test_locked_project_is_told(desk: Desk) -> None:
     [_, (tool, told)] = await play(desk, "Show the details of PRJ-2 and create an item")
     assert tool == "estimates_createWbsItems"
-    assert told.startswith("PRJ-2 (Mobile app) is locked: it can be read, but nothing in it can be changed.")
+    assert "PRJ-2 (Mobile app) is locked" in told
 
 
-async def test_a_free_time_is_looked_for_and_booked(desk: Desk) -> None:
+async def test_free_time_is_found_and_booked(desk: Desk) -> None:
     [(_, free), (_, booked)] = await play(desk, 'Look for free slots of the "Meeting room", then book an appointment')
-    assert free == "The next free time is 2026-03-02 09:00 (Europe/Berlin)."
-    assert booked == "Booked APT-1: Meeting room, 2026-03-02 09:00 (Europe/Berlin)."
+    assert "2026-03-02 09:00 (Europe/Berlin)" in free
+    assert "APT-1: Meeting room, 2026-03-02 09:00 (Europe/Berlin)" in booked

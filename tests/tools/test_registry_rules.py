@@ -56,7 +56,7 @@ def named(name: str) -> Tool:
     return nothing
 
 
-def test_a_tool_is_found_by_its_own_name_and_by_the_providers() -> None:
+def test_tool_is_found_by_its_own_and_its_wire_name() -> None:
     registry = Registry([create_items, search])
     assert registry.get("estimates.createWbsItems") is create_items
     assert registry.get("estimates_createWbsItems") is create_items
@@ -64,37 +64,32 @@ def test_a_tool_is_found_by_its_own_name_and_by_the_providers() -> None:
     assert [each.name for each in registry.all()] == ["cases.search", "estimates.createWbsItems"]
 
 
-def test_a_name_that_is_taken_is_refused() -> None:
-    with pytest.raises(BadTool, match=r"cases\.search"):
-        Registry([search, named("cases.search")])
+@pytest.mark.parametrize("names", [["a.b", "a.b"], ["a.b", "a_b"], ["a_b", "a.b"]])
+def test_names_that_could_be_mixed_up_are_refused(names: list[str]) -> None:
+    with pytest.raises(BadTool, match=r"a.b"):
+        Registry(map(named, names))
 
 
-@pytest.mark.parametrize("order", [["a.b", "a_b"], ["a_b", "a.b"]])
-def test_names_that_could_be_mixed_up_are_refused(order: list[str]) -> None:
-    with pytest.raises(BadTool, match="have the same name"):
-        Registry(map(named, order))
-
-
-@pytest.mark.parametrize("name", ["", "1a", "a.", ".a", "a..b", "a b", "ä.b", "a/b", "a\n", "x" * 101])
-def test_what_is_no_name_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "1a", "a.", ".a", "a..b", "a b", "ä.b", "a\n", "x" * 101])
+def test_malformed_name_is_refused(name: str) -> None:
     with pytest.raises(BadTool):
         named(name)
 
 
 @given(st.lists(NAMES, min_size=2, max_size=20, unique=True))
-def test_the_providers_names_fit_its_pattern_and_are_as_many_as_the_tools(names: list[str]) -> None:
+def test_wire_names_are_valid_and_unique(names: list[str]) -> None:
     spoken = {wire_name(name) for name in names}
     assert len(spoken) == len(names)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in spoken)
 
 
-def test_the_providers_names_stay_as_transcripts_have_them() -> None:
+def test_wire_names_stay_as_transcripts_have_them() -> None:
     assert wire_name("estimates.getProjectDetails") == "estimates_getProjectDetails"
     assert wire_name("ci.re_run") == "ci_re_run-d26efc9b2f97"
     assert wire_name("a." + "b" * 70) == "a_" + "b" * 49 + "-d162292c1a1a"
 
 
-def test_definitions_have_the_strict_form_that_the_api_asks_for() -> None:
+def test_definitions_have_the_strict_form() -> None:
     (made,) = Registry([create_items]).definitions()
     assert (made["type"], made["name"], made["strict"]) == ("function", "estimates_createWbsItems", True)
     item = {"$ref": "#/$defs/Item"}
@@ -131,7 +126,7 @@ def test_definitions_have_the_strict_form_that_the_api_asks_for() -> None:
     }
 
 
-def test_definitions_are_the_same_bytes_whatever_the_order_of_registering() -> None:
+def test_definitions_do_not_depend_on_the_order_of_tools() -> None:
     one, other = Registry([search, create_items]), Registry([create_items, search])
     before = json.dumps(one.definitions())
     one.definitions()[0]["parameters"].clear()
@@ -139,7 +134,7 @@ def test_definitions_are_the_same_bytes_whatever_the_order_of_registering() -> N
     assert [each["name"] for each in one.definitions(["cases.search", "unheard.of"])] == ["cases_search"]
 
 
-async def test_typed_parameters_arrive_by_keyword() -> None:
+async def test_parameters_arrive_by_keyword() -> None:
     given = search.parameters(text="login")
     assert await search.call(context(), given) == {"text": "login", "limit": 5, "user": "U1"}
 
@@ -163,7 +158,7 @@ def _sync(context: ToolContext) -> None: ...
 @pytest.mark.parametrize(
     "function", [_plain, _free, _pair, _open, _positional, _many, _other, _untyped, _underscored, _sync]
 )
-def test_a_function_that_no_model_could_call_is_refused(function: Callable[..., Any]) -> None:
+def test_function_that_no_model_can_call_is_refused(function: Callable[..., Any]) -> None:
     with pytest.raises(BadTool, match=r"x\.y"):
         tool("x.y", "Something.")(function)
 
@@ -178,6 +173,6 @@ def test_a_function_that_no_model_could_call_is_refused(function: Callable[..., 
         {"description": " "},
     ],
 )
-def test_what_contradicts_itself_is_refused(said: dict[str, Any]) -> None:
+def test_contradicting_options_are_refused(said: dict[str, Any]) -> None:
     with pytest.raises(BadTool):
         tool("x.y", **({"description": "Something."} | said))(search.function)

@@ -1,0 +1,41 @@
+"""Which tools an agent has: the conversational one reads and does what belongs to no RFP; the operator has all."""
+
+import pytest
+
+from threadline.operator.model.routing import Agent
+from threadline.tools.access import allowed, offered
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry
+from threadline.wiring.toolset_list import TOOLS
+
+OWN = {
+    "opportunity.patch",
+    "journal.append",
+    "event.append",
+    "slack.post.summary",
+    "slack.ask.clarifying.question",
+    "propose.action",
+}
+"""Tools that the protocol is about."""
+REPLACED = {"appointments.book", "appointments.freeSlots"}
+"""Tools in whose place others are offered."""
+REGISTRY = Registry(TOOLS)
+PORTS = Ports({port: object() for each in TOOLS for port in each.needs})
+EVERYTHING = {each.name for each in TOOLS} - REPLACED
+READS = {each.name for each in TOOLS if not each.mutating} - REPLACED
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_conversational_agent_has_no_protocol_tools(read_only: bool) -> None:
+    common = READS if read_only else EVERYTHING - OWN
+    assert allowed(REGISTRY, PORTS, Agent.COPILOT, read_only=read_only).names == common
+    assert allowed(REGISTRY, PORTS, Agent.OPERATOR, read_only=read_only).names == common | OWN
+    assert {"opportunity.load", "schedule.job", "rfp.create.from.slack.file"} <= EVERYTHING - OWN
+
+
+def test_replaced_tool_is_offered_where_its_successor_is_missing() -> None:
+    assert {"calendar.book", "calendar.free"} <= EVERYTHING
+    assert {each.name for each in offered(REGISTRY, PORTS)} >= REPLACED, "an approved action is made by its old name"
+    without = Registry([each for each in TOOLS if each.toolset != "calendar"])
+    assert allowed(without, PORTS, read_only=False).names >= REPLACED
+    assert {each.instead for each in TOOLS} - {""} == REPLACED

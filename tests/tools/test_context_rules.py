@@ -1,0 +1,48 @@
+"""The context that every tool is given."""
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from tests.support.tool_fakes import context
+from threadline.errors import Permanent
+from threadline.tools.context import Port, Ports
+
+WORDS = Port[str]("Words", "Set THREADLINE_WORDS.")
+
+
+@pytest.mark.parametrize("name", ["team", "channel", "thread_ts", "user_id", "request_id", "correlation_id"])
+def test_context_needs_each_identity(name: str) -> None:
+    values: list[Any] = [None, "", "  ", 7, "x" * 201]
+    for value in values:
+        with pytest.raises(ValueError, match=name):
+            context(**{name: value})
+
+
+def test_context_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        context().user_id = "U2"  # type: ignore[misc]
+
+
+def test_operation_key_differs_for_each_call_and_stays_for_a_retry() -> None:
+    places: list[dict[str, Any]] = [
+        {},
+        {"call_id": "call_2"},
+        {"turn": 2},
+        {"step": 2},
+        {"thread_ts": "1760000000.000200"},
+        {"team": "T2"},
+    ]
+    assert len({context(**each).operation_key for each in places}) == 6
+    assert context(retries_left=2).operation_key == context().operation_key
+
+
+def test_missing_port_says_what_to_set() -> None:
+    none = Ports()
+    some = none.having(WORDS, "hello")
+    assert some[WORDS] == "hello"
+    assert WORDS in some
+    assert WORDS not in none
+    with pytest.raises(Permanent, match="Set THREADLINE_WORDS"):
+        none[WORDS]

@@ -1,0 +1,145 @@
+"""How a call is executed: what tools raise, and what follows from a success."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.tool_results import code_of
+from tests.tools.tool_calls import Caller
+from threadline.errors import Permanent, ProgramFault, Transient
+from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.registry import Cache, Registry, Success, tool
+
+
+class Stage:
+    """What was played; `error` is what `stage.fail` raises."""
+
+    def __init__(self) -> None:
+        self.played: list[str] = []
+        self.error: BaseException = RuntimeError()
+
+
+STAGE = Port[Stage]("Stage", "")
+
+
+@tool("stage.fail", "Raise.")
+async def fail(context: ToolContext) -> None:
+    raise context.ports[STAGE].error
+
+
+@tool("stage.refuse", "Give an error of its own.")
+async def refuse(context: ToolContext) -> ToolResult:
+    return failure(Code.REFUSED, "The stage is closed.", "Come back tomorrow.")
+
+
+async def _applaud(success: Success) -> str:
+    success.context.ports[STAGE].played.append("applause")
+    return f"{success.arguments.name} was applauded"
+
+
+async def _stumble(success: Success) -> str:
+    raise ValueError("/srv/secret at db.internal")
+
+
+async def _decline(success: Success) -> str:
+    raise Permanent("The audience has left.")
+
+
+async def _silent(success: Success) -> None:
+    success.context.ports[STAGE].played.append("silence")
+
+
+@tool("stage.play", "Play.", mutating=True, side_effects=(_applaud, _stumble, _decline, _silent))
+async def play(context: ToolContext, *, name: str, well: bool = True) -> str:
+    if not well:
+        raise Permanent("It was not played.")
+    context.ports[STAGE].played.append(name)
+    return name
+
+
+@tool("stage.read", "Read, with what follows.", cache=Cache(60), side_effects=(_silent,))
+async def read(context: ToolContext) -> str:
+    return "read"
+
+
+REGISTRY = Registry([fail, refuse, play, read])
+
+
+class Theatre(Caller):
+    def __init__(self) -> None:
+        self.stage = Stage()
+        super().__init__(REGISTRY, Ports().having(STAGE, self.stage))
+
+
+@pytest.fixture
+def theatre() -> Theatre:
+    return Theatre()
+
+
+async def test_side_effects_run_once_and_their_faults_are_noted(theatre: Theatre) -> None:
+    result = await theatre.call("stage.play", "1", name="a")
+    assert result.success
+    applause, stumble, decline = result.notes
+    assert applause == "[Side Effect] a was applauded"
+    assert stumble.startswith("[Side Effect Error] ")
+    assert "secret" not in stumble
+    assert decline == "[Side Effect Error] The audience has left."
+    assert await theatre.call("stage.play", "1", name="a") == result
+    assert theatre.stage.played == ["a", "applause", "silence"]
+
+
+async def test_failure_and_cached_answer_have_no_side_effects(theatre: Theatre) -> None:
+    await theatre.call("stage.play", name="a", well=False)
+    assert theatre.stage.played == []
+    for _ in range(2):
+        await theatre.call("stage.read")
+    assert theatre.stage.played == ["silence"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (Permanent("The project is locked."), Code.REFUSED, "The project is locked."),
+        (Transient("Jira is away."), Code.SERVICE_UNAVAILABLE, "Jira is away."),
+        (Transient("Jira is away.", retry_after=30), Code.SERVICE_UNAVAILABLE, "30 seconds"),
+        (ProgramFault("the database refused: there is no table calendar"), Code.TOOL_EXECUTION_FAILED, ""),
+        (KeyError("database"), Code.TOOL_EXECUTION_FAILED, ""),
+        (TimeoutError("database"), Code.TOOL_EXECUTION_FAILED, ""),
+    ],
+)
+async def test_exception_of_a_tool_becomes_an_error(theatre: Theatre, error: Exception, code: Code, told: str) -> None:
+    theatre.stage.error = error
+    with capture_logs() as logs:
+        result = await theatre.call("stage.fail")
+    assert code_of(result) is code
+    assert told in result.text
+    assert "database" not in result.text
+    assert [each["event"] for each in logs] == ["tool_failed"] * (code is Code.TOOL_EXECUTION_FAILED)
+
+
+async def test_transient_fault_is_raised_while_the_caller_can_retry(theatre: Theatre) -> None:
+    theatre.stage.error = Transient("Jira is away.", retry_after=30)
+    with pytest.raises(Transient, match="Jira is away"):
+        await theatre.call("stage.fail", "1", retries_left=1)
+    assert theatre.log.entries == [], "it has not ended"
+    assert code_of(await theatre.call("stage.fail", "1")) is Code.SERVICE_UNAVAILABLE
+
+
+async def test_cancelled_call_stays_cancelled(theatre: Theatre) -> None:
+    theatre.stage.error = asyncio.CancelledError()
+    with pytest.raises(asyncio.CancelledError):
+        await theatre.call("stage.fail")
+    assert theatre.log.entries == []
+
+
+async def test_error_that_a_tool_returns_is_kept(theatre: Theatre) -> None:
+    assert (await theatre.call("stage.refuse")).text == "The stage is closed. Come back tomorrow."
+
+
+def test_result_is_a_success_or_has_an_error() -> None:
+    with pytest.raises(ValueError, match="must have an error"):
+        ToolResult(error=failure(Code.REFUSED).error)
+    with pytest.raises(ValueError, match="must have an error"):
+        ToolResult(status=failure(Code.REFUSED).status)

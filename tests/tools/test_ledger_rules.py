@@ -1,0 +1,283 @@
+"""What was done is on record and is not done again."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.support.tool_fakes import MemoryLog, context
+from tests.support.tool_results import code_of
+from tests.tools.tool_calls import Caller
+from threadline.errors import Transient, Undone
+from threadline.models.model import ToolCall
+from threadline.tools.calls import LONGEST_WAIT
+from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.ledger import Entry, Intent
+from threadline.tools.model import Code, ToolResult
+from threadline.tools.registry import Registry, Success, tool
+from threadline.tools.runner import Guards
+
+
+@dataclass
+class Accounts:
+    """Postings by operation key. `fault` is raised by the next posting: before it is made, or after it (`too_late`)."""
+
+    posted: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
+    fault: Exception | None = None
+    too_late: bool = False
+    unreachable: Exception | None = None
+    hangs: bool = False
+
+    def post(self, key: str, amount: int) -> None:
+        self.tried += 1
+        fault, self.fault = self.fault, None
+        if fault and not self.too_late:
+            raise fault
+        self.posted[key] = amount
+        if fault:
+            raise fault
+
+
+ACCOUNTS = Port[Accounts]("Accounts", "")
+
+
+@tool("accounts.post", "Post an amount.", mutating=True)
+async def post(context: ToolContext, *, amount: int) -> int:
+    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    return amount
+
+
+async def _find(context: ToolContext, given: object) -> ToolResult | None:
+    accounts = context.ports[ACCOUNTS]
+    if accounts.unreachable:
+        raise accounts.unreachable
+    if accounts.hangs:
+        await asyncio.Event().wait()
+    amount = accounts.posted.get(context.operation_key)
+    return None if amount is None else ToolResult(data=amount, display_text="found")
+
+
+@tool("accounts.postOnce", "Post an amount; knows how to look it up.", mutating=True, look_up=_find)
+async def post_once(context: ToolContext, *, amount: int) -> int:
+    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    return amount
+
+
+async def _tell(success: Success) -> str:
+    return f"{success.arguments.amount} was told"
+
+
+@tool(
+    "accounts.postSlowly",
+    "Post an amount; the bank may take its time.",
+    mutating=True,
+    look_up=_find,
+    timeout=0.05,
+    settles=45,
+    side_effects=(_tell,),
+)
+async def post_slowly(context: ToolContext, *, amount: int) -> int:
+    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    return amount
+
+
+@tool("accounts.total", "The sum.")
+async def total(context: ToolContext) -> int:
+    context.ports[ACCOUNTS].tried += 1
+    return sum(context.ports[ACCOUNTS].posted.values())
+
+
+REGISTRY = Registry([post, post_once, post_slowly, total])
+
+
+class Office(Caller):
+    """One call after the other of 5, with the same id."""
+
+    def __init__(self) -> None:
+        self.accounts = Accounts()
+        super().__init__(REGISTRY, Ports().having(ACCOUNTS, self.accounts))
+
+    async def post(self, name: str, retries_left: int = 0) -> ToolResult:
+        return await self.call(f"accounts.{name}", "c1", retries_left, amount=5)
+
+    async def post_and_lose_the_result(self, name: str) -> None:
+        self.log.lost = Transient("The record cannot be reached.")
+        with pytest.raises(Transient):
+            await self.post(name)
+
+    async def fail_to_post_slowly(self) -> None:
+        """The bank may make the posting yet."""
+        self.accounts.fault = Transient("The line broke.")
+        with pytest.raises(Transient):
+            await self.post("postSlowly", retries_left=2)
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+@pytest.mark.parametrize(("name", "given"), [("accounts.post", {"amount": 5}), ("accounts.total", {})])
+async def test_repeated_call_gets_the_recorded_result(office: Office, name: str, given: dict[str, Any]) -> None:
+    first = await office.call(name, "c1", **given)
+    assert await office.call(name, "c1", **given) == first
+    assert office.accounts.tried == 1
+    (entry,) = office.log.entries
+    assert (entry.tool, entry.arguments, entry.result) == (name, given, first)
+    assert (entry.context.turn, entry.context.step, entry.context.call_id) == (1, 1, "c1")
+    assert entry.milliseconds is not None
+    assert entry.milliseconds >= 0
+
+
+async def test_call_id_of_another_call_is_refused(office: Office) -> None:
+    await office.post("post")
+    assert code_of(await office.call("accounts.post", "c1", amount=6)) is Code.REPEATED_CALL_ID
+    assert list(office.accounts.posted.values()) == [5]
+
+
+async def test_change_with_lost_result_has_an_unknown_outcome(office: Office) -> None:
+    await office.post_and_lose_the_result("post")
+    again = await office.post("post")
+    assert code_of(again) is Code.OUTCOME_UNKNOWN
+    assert office.accounts.tried == 1
+    assert await office.post("post") == again, "the unknown outcome is on record, too"
+
+
+async def test_change_with_lost_result_is_looked_up(office: Office) -> None:
+    await office.post_and_lose_the_result("postOnce")
+    again = await office.post("postOnce")
+    assert (again.data, again.display_text, office.accounts.tried) == (5, "found", 1)
+
+
+async def test_failed_change_is_made_by_the_next_try(office: Office) -> None:
+    office.accounts.fault = Transient("The bank is closed.")
+    with pytest.raises(Transient):
+        await office.post("postOnce", retries_left=1)
+    assert (await office.post("postOnce")).data == 5
+    assert office.accounts.tried == 2
+    assert len(office.limit.seen[("T1", "thread:T1:C1:1760000000.000100")]) == 1
+
+
+async def test_change_before_a_fault_is_found_by_the_next_try(office: Office) -> None:
+    office.accounts.fault, office.accounts.too_late = Transient("The line broke."), True
+    with pytest.raises(Transient):
+        await office.post("postOnce", retries_left=1)
+    assert (await office.post("postOnce")).display_text == "found"
+    assert office.accounts.tried == 1
+
+
+async def test_long_wait_is_told_and_not_waited_for(office: Office) -> None:
+    office.accounts.fault = Undone("The bank limits the rate.", retry_after=LONGEST_WAIT)
+    with pytest.raises(Undone):
+        await office.post("postOnce", retries_left=2)
+    office.accounts.fault = Undone("The bank limits the rate.", retry_after=LONGEST_WAIT + 1)
+    result = await office.post("postOnce", retries_left=2)
+    assert code_of(result) is Code.SERVICE_UNAVAILABLE
+    assert f"{LONGEST_WAIT + 1:.0f} seconds" in result.text
+
+
+async def test_change_without_look_up_is_never_tried_again(office: Office) -> None:
+    office.accounts.fault = Transient("The bank is closed.")
+    result = await office.post("post", retries_left=5)
+    assert code_of(result) is Code.OUTCOME_UNKNOWN
+    assert "The bank is closed." in result.text
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("boom"), Transient("The rate is limited.", retry_after=3600), None])
+async def test_failed_look_up_leaves_the_outcome_unknown(office: Office, fault: Exception | None) -> None:
+    await office.fail_to_post_slowly()
+    office.clock.advance(45)
+    office.accounts.unreachable, office.accounts.hangs = fault, fault is None
+    assert code_of(await office.post("postSlowly", retries_left=1)) is Code.OUTCOME_UNKNOWN
+    assert office.accounts.tried == 1
+
+
+async def test_look_up_is_repeated_and_a_found_change_has_its_side_effects(office: Office) -> None:
+    await office.post_and_lose_the_result("postSlowly")
+    office.accounts.unreachable = Transient("The bank is closed.", retry_after=3)
+    with pytest.raises(Transient, match="closed") as away:
+        await office.post("postSlowly")
+    assert away.value.retry_after == 45
+    office.accounts.unreachable = None
+    found = await office.post("postSlowly")
+    assert (found.display_text, found.notes) == ("found", ("[Side Effect] 5 was told",))
+    assert await office.post("postSlowly") == found
+
+
+async def test_missing_change_is_waited_for_before_it_is_made_again(office: Office) -> None:
+    await office.fail_to_post_slowly()
+    office.clock.advance(5)
+    with pytest.raises(Transient) as early:
+        await office.post("postSlowly", retries_left=1)
+    assert early.value.retry_after == 40
+    office.accounts.posted = dict.fromkeys(office.log.intents, 5)  # the first try comes through after all
+    assert (await office.post("postSlowly")).display_text == "found"
+    assert office.accounts.tried == 1
+
+
+async def test_each_try_has_its_own_time_to_take_effect(office: Office) -> None:
+    await office.fail_to_post_slowly()
+    office.clock.advance(45)
+    await office.fail_to_post_slowly()
+    office.clock.advance(5)
+    with pytest.raises(Transient) as early:
+        await office.post("postSlowly", retries_left=1)
+    assert (early.value.retry_after, office.accounts.tried) == (40, 2)
+
+
+async def test_last_try_that_comes_too_early_makes_no_change(office: Office) -> None:
+    await office.fail_to_post_slowly()
+    office.clock.advance(1)
+    assert code_of(await office.post("postSlowly")) is Code.OUTCOME_UNKNOWN
+    assert office.accounts.tried == 1
+
+
+async def test_undone_change_is_made_again_at_once(office: Office) -> None:
+    office.accounts.fault = Undone("The bank limits the rate.", retry_after=7)
+    with pytest.raises(Undone):
+        await office.post("postSlowly", retries_left=1)
+    assert (await office.post("postSlowly")).data == 5
+    assert office.accounts.tried == 2
+
+
+class OvertakenLog(MemoryLog):
+    """Another try writes its intent as soon as one is withdrawn."""
+
+    async def withdraw(self, entry: Entry, intent: Intent) -> None:
+        self.intents[entry.context.operation_key] = intent.at + 45
+
+
+async def test_change_is_left_to_a_faster_try(office: Office) -> None:
+    await office.fail_to_post_slowly()
+    office.clock.advance(45)
+    log = OvertakenLog()
+    log.intents = office.log.intents
+    office.use(Guards(log))
+    with pytest.raises(Transient, match="under way"):
+        await office.post("postSlowly")
+    assert office.accounts.tried == 1
+
+
+async def test_refused_call_leaves_no_intent(office: Office) -> None:
+    await office.call("accounts.post", nothing=1)
+    office.limit.most = 0
+    await office.call("accounts.post", amount=5)
+    assert (office.log.intents, office.accounts.tried) == ({}, 0)
+    assert [entry.status for entry in office.log.entries] == ["error", "error"]
+
+
+async def test_fingerprint_is_the_same_for_the_same_question_alone(office: Office) -> None:
+    calls = [
+        ("accounts.post", '{"amount":5}', "U1"),
+        ("accounts_post", '{ "amount": 5 }', "U1"),
+        ("accounts.post", '{"amount":6}', "U1"),
+        ("accounts.post", '{"amount":5}', "U2"),
+    ]
+    for number, (name, arguments, user) in enumerate(calls):
+        where = context(ports=office.ports, call_id=f"c{number}", user_id=user)
+        await office.run(ToolCall(f"c{number}", name, arguments), where)
+    one, same, *others = [entry.key.fingerprint for entry in office.log.entries]
+    assert one == same
+    assert len({one, *others}) == 3

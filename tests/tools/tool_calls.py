@@ -1,0 +1,44 @@
+"""Calls of tools through the whole pipeline, with the records around it in memory."""
+
+import itertools
+import json
+from typing import Any
+
+from tests.support.tool_fakes import Clock, MemoryCache, MemoryLimit, MemoryLog, context
+from threadline.models.model import ToolCall
+from threadline.tools.access import allowed
+from threadline.tools.calls import Run
+from threadline.tools.context import Ports
+from threadline.tools.model import ToolResult
+from threadline.tools.registry import Registry
+from threadline.tools.runner import Guards, pipeline
+
+
+class Caller:
+    """`where`: fields of every call's context."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        ports: Ports,
+        *,
+        read_only: bool = False,
+        most: int = 100,
+        guards: Guards | None = None,
+    ) -> None:
+        self.log, self.limit, self.cache, self.clock = MemoryLog(), MemoryLimit(most), MemoryCache(), Clock()
+        self.ports, self._registry = ports, registry
+        self._allowed = allowed(registry, ports, read_only=read_only, because="the shelf is locked")
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+        self.use(guards or Guards(self.log, self.limit, self.cache))
+
+    def use(self, guards: Guards) -> None:
+        self.run: Run = pipeline(self._registry, self._allowed, guards)
+
+    async def call(
+        self, name: str, /, call_id: str = "", retries_left: int = 0, at: dict[str, Any] | None = None, **given: Any
+    ) -> ToolResult:
+        """`at`: other fields of the call's context."""
+        id_ = call_id or next(self._ids)
+        where = {"ports": self.ports, "clock": self.clock, "call_id": id_, "retries_left": retries_left} | (at or {})
+        return await self.run(ToolCall(id_, name, json.dumps(given)), context(**where))
