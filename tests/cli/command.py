@@ -1,4 +1,4 @@
-"""A command of `threadline`, in the test's own process, with nothing in its environment but what the test gives."""
+"""Runs a command of `threadline` in the test's process, with only the environment that the test gives."""
 
 import contextlib
 import io

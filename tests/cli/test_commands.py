@@ -1,4 +1,4 @@
-"""The command as people call it: fast to answer, one sentence for what is wrong, and a clean end."""
+"""The command line: help is fast, a fault is one sentence, and Ctrl-C ends cleanly."""
 
 import signal
 import subprocess
@@ -47,7 +47,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         ("db upgrade", "DATABASE_URL"),
     ],
 )
-def test_what_is_missing_is_one_sentence(command: str, variable: str, tmp_path: Path) -> None:
+def test_missing_variable_is_named_in_one_sentence(command: str, variable: str, tmp_path: Path) -> None:
     done = run_command(tuple(command.split()), {}, tmp_path)
     assert done.returncode == 1
     [sentence] = done.stderr.splitlines()
@@ -55,21 +55,21 @@ def test_what_is_missing_is_one_sentence(command: str, variable: str, tmp_path: 
     assert f"{variable} is not set" in sentence
 
 
-def test_a_process_that_fails_ends_with_one_sentence_and_code_1(tmp_path: Path) -> None:
+def test_failing_process_ends_with_one_sentence_and_code_1(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "threadline", "explain", "C1/1700000000.000100"]
     done = subprocess.run(command, env=MACHINE, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert done.stderr.startswith("threadline: DATABASE_URL is not set")
 
 
-def test_a_second_up_in_the_same_home_says_so(tmp_path: Path) -> None:
+def test_second_up_in_the_same_home_is_refused(tmp_path: Path) -> None:
     with Home(tmp_path / "home").held():
         done = run_command(("up",), {"THREADLINE_HOME": str(tmp_path / "home")}, tmp_path)
     assert done.returncode == 1
     assert f"already runs in {tmp_path / 'home'}" in done.stderr
 
 
-def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
+def test_ctrl_c_while_up_starts_ends_it_cleanly(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with subprocess.Popen(
         [sys.executable, "-m", "threadline", "up"],
@@ -93,7 +93,7 @@ def test_ctrl_c_while_starting_ends_up_cleanly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "power", ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL"]
 )
-def test_the_agents_worker_refuses_powers_it_must_not_have(tmp_path: Path, power: str) -> None:
+def test_agents_worker_refuses_credentials_it_must_not_have(tmp_path: Path, power: str) -> None:
     given = {
         "THREADLINE_AGENT_DATABASE_URL": "postgresql://threadline_agent@127.0.0.1:1/none",
         "ANTHROPIC_API_KEY": "sk-none",

@@ -1,4 +1,4 @@
-"""`threadline decisions` on a real database: what was decided, how well, and which thresholds would serve better."""
+"""`threadline decisions` on a real database: the report, its plot, and proposed thresholds."""
 
 import sys
 from pathlib import Path
@@ -43,7 +43,7 @@ async def decided(
     outcome: Result = Result.ANSWERED,
     **more: Any,
 ) -> None:
-    """A turn of that confidence, with a thumb of somebody's on its answer."""
+    """A turn of that confidence, with a thumb on its answer."""
     made = Deliberation(1, Decided(Action.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more)
     async with talk.database.begin() as work:
         await work.decisions.keep(THREAD, turn, made)
@@ -60,16 +60,14 @@ async def decided(
         await talk.store(IncomingMessage(f"{about}:thumb", THUMB, *put))
 
 
-async def test_where_nothing_was_decided_a_sentence_says_so(run: Command, database: Database) -> None:
+async def test_without_decisions_report_and_tune_say_so(run: Command, database: Database) -> None:
     for command in ("report", "tune"):
         done = run(command)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("There are no decisions in this time")
 
 
-async def test_a_report_tells_counts_calibration_and_what_should_have_been_otherwise(
-    run: Command, talk: Talking
-) -> None:
+async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command, talk: Talking) -> None:
     await decided(talk, 1, 0.9, "+1", variant="calm")
     await decided(talk, 2, 0.8, "-1", variant="bold")
     await decided(talk, 3, 0.4, "-1", handed_over(0.4, Reason.LOW_CONFIDENCE), Result.ESCALATED, variant="bold")
@@ -85,7 +83,7 @@ async def test_a_report_tells_counts_calibration_and_what_should_have_been_other
     assert "$0.0300" in done.stdout
 
 
-async def test_the_calibration_is_drawn_as_a_picture(run: Command, talk: Talking) -> None:
+async def test_calibration_is_drawn_as_a_picture(run: Command, talk: Talking) -> None:
     await decided(talk, 1, 0.9)
     none = run("report", "--plot", "calibration.png")
     assert "There is no plot" in none.stdout
@@ -102,7 +100,7 @@ def some() -> Calibration:
     return found
 
 
-def test_without_the_drawing_library_a_sentence_says_what_to_install(
+def test_plot_without_its_library_names_what_to_install(
     some: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -110,22 +108,20 @@ def test_without_the_drawing_library_a_sentence_says_what_to_install(
         decision_plot.draw(some, tmp_path / "a.png")
 
 
-def test_a_picture_that_cannot_be_written_is_told_in_a_sentence(some: Calibration, tmp_path: Path) -> None:
+def test_plot_that_cannot_be_written_is_refused(some: Calibration, tmp_path: Path) -> None:
     with pytest.raises(Permanent, match="cannot be written"):
         decision_plot.draw(some, tmp_path / "missing" / "a.png")
     with pytest.raises(Permanent, match="must end in"):
         decision_plot.draw(some, tmp_path / "a.docx")
 
 
-async def test_tuning_says_how_many_judgements_are_missing(run: Command, talk: Talking) -> None:
+async def test_tune_needs_30_judged_decisions(run: Command, talk: Talking) -> None:
     await decided(talk, 1, 0.9, "+1")
-    assert run("tune").stdout.strip() == (
-        "Judged decisions by confidence: 1; 29 more are needed before thresholds are proposed."
-    )
-    assert run("tune", "--variant", "bold").stdout.strip() == "There are no decisions of the variant bold."
+    assert "29 more are needed" in run("tune").stdout
+    assert "no decisions of the variant bold" in run("tune", "--variant", "bold").stdout
 
 
-async def test_tuning_proposes_shows_what_would_change_and_changes_nothing(run: Command, talk: Talking) -> None:
+async def test_tune_shows_what_would_change_and_changes_nothing(run: Command, talk: Talking) -> None:
     for turn in range(1, 41):
         await decided(talk, turn, 0.92 if turn % 2 else 0.78, "+1" if turn % 2 else "-1")
     before = await talk.rows("SELECT * FROM decisions ORDER BY turn")

@@ -1,4 +1,4 @@
-"""`threadline knowledge` on a real database: folders and files become documents, and are found again."""
+"""`threadline knowledge` on a real database: folders and files become documents and are found."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def write(folder: Path, **texts: str) -> None:
         (folder / f"{name}.md").write_text(text, encoding="utf-8-sig")
 
 
-async def test_a_folder_is_ingested_listed_brought_up_to_date_and_forgotten(run: Command, database: Database) -> None:
+async def test_folder_is_ingested_listed_updated_and_removed(run: Command, database: Database) -> None:
     kb = run.folder / "kb"
     kb.mkdir()
     write(kb, leave="# Days off\n\nAsk the office for a day off.\n", hours="Open from nine to five.")
@@ -51,7 +51,7 @@ async def test_a_folder_is_ingested_listed_brought_up_to_date_and_forgotten(run:
     assert "There is no document from kb/leave.md" in missing.stderr
 
 
-async def test_a_path_that_is_not_there_is_named_and_nothing_is_kept(run: Command, database: Database) -> None:
+async def test_missing_path_is_named_and_nothing_is_stored(run: Command, database: Database) -> None:
     write(run.folder, fine="Fine.")
     done = run("ingest", "fine.md", "nowhere.md")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
@@ -61,7 +61,7 @@ async def test_a_path_that_is_not_there_is_named_and_nothing_is_kept(run: Comman
 
 
 @pytest.mark.parametrize("name", ["two  blanks", "no\u00a0break", "a\u202fnarrow one"])
-async def test_a_file_is_known_again_whatever_blanks_its_name_has(run: Command, name: str) -> None:
+async def test_file_with_any_blanks_in_its_name_is_known_again(run: Command, name: str) -> None:
     kb = run.folder / "hand  book"
     kb.mkdir()
     write(kb, **{name: "Text."})
@@ -70,7 +70,7 @@ async def test_a_file_is_known_again_whatever_blanks_its_name_has(run: Command, 
     assert run("remove", f"hand  book/{name}.md").returncode == 0
 
 
-async def test_a_file_whose_name_is_no_utf8_is_refused_and_stops_no_other(run: Command) -> None:
+async def test_file_name_that_is_not_utf8_stops_no_other_file(run: Command) -> None:
     kb = run.folder / "kb"
     kb.mkdir()
     write(kb, fine="Text.", **{os.fsdecode(b"caf\xe9"): "Text."})
@@ -81,7 +81,7 @@ async def test_a_file_whose_name_is_no_utf8_is_refused_and_stops_no_other(run: C
     assert summary == "1 new, 0 changed, 0 unchanged, 0 removed, 1 refused."
 
 
-async def test_a_folder_that_is_away_costs_no_document_and_ends_with_1(run: Command) -> None:
+async def test_emptied_folder_removes_documents_only_when_forced(run: Command) -> None:
     kb = run.folder / "kb"
     kb.mkdir()
     write(kb, fine="Text.")

@@ -1,4 +1,4 @@
-"""How a command ends when it is asked to."""
+"""A service ends when it is asked to."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ stopping.serve(service)
 
 
 def ended(then: str) -> tuple[int, str]:
-    """The exit code and the last words of a service that was asked to stop."""
+    """The exit code and stderr of a service that was asked to stop."""
     with subprocess.Popen(
         [sys.executable, "-c", SERVICE.format(then=then)],
         env=environment.pick(os.environ, environment.MACHINE),
@@ -38,15 +38,15 @@ def ended(then: str) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_a_service_that_is_asked_to_stop_comes_to_its_end() -> None:
+def test_service_that_is_asked_to_stop_ends() -> None:
     assert ended("pass") == (0, "")
 
 
-def test_a_service_that_does_not_end_leaves_and_says_so() -> None:
+def test_service_that_does_not_end_is_left_with_code_1() -> None:
     code, said = ended("await asyncio.Event().wait()")
     assert code == 1
     assert "did not stop within" in said
 
 
-def test_what_a_service_has_imported_is_not_looked_through_again_and_again() -> None:
+def test_imports_of_a_service_are_frozen_for_the_collector() -> None:
     assert ended("import gc; assert gc.get_freeze_count() > 10_000") == (0, "")

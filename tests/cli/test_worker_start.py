@@ -1,4 +1,4 @@
-"""A core worker looks at what it works on before it works: on the wrong thing every case would fail, one by one."""
+"""Workers and the gateway check what they connect to, and stop while they wait for it."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ AGENTS = {"THREADLINE_AGENT_DATABASE_URL": NEVER, "ANTHROPIC_API_KEY": "sk-none"
 
 
 def refusal(client: Client, folder: Path, **given: str) -> str:
-    """What a core worker says that does not start on this Temporal."""
+    """What a core worker says that refuses to start on this Temporal."""
     address = client.service_client.config.target_host
     at = {"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": client.namespace, "THREADLINE_REPO": str(folder)}
     done = run_command(("worker", "--queue", "core"), CORE | at | given, folder)
@@ -39,7 +39,7 @@ def refusal(client: Client, folder: Path, **given: str) -> str:
     return done.stderr
 
 
-async def test_without_its_search_attributes_it_refuses_and_says_how_to_make_them(
+async def test_worker_without_search_attributes_names_the_command_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await connect()
@@ -48,7 +48,7 @@ async def test_without_its_search_attributes_it_refuses_and_says_how_to_make_the
     assert "search-attribute create --name CaseMood --type Keyword`" in told
 
 
-async def test_on_a_database_of_another_schema_it_refuses_and_says_what_to_run(empty_url: str, tmp_path: Path) -> None:
+async def test_worker_on_another_schema_names_the_upgrade(empty_url: str, tmp_path: Path) -> None:
     assert "run `threadline db upgrade`" in refusal(await connect(), tmp_path, DATABASE_URL=empty_url)
 
 
@@ -64,7 +64,7 @@ Process = Callable[[asyncio.Event], Awaitable[None]]
     ],
     ids=["core", "agents", "gateway"],
 )
-async def test_what_seeks_temporal_ends_when_it_is_asked_to(
+async def test_process_that_waits_for_temporal_can_be_stopped(
     process: Process, given: dict[str, str], unused_tcp_port: int, tmp_path: Path
 ) -> None:
     at = {"THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}
@@ -80,7 +80,7 @@ async def test_what_seeks_temporal_ends_when_it_is_asked_to(
 
 
 @pytest.mark.slow
-async def test_a_process_that_seeks_temporal_ends_on_sigterm(unused_tcp_port: int, tmp_path: Path) -> None:
+async def test_process_that_waits_for_temporal_ends_on_sigterm(unused_tcp_port: int, tmp_path: Path) -> None:
     at = {"THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}
     async with silent(unused_tcp_port) as sought:
         process = await asyncio.create_subprocess_exec(
@@ -98,7 +98,7 @@ async def test_a_process_that_seeks_temporal_ends_on_sigterm(unused_tcp_port: in
 
 @asynccontextmanager
 async def silent(port: int) -> AsyncIterator[asyncio.Event]:
-    """A server that takes connections and never answers; the event tells that one has come."""
+    """A server that takes connections and never answers; the event is set when one has come."""
     sought, writers = asyncio.Event(), list[asyncio.StreamWriter]()
 
     def come(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

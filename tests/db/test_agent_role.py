@@ -1,9 +1,11 @@
-"""The wall: what the agent's login may do, and that it may do nothing else."""
+"""The agent's login may do what it needs and nothing else."""
 
 import asyncpg
+import psycopg
 import pytest
 
 from tests.support.case_store import Scene
+from threadline.db.agent_role import excess
 from threadline.db.columns import metadata
 from threadline.db.values import agent_pool
 from threadline.errors import Permanent, Transient
@@ -27,13 +29,13 @@ FORBIDDEN = [
 ]
 
 
-async def test_the_agent_reads_no_table(pool: asyncpg.Pool) -> None:
+async def test_agent_reads_no_table(pool: asyncpg.Pool) -> None:
     for table in sorted(metadata.tables):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match=table):
             await pool.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
 
 
-async def test_the_agent_may_neither_write_create_nor_become_another(pool: asyncpg.Pool) -> None:
+async def test_agent_may_not_write_create_or_change_role(pool: asyncpg.Pool) -> None:
     refusals = (
         asyncpg.InsufficientPrivilegeError,
         asyncpg.ObjectNotInPrerequisiteStateError,
@@ -48,7 +50,7 @@ async def test_the_agent_may_neither_write_create_nor_become_another(pool: async
         pytest.fail(f"the agent may: {statement}")
 
 
-async def test_the_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     async with pool.acquire() as connection:
         await connection.execute("SET search_path = pg_temp, public")
@@ -57,7 +59,7 @@ async def test_the_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool
     assert caught.value.sqlstate == "TL001"
 
 
-async def test_a_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     calls = [
@@ -73,14 +75,46 @@ async def test_a_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -
             assert caught.value.sqlstate == "TL001"
 
 
-async def test_the_agent_worker_starts_as_the_restricted_role_or_not_at_all(database_url: str) -> None:
+async def test_agents_pool_refuses_any_other_role(database_url: str) -> None:
     with pytest.raises(Permanent, match="threadline_agent"):
         async with agent_pool(database_url):
             pass
 
 
-async def test_a_database_that_is_away_is_a_passing_trouble(agent_url: str) -> None:
-    away = agent_url.replace("host=", "host=%2Fnowhere")
+async def test_database_that_is_away_is_transient(agent_url: str) -> None:
     with pytest.raises(Transient):
-        async with agent_pool(away):
+        async with agent_pool(agent_url.replace("host=", "host=%2Fnowhere")):
             pass
+
+
+@pytest.mark.parametrize(
+    ("granted", "role", "told"),
+    [
+        ("SELECT ON cases", "threadline_agent", "it may read cases"),
+        ("SELECT (title) ON cases", "PUBLIC", "it may read cases"),
+        ("UPDATE (status) ON cases", "threadline_agent", "it may write to cases"),
+        ("DELETE ON agent_cases", "threadline_agent", "it may write to agent_cases"),
+        ("CREATE ON SCHEMA public", "threadline_agent", "it may create in the schema public"),
+        ("pg_read_server_files", "threadline_agent", "it belongs to the role pg_read_server_files"),
+    ],
+)
+async def test_excess_grant_is_found(database_url: str, pool: asyncpg.Pool, granted: str, role: str, told: str) -> None:
+    assert await excess(pool) == []
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute(f"GRANT {granted} TO {role}".encode())
+        try:
+            assert told in " / ".join(await excess(pool))
+        finally:
+            owner.execute(f"REVOKE {granted} FROM {role}".encode())
+
+
+async def test_excess_rights_of_a_function_or_the_role_are_found(database_url: str, pool: asyncpg.Pool) -> None:
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute("CREATE FUNCTION peek() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'")
+        owner.execute("ALTER ROLE threadline_agent CREATEDB")
+        try:
+            superuser, function = await excess(pool)
+        finally:
+            owner.execute("ALTER ROLE threadline_agent NOCREATEDB")  # a role belongs to the whole server
+    assert "it is a superuser, or may" in superuser
+    assert "it may run peek() with the rights of its owner" in function

@@ -1,4 +1,4 @@
-"""The two sides of what a database can answer."""
+"""Errors of the database are transient or permanent."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 
 
-async def test_a_connection_that_is_cut_is_a_passing_trouble_and_the_next_one_works(database: Database) -> None:
+async def test_cut_connection_is_transient_and_the_next_one_works(database: Database) -> None:
     async def cut_off() -> None:
         async with database.begin() as work:
             pid = (await work.connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
@@ -23,7 +23,7 @@ async def test_a_connection_that_is_cut_is_a_passing_trouble_and_the_next_one_wo
         assert (await work.connection.execute(text("SELECT 1"))).scalar_one() == 1
 
 
-async def test_a_connection_that_was_cut_while_it_lay_idle_is_used_by_nobody(database: Database) -> None:
+async def test_idle_connection_that_was_cut_is_not_used(database: Database) -> None:
     async def pid(held: asyncio.Barrier) -> int:
         async with database.begin() as work:
             own = int((await work.connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
@@ -40,7 +40,7 @@ async def test_a_connection_that_was_cut_while_it_lay_idle_is_used_by_nobody(dat
     assert set(before) & set(after) == {own}
 
 
-async def test_a_deadlock_is_a_passing_trouble_for_the_one_who_loses(database: Database) -> None:
+async def test_deadlock_is_transient_for_the_loser(database: Database) -> None:
     ready = asyncio.Barrier(2)
 
     async def lock(first: int, second: int) -> None:
@@ -53,7 +53,7 @@ async def test_a_deadlock_is_a_passing_trouble_for_the_one_who_loses(database: D
     assert [type(result) for result in results if result is not None] == [Transient]
 
 
-async def test_a_fault_of_the_program_is_permanent_and_quotes_no_values(database: Database) -> None:
+async def test_fault_of_the_program_is_permanent_and_quotes_no_values(database: Database) -> None:
     async def ask() -> None:
         async with database.begin() as work:
             await work.connection.execute(text("SELECT CAST(:v AS text) FROM nowhere"), {"v": "a secret"})
@@ -64,7 +64,7 @@ async def test_a_fault_of_the_program_is_permanent_and_quotes_no_values(database
     assert "nowhere" in str(caught.value)
 
 
-async def test_what_raises_keeps_nothing(database: Database) -> None:
+async def test_transaction_that_raises_writes_nothing(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as work:
             await work.connection.execute(text("INSERT INTO services VALUES ('a', '', '', '', '')"))

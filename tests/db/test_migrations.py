@@ -86,7 +86,7 @@ def agent_may_read(url: str, view: str) -> bool:
         return bool(row[0])
 
 
-async def test_many_processes_may_migrate_at_once_and_again(empty_url: str) -> None:
+async def test_processes_may_migrate_at_once(empty_url: str) -> None:
     assert not is_current(empty_url)
     processes = [await asyncio.create_subprocess_exec(*UPGRADE, empty_url) for _ in range(2)]
     assert [await process.wait() for process in processes] == [0, 0]
@@ -94,19 +94,19 @@ async def test_many_processes_may_migrate_at_once_and_again(empty_url: str) -> N
     upgrade(empty_url)
 
 
-async def test_many_threads_of_a_process_may_migrate_at_once(empty_url: str) -> None:
+async def test_threads_may_migrate_at_once(empty_url: str) -> None:
     await asyncio.gather(*(asyncio.to_thread(upgrade, empty_url) for _ in range(3)))
     assert is_current(empty_url)
 
 
-def test_down_to_nothing_and_up_again_is_the_same_schema(database_url: str, migrated: str) -> None:
+def test_downgrade_and_upgrade_give_the_same_schema(database_url: str, migrated: str) -> None:
     downgrade(database_url)
     assert names_in(database_url) <= {"alembic_version", "alembic_version_pkc"}
     upgrade(database_url)
     assert schema_of(database_url) == migrated
 
 
-def test_autogenerate_finds_nothing_to_change_in_a_migrated_database(
+def test_tables_in_the_code_match_the_migrations(
     database_url: str, tmp_path: Path, configured: Callable[..., Config]
 ) -> None:
     shutil.copytree(ROOT / "alembic", tmp_path / "alembic")
@@ -117,9 +117,7 @@ def test_autogenerate_finds_nothing_to_change_in_a_migrated_database(
     assert {line for line in statements if not line.startswith("#")} == {"pass"}
 
 
-def test_a_difference_between_the_code_and_the_schema_is_found(
-    database_url: str, configured: Callable[..., Config]
-) -> None:
+def test_difference_between_code_and_schema_is_found(database_url: str, configured: Callable[..., Config]) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("ALTER TABLE sla_events ADD COLUMN extra int")
         connection.execute("DROP TABLE crm_audit")
@@ -129,7 +127,7 @@ def test_a_difference_between_the_code_and_the_schema_is_found(
     assert "crm_audit" in str(found.value)
 
 
-def test_alembics_command_line_does_what_the_product_does(
+def test_alembics_command_line_migrates_like_the_product(
     empty_url: str, migrated: str, configured: Callable[..., Config]
 ) -> None:
     asked = configured(empty_url)
@@ -144,7 +142,7 @@ def test_alembics_command_line_does_what_the_product_does(
     assert names_in(empty_url) <= {"alembic_version", "alembic_version_pkc"}
 
 
-def test_an_upgrade_grants_even_if_there_is_nothing_to_migrate(database_url: str) -> None:
+def test_upgrade_grants_even_if_nothing_is_migrated(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("REVOKE ALL ON agent_cases FROM threadline_agent")
     assert not agent_may_read(database_url, "agent_cases")
@@ -152,7 +150,7 @@ def test_an_upgrade_grants_even_if_there_is_nothing_to_migrate(database_url: str
     assert agent_may_read(database_url, "agent_cases")
 
 
-def test_the_sql_that_alembic_writes_for_a_reviewer_makes_the_same_schema(
+def test_sql_for_a_reviewer_makes_the_same_schema(
     empty_url: str, migrated: str, configured: Callable[..., Config]
 ) -> None:
     config = configured("")
@@ -162,7 +160,7 @@ def test_the_sql_that_alembic_writes_for_a_reviewer_makes_the_same_schema(
     assert schema_of(empty_url) == migrated
 
 
-def test_the_wheel_migrates_without_a_checkout(empty_url: str, tmp_path: Path) -> None:
+def test_wheel_migrates_without_a_checkout(empty_url: str, tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     installed = tmp_path / "installed"
     with zipfile.ZipFile(built) as wheel:
@@ -174,13 +172,11 @@ def test_the_wheel_migrates_without_a_checkout(empty_url: str, tmp_path: Path) -
     assert is_current(empty_url)
 
 
-def test_a_database_that_cannot_be_reached_is_transient() -> None:
+async def test_unreachable_database_is_transient() -> None:
+    nowhere = "postgresql://nobody@/none?host=/nowhere"
     with pytest.raises(Transient):
-        upgrade("postgresql://nobody@/none?host=/nowhere")
-
-
-async def test_the_core_workers_pool_raises_transient_as_well() -> None:
-    database = Database("postgresql://nobody@/none?host=/nowhere")
+        await asyncio.to_thread(upgrade, nowhere)
+    database = Database(nowhere)
     with pytest.raises(Transient):
         async with database.begin():
             pass

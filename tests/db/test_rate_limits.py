@@ -1,4 +1,4 @@
-"""Who asks too often, judged once for each message, whichever process asks and however many do."""
+"""Rate limits: one verdict a message, whichever process asks and however many do."""
 
 import asyncio
 from collections import Counter
@@ -30,19 +30,14 @@ async def allows(database: Database, call_id: str, now: float, record: str = "T1
         return await work.limits.allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
 
 
-async def test_the_same_within_two_minutes_is_a_duplicate_and_later_it_is_not(database: Database) -> None:
+async def test_duplicate_is_what_was_last_said_within_two_minutes(database: Database) -> None:
     assert not await is_duplicate(database, "m1", NOW)
     assert await is_duplicate(database, "m2", NOW + 119.9)
-    assert not await is_duplicate(database, "m3", NOW + 119.9 + 120)
+    assert await is_duplicate(database, "m3", NOW + 200), "the time runs from the last one"
+    assert not await is_duplicate(database, "m4", NOW + 320)
 
 
-async def test_two_minutes_run_from_when_it_was_last_said(database: Database) -> None:
-    assert not await is_duplicate(database, "m1", NOW)
-    assert await is_duplicate(database, "m2", NOW + 100)
-    assert await is_duplicate(database, "m3", NOW + 200), "100 seconds after the last one"
-
-
-async def test_other_people_threads_channels_teams_and_words_are_no_duplicates(database: Database) -> None:
+async def test_other_people_threads_and_texts_are_no_duplicates(database: Database) -> None:
     assert not await is_duplicate(database, "m1", NOW)
     assert not await is_duplicate(database, "m2", NOW, "Hello")
     assert not await is_duplicate(database, "m3", NOW, user="U2")
@@ -50,20 +45,14 @@ async def test_other_people_threads_channels_teams_and_words_are_no_duplicates(d
         assert not await is_duplicate(database, f"m4{number}", NOW, thread=Thread(*place))
 
 
-async def test_a_message_that_is_asked_about_again_gets_its_verdict_whatever_came_since(database: Database) -> None:
-    assert not await is_duplicate(database, "m1", NOW)
-    assert await is_duplicate(database, "m2", NOW + 60)
-    assert not await is_duplicate(database, "m3", NOW + 200)
-    for later in (60, 200, 10_000):
-        assert not await is_duplicate(database, "m1", NOW + later)
-        assert await is_duplicate(database, "m2", NOW + later)
-        assert not await is_duplicate(database, "m3", NOW + later)
-
-
-async def test_a_verdict_that_was_asked_for_again_does_not_make_the_time_run_anew(database: Database) -> None:
+async def test_repeated_message_keeps_its_verdict_and_prolongs_nothing(database: Database) -> None:
     assert not await is_duplicate(database, "m1", NOW)
     assert not await is_duplicate(database, "m1", NOW + 100)
     assert not await is_duplicate(database, "m2", NOW + 130)
+    assert await is_duplicate(database, "m3", NOW + 190)
+    for later in (190, 10_000):
+        verdicts = [await is_duplicate(database, message, NOW + later) for message in ("m1", "m2", "m3")]
+        assert verdicts == [False, False, True]
 
 
 async def test_any_text_can_be_compared(database: Database) -> None:
@@ -72,7 +61,7 @@ async def test_any_text_can_be_compared(database: Database) -> None:
         assert await is_duplicate(database, f"b{number}", NOW, words)
 
 
-async def test_of_many_at_once_that_say_the_same_one_is_answered(database: Database, database_url: str) -> None:
+async def test_one_of_many_equal_messages_at_once_passes(database: Database, database_url: str) -> None:
     other = Database(database_url)
     try:
         asked = [is_duplicate(each, f"m{n}", NOW + n / 100) for n in range(20) for each in (database, other)]
@@ -84,12 +73,14 @@ async def test_of_many_at_once_that_say_the_same_one_is_answered(database: Datab
     assert verdicts.count(False) == 2
 
 
-async def test_ten_in_a_minute_are_answered_the_next_is_told_and_the_rest_is_silent(database: Database) -> None:
-    verdicts = [await of_user(database, f"m{n}", NOW + n) for n in range(15)]
-    assert verdicts == [OK] * 10 + [FIRST] + [SILENT] * 4
+async def test_ten_in_a_minute_pass_the_next_is_told_and_verdicts_stay(database: Database) -> None:
+    for later in (0, 13, 61, 1_000):
+        verdicts = [await of_user(database, f"m{n}", NOW + (later or n)) for n in range(15)]
+        assert verdicts == [OK] * 10 + [FIRST] + [SILENT] * 4
+    assert await of_user(database, "later", NOW + 75) is OK
 
 
-async def test_the_minute_slides(database: Database) -> None:
+async def test_minute_slides(database: Database) -> None:
     for n in range(10):
         assert await of_user(database, f"m{n}", NOW + n * 5) is OK
     assert await of_user(database, "refused", NOW + 59.9) is FIRST
@@ -97,17 +88,10 @@ async def test_the_minute_slides(database: Database) -> None:
     assert await of_user(database, "m11", NOW + 65.1) is SILENT, "told within this minute"
 
 
-async def test_what_was_refused_counts_and_a_new_minute_is_told_again(database: Database) -> None:
+async def test_refused_messages_count_and_a_new_minute_is_told_again(database: Database) -> None:
     verdicts = {n * 4: await of_user(database, f"m{n}", NOW + n * 4) for n in range(32)}
     assert [at for at, verdict in verdicts.items() if verdict is OK] == list(range(0, 40, 4))
     assert [at for at, verdict in verdicts.items() if verdict is FIRST] == [40, 100]
-
-
-async def test_a_request_that_is_asked_about_again_counts_once_and_keeps_its_verdict(database: Database) -> None:
-    first = [await of_user(database, f"m{n}", NOW + n) for n in range(13)]
-    for later in (13, 61, 1_000):
-        assert [await of_user(database, f"m{n}", NOW + later) for n in range(13)] == first
-    assert await of_user(database, "later", NOW + 73) is OK
 
 
 async def test_people_do_not_count_for_each_other(database: Database) -> None:
@@ -118,7 +102,7 @@ async def test_people_do_not_count_for_each_other(database: Database) -> None:
     assert await of_user(database, "m10", NOW) is FIRST
 
 
-async def test_of_many_requests_at_once_exactly_ten_pass_and_one_is_told(database: Database, database_url: str) -> None:
+async def test_ten_of_many_messages_at_once_pass_and_one_is_told(database: Database, database_url: str) -> None:
     other = Database(database_url)
     try:
         asked = [of_user(each, f"m{n}", NOW + n / 100) for n in range(40) for each in (database, other)]
@@ -135,7 +119,7 @@ async def test_clocks_that_differ_a_little_let_nobody_through(database: Database
     assert await of_user(database, "m10", NOW) is FIRST
 
 
-async def test_a_record_is_changed_so_often_and_refused_changes_do_not_count(database: Database) -> None:
+async def test_changes_of_a_record_are_limited_and_refused_ones_do_not_count(database: Database) -> None:
     assert [await allows(database, f"c{n}", NOW + n) for n in range(4)] == [True, True, False, False]
     assert await allows(database, "c0", NOW + 4), "it was allowed before"
     assert await allows(database, "another", NOW, record="T1:project:PRJ-2")
@@ -143,13 +127,13 @@ async def test_a_record_is_changed_so_often_and_refused_changes_do_not_count(dat
     assert not await allows(database, "c6", NOW + 10.6)
 
 
-async def test_of_many_changes_at_once_no_more_than_the_rate_pass(database: Database) -> None:
+async def test_of_many_changes_at_once_only_the_rate_passes(database: Database) -> None:
     allowed = await asyncio.gather(*(allows(database, f"c{n}", NOW) for n in range(30)))
     assert allowed.count(True) == 2
 
 
 @pytest.mark.parametrize("limit", [3, 100])
-async def test_old_verdicts_are_forgotten_in_steps_and_young_ones_kept(database: Database, limit: int) -> None:
+async def test_old_verdicts_are_forgotten_in_steps(database: Database, limit: int) -> None:
     for n in range(10):
         await of_user(database, f"m{n}", NOW + n)
     async with database.begin() as work:
@@ -162,7 +146,7 @@ async def test_old_verdicts_are_forgotten_in_steps_and_young_ones_kept(database:
     assert [await of_user(database, f"n{n}", NOW + 10) for n in range(8)] == [OK] * 7 + [FIRST]
 
 
-async def test_a_transaction_that_fails_has_judged_nothing(database: Database) -> None:
+async def test_failed_transaction_stores_no_verdict(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as work:
             assert not await work.limits.is_duplicate(THREAD, "U1", "hello", "m1", NOW)

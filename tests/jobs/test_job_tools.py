@@ -1,4 +1,4 @@
-"""Jobs from a thread: through the whole pipeline, on the real Postgres; Temporal and Slack in memory."""
+"""The tools for jobs, through the whole pipeline on Postgres; Temporal and Slack are fakes."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -17,14 +17,13 @@ from threadline.jobs.scheduling import JobRunner, PostgresJobs
 from threadline.privacy.redaction import redact
 from threadline.slack.channels import ChannelRefused
 from threadline.tools.context import Ports
-from threadline.tools.model import ToolResult
 
 BERLIN = "Europe/Berlin"
 WEEKLY: dict[str, Any] = {"job_type": "status_digest", "arguments": {}, "cron": "0 9 * * 1", "time_zone": BERLIN}
 
 
 class Runner(JobRunner):
-    """What runs, by job; `fault` is raised by the next call."""
+    """Counts what was started, by job; the next call raises `fault`."""
 
     def __init__(self) -> None:
         self.running: dict[str, int] = {}
@@ -54,7 +53,7 @@ class Runner(JobRunner):
 
 
 class OneChannel(Admission):
-    """Everybody may have things posted in C1."""
+    """Admits everybody to C1 and nobody elsewhere."""
 
     async def admit(self, channel: str, user_id: str) -> str:
         if channel != "C1":
@@ -72,7 +71,8 @@ def desk(database: Database, runner: Runner) -> Desk:
     return Desk(database, jobs.TOOLS, ports=Ports().having(JOBS, PostgresJobs(database, runner, OneChannel())))
 
 
-def told(result: ToolResult) -> str:
+async def refusal(desk: Desk, tool: str, **given: Any) -> str:
+    result = await desk.refused(tool, **given)
     assert result.error
     return result.error.message
 
@@ -82,12 +82,11 @@ async def count(database: Database) -> int:
         return len(await work.agent_jobs.listed("T1"))
 
 
-async def test_a_job_is_scheduled_and_its_next_runs_are_told(desk: Desk, runner: Runner, database: Database) -> None:
+async def test_schedule_returns_the_next_runs(desk: Desk, runner: Runner, database: Database) -> None:
     result = await desk.ask("schedule.job", **WEEKLY)
     assert result.success
-    assert result.display_text == (
-        "JOB-1 is scheduled: status_digest runs on the cron `0 9 * * 1` (Europe/Berlin), next on Mon 2026-03-02 09:00."
-    )
+    assert "JOB-1" in result.display_text
+    assert "`0 9 * * 1` (Europe/Berlin), next on Mon 2026-03-02 09:00" in result.display_text
     assert result.data["next_runs"][:2] == ["2026-03-02T09:00+01:00", "2026-03-09T09:00+01:00"]
     assert (len(result.data["next_runs"]), result.data["arguments"]) == (5, {"channel": "C1"})
     assert [each.kind for each in result.structured] == ["jobs"]
@@ -97,64 +96,55 @@ async def test_a_job_is_scheduled_and_its_next_runs_are_told(desk: Desk, runner:
     assert (job.author.user_id, job.author.correlation_id) == ("U1", "turn-1"), "the turn's, and not the model's"
 
 
-async def test_a_plan_shows_the_next_five_times_and_writes_nothing(
-    desk: Desk, runner: Runner, database: Database
-) -> None:
+async def test_plan_shows_the_next_runs_and_writes_nothing(desk: Desk, runner: Runner, database: Database) -> None:
     data = await desk.done("job.plan", **WEEKLY)
-    assert data["next_runs"][4] == "2026-03-30T09:00+02:00", "by the clocks, which are put forward before"
+    assert data["next_runs"][4] == "2026-03-30T09:00+02:00", "the clocks go forward before that"
     assert data["when"].startswith("on the cron")
     assert (runner.running, await count(database)) == ({}, 0)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "reason"),
     [
         ({"job_type": "backup"}, "there are status_digest, deadline_reminder, follow_up"),
-        ({"cron": "0 0 30 2 *"}, "never runs"),
         ({"cron": "* * * * *"}, "too often"),
-        ({"cron": "* * * * * *"}, "five fields"),
         ({"cron": None, "at": "2026-02-28T09:00"}, "is in the past"),
         ({"cron": None, "after_minutes": 10_000_000}, "after_minutes"),
-        ({"cron": None, "at": "2031-01-01T09:00"}, "too far in the future"),
         ({"at": "2026-04-01T09:00"}, "exactly one of"),
-        ({"cron": None}, "exactly one of"),
-        ({"time_zone": "Berlin"}, "no time zone"),
         ({"arguments": {"question": "How far is it?"}}, "question is not valid for a status_digest"),
         ({"arguments": {"channel": "C9"}}, "not in the channel C9"),
         ({"arguments": {"nonsense": 1}}, "arguments"),
-        ({"job_type": "follow_up"}, "question"),
         ({"job_type": "follow_up", "arguments": {"question": "Why?", "rfp_id": "rfp_none"}}, "there is no RFP"),
         ({"job_type": "deadline_reminder", "arguments": {"rfp_id": "rfp_abc123"}}, "runs before the RFP's due date"),
-        ({"job_type": "deadline_reminder", "arguments": {"rfp_id": "rfp_none"}, "cron": None}, "there is no RFP"),
     ],
 )
-async def test_what_cannot_be_is_refused_and_nothing_is_written(
-    desk: Desk, runner: Runner, database: Database, given: dict[str, Any], says: str
+async def test_impossible_job_is_refused_and_not_stored(
+    desk: Desk, runner: Runner, database: Database, given: dict[str, Any], reason: str
 ) -> None:
     await create(database, rfp_id="rfp_abc123", due_date=date(2026, 4, 1))
     for tool in ("schedule.job", "job.plan"):
-        assert says in told(await desk.refused(tool, **(WEEKLY | given)))
+        assert reason in await refusal(desk, tool, **(WEEKLY | given))
     assert (runner.running, await count(database)) == ({}, 0)
 
 
 @pytest.mark.parametrize(
-    ("facts", "days", "says"),
+    ("facts", "days", "reason"),
     [
         ({"due_date": date(2026, 3, 3)}, 7, "fewer days_before"),
         ({}, 3, "has no due date"),
         ({"due_date": date(2026, 4, 1), "status": "won"}, 3, "needs no reminder"),
     ],
 )
-async def test_a_reminder_needs_something_to_remind_of(
-    desk: Desk, database: Database, facts: dict[str, Any], days: int, says: str
+async def test_reminder_needs_a_due_date_ahead(
+    desk: Desk, database: Database, facts: dict[str, Any], days: int, reason: str
 ) -> None:
     await create(database, rfp_id="rfp_abc123", **facts)
     given = {"rfp_id": "rfp_abc123", "days_before": days}
-    refused = await desk.refused("schedule.job", job_type="deadline_reminder", arguments=given, time_zone=BERLIN)
-    assert says in told(refused)
+    reminder = {"job_type": "deadline_reminder", "arguments": given, "time_zone": BERLIN}
+    assert reason in await refusal(desk, "schedule.job", **reminder)
 
 
-async def test_a_reminder_knows_its_time(desk: Desk, database: Database) -> None:
+async def test_reminder_runs_some_days_before_the_due_date(desk: Desk, database: Database) -> None:
     await create(database, rfp_id="rfp_abc123", due_date=date(2026, 4, 1))
     given = {"rfp_id": "RFP_abc123"}
     data = await desk.done("schedule.job", job_type="deadline_reminder", arguments=given, time_zone=BERLIN)
@@ -163,7 +153,7 @@ async def test_a_reminder_knows_its_time(desk: Desk, database: Database) -> None
     assert [each["job_id"] for each in asked["jobs"]] == ["JOB-1"]
 
 
-async def test_a_call_that_is_tried_again_schedules_once(desk: Desk, runner: Runner, database: Database) -> None:
+async def test_retried_call_schedules_once(desk: Desk, runner: Runner, database: Database) -> None:
     runner.fault = Transient("Temporal is away.")
     soon = WEEKLY | {"cron": None, "at": "2026-03-01T10:30"}
     with pytest.raises(Transient):
@@ -174,72 +164,67 @@ async def test_a_call_that_is_tried_again_schedules_once(desk: Desk, runner: Run
     assert (again.data["job_id"], runner.running, await count(database)) == ("JOB-1", {"JOB-1": 1}, 1)
 
 
-async def test_a_result_that_was_lost_is_found_again(desk: Desk, runner: Runner, database: Database) -> None:
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_lost_result_is_found_again(desk: Desk, database: Database, cancelled: bool) -> None:
     desk.log.lost = ConnectionError("the worker is gone")
     with pytest.raises(ConnectionError):
         await desk.ask("schedule.job", "s1", retries_left=2, **WEEKLY)
-    assert (await desk.ask("schedule.job", "s1", retries_left=1, **WEEKLY)).data["job_id"] == "JOB-1"
+    if cancelled:
+        await desk.done("agent.job.cancel", job_id="JOB-1")
+        assert "JOB-1 is cancelled by now" in await refusal(desk, "schedule.job", call_id="s1", **WEEKLY)
+    else:
+        assert (await desk.done("schedule.job", call_id="s1", **WEEKLY))["job_id"] == "JOB-1"
     assert await count(database) == 1
 
 
-async def test_what_temporal_refuses_is_cancelled_and_said(desk: Desk, runner: Runner) -> None:
+async def test_job_that_temporal_refuses_is_cancelled(desk: Desk, runner: Runner) -> None:
     runner.fault = Permanent("Temporal refuses to start JOB-1: no such zone")
-    assert "is cancelled: Temporal refuses" in told(await desk.refused("schedule.job", **WEEKLY))
+    assert "is cancelled: Temporal refuses" in await refusal(desk, "schedule.job", **WEEKLY)
     assert (await desk.done("agent.job.list"))["jobs"] == []
 
 
-async def test_a_job_is_cancelled_once_and_its_answer_says_what_stays(
-    desk: Desk, runner: Runner, database: Database
-) -> None:
+async def test_running_job_is_cancelled_once(desk: Desk, runner: Runner, database: Database) -> None:
     await desk.done("schedule.job", **WEEKLY)
     async with database.begin() as work:
         await work.agent_jobs.begin("T1", "JOB-1", "run-1", desk.clock().timestamp())
-    result = await desk.ask("agent.job.cancel", "x1", job_id=" job-1 ")
-    assert result.display_text.startswith("JOB-1 is cancelled. It was at work at that moment: what it has posted stays")
-    again = await desk.ask("agent.job.cancel", "x2", job_id="JOB-1")
+    result = await desk.ask("agent.job.cancel", job_id=" job-1 ")
+    assert result.display_text.startswith("JOB-1 is cancelled. It was at work")
+    again = await desk.ask("agent.job.cancel", job_id="JOB-1")
     assert (again.success, again.data["status"]) == (True, "cancelled")
     assert runner.stopped == ["JOB-1", "JOB-1"]
-    assert "there is no job JOB-9" in told(await desk.refused("agent.job.cancel", job_id="JOB-9"))
-    assert "there is no job JOB-1" in told(await desk.refused("agent.job.cancel", job_id="JOB-1", team="T2"))
+    assert "there is no job JOB-1" in await refusal(desk, "agent.job.cancel", job_id="JOB-1", team="T2")
 
 
 @pytest.mark.parametrize(
     ("channel", "user", "may"), [("C1", "U2", True), ("C2", "U1", True), ("C2", "U9", True), ("C2", "U2", False)]
 )
-async def test_a_job_is_cancelled_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
-    """U1 has asked for it in C1; U9 is an approver."""
-    desk = Desk(
-        database, jobs.TOOLS, ports=Ports().having(JOBS, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
-    )
+async def test_job_is_cancelled_only_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
+    """U1 asked for it in C1; U9 is an approver."""
+    ports = Ports().having(JOBS, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
+    desk = Desk(database, jobs.TOOLS, ports=ports)
     await desk.done("schedule.job", **WEEKLY)
     result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
     assert result.success is may
-    assert may or "was requested by U1 in another channel" in told(result)
+    assert may or (result.error and "U1" in result.error.message)
     async with database.begin() as work:
         assert ((await work.agent_jobs.get("T1", "JOB-1")).status == "cancelled") is may
 
 
-async def test_a_call_that_is_tried_again_does_not_say_that_a_cancelled_job_runs(desk: Desk) -> None:
-    desk.log.lost = ConnectionError("the worker is gone")
-    with pytest.raises(ConnectionError):
-        await desk.ask("schedule.job", "s1", retries_left=2, **WEEKLY)
-    await desk.done("agent.job.cancel", job_id="JOB-1")
-    again = await desk.ask("schedule.job", "s1", retries_left=1, **WEEKLY)
-    assert "JOB-1 is cancelled by now" in told(again)
+async def test_secret_in_a_question_is_not_stored(desk: Desk, database: Database) -> None:
+    given = {"question": "Does ghp_9kQ2mZ7rT4vX1bN6wL8pD3sF5hJ0cY2aG7eR still work?"}
+    data = await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
+    assert "9kQ2mZ7rT4vX" not in str(data)
+    assert "still work?" in data["arguments"]["question"]
+    grown = "Is password=hunter2! still right? ".ljust(2_995, "x")
+    assert len(redact(grown)) > 3_000
+    too_long = {"job_type": "follow_up", "arguments": {"question": grown}, "after_minutes": 30}
+    assert "question" in await refusal(desk, "schedule.job", **too_long)
+    assert await count(database) == 1
 
 
-async def test_a_question_that_is_too_long_without_its_secret_is_refused(desk: Desk, database: Database) -> None:
-    question = "Is password=hunter2! still right? ".ljust(2_995, "x")
-    assert len(redact(question)) > 3_000
-    asked = {"job_type": "follow_up", "arguments": {"question": question}, "after_minutes": 30}
-    assert "question" in told(await desk.refused("schedule.job", **asked))
-    assert await count(database) == 0
-
-
-async def test_lists_show_what_is_open_and_queries_everything(desk: Desk, runner: Runner) -> None:
+async def test_list_shows_open_jobs_and_query_all(desk: Desk) -> None:
     await desk.done("schedule.job", **WEEKLY)
-    once = {"job_type": "follow_up", "arguments": {"question": "How far is it?"}, "after_minutes": 30}
-    await desk.done("schedule.job", **once)
+    await desk.done("schedule.job", job_type="follow_up", arguments={"question": "How far is it?"}, after_minutes=30)
     await desk.done("agent.job.cancel", job_id="JOB-2")
     (listed,) = (await desk.done("agent.job.list"))["jobs"]
     assert (listed["job_id"], listed["next_runs"]) == ("JOB-1", ["2026-03-02T09:00+01:00"]), "as Temporal says"
@@ -252,11 +237,11 @@ async def test_lists_show_what_is_open_and_queries_everything(desk: Desk, runner
     assert await found(status="cancelled") == ["JOB-2"]
     assert await found(since="2026-03-01T09:10") == ["JOB-2"]
     assert await found(until="2026-03-01T09:10Z") == ["JOB-1"]
-    assert "not a date" in told(await desk.refused("agent.job.query", since="yesterday"))
-    assert "there are status_digest" in told(await desk.refused("agent.job.query", job_type="x"))
+    assert "not a date" in await refusal(desk, "agent.job.query", since="yesterday")
+    assert "there are status_digest" in await refusal(desk, "agent.job.query", job_type="x")
 
 
-async def test_a_status_tells_what_temporal_has_and_when_it_does_not_say(desk: Desk, runner: Runner) -> None:
+async def test_status_shows_the_state_in_temporal(desk: Desk, runner: Runner) -> None:
     await desk.done("schedule.job", **WEEKLY)
     assert (await desk.done("agent.job.status", job_id="job-1"))["temporal"] == "scheduled as job:T1:1"
     runner.fault = Transient("away")
@@ -267,10 +252,8 @@ async def test_a_status_tells_what_temporal_has_and_when_it_does_not_say(desk: D
     assert "does not have it yet" in (await desk.done("agent.job.status", job_id="JOB-1"))["temporal"]
 
 
-async def test_what_a_job_was_told_and_what_came_of_it_is_shown_in_its_channel_alone(
-    desk: Desk, database: Database
-) -> None:
-    """To who asked as well: what is told elsewhere is there for the readers of that thread."""
+async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: Desk, database: Database) -> None:
+    """Also for who asked for the job: others read the answer in the other channel."""
     given = {"question": "Is Anna leaving?"}
     await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
     async with database.begin() as work:
@@ -283,15 +266,8 @@ async def test_what_a_job_was_told_and_what_came_of_it_is_shown_in_its_channel_a
         assert "Anna" not in str(there), user
 
 
-async def test_a_team_has_no_end_of_jobs(desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_open_jobs_of_a_team_are_limited(desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.jobs.scheduling.MOST_OPEN", 1)
     await desk.done("schedule.job", **WEEKLY)
-    assert "cancel some" in told(await desk.refused("schedule.job", **WEEKLY))
+    assert "cancel some" in await refusal(desk, "schedule.job", **WEEKLY)
     assert await count(database) == 1
-
-
-async def test_a_secret_in_a_question_is_not_kept(desk: Desk) -> None:
-    given = {"question": "Does ghp_9kQ2mZ7rT4vX1bN6wL8pD3sF5hJ0cY2aG7eR still work?"}
-    data = await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
-    assert "9kQ2mZ7rT4vX" not in str(data)
-    assert "still work?" in data["arguments"]["question"]

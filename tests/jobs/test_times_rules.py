@@ -1,4 +1,4 @@
-"""When a job is to run, as people say it: one way at a time, and nothing in the past or years away."""
+"""When a job runs: one of delay, moment and cron, neither past nor years away."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,20 +9,21 @@ from threadline.jobs import times as job_times
 from threadline.jobs.model import JobRefused, JobSchedule, When
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+BERLIN = "Europe/Berlin"
 
 
 @pytest.mark.parametrize(
-    ("given", "schedule", "words"),
+    ("given", "schedule", "text"),
     [
         ({"after_minutes": 0}, JobSchedule(at=NOW), "at once"),
         (
             {"after_minutes": 90, "time_zone": "europe/berlin"},
-            JobSchedule(at=NOW + timedelta(minutes=90), time_zone="Europe/Berlin"),
+            JobSchedule(at=NOW + timedelta(minutes=90), time_zone=BERLIN),
             "on Sun 2026-03-01 11:30 (Europe/Berlin)",
         ),
         (
-            {"at": "2026-07-01T09:00", "time_zone": "Europe/Berlin"},
-            JobSchedule(at=datetime(2026, 7, 1, 7, tzinfo=UTC), time_zone="Europe/Berlin"),
+            {"at": "2026-07-01T09:00", "time_zone": BERLIN},
+            JobSchedule(at=datetime(2026, 7, 1, 7, tzinfo=UTC), time_zone=BERLIN),
             "on Wed 2026-07-01 09:00 (Europe/Berlin)",
         ),
         (
@@ -37,43 +38,40 @@ NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
         ),
     ],
 )
-def test_each_way_of_saying_when(given: dict[str, Any], schedule: JobSchedule, words: str) -> None:
+def test_each_way_of_giving_a_time_is_read(given: dict[str, Any], schedule: JobSchedule, text: str) -> None:
     assert job_times.schedule_of(When(**given), NOW) == schedule
-    assert job_times.in_words(schedule, NOW) == words
+    assert job_times.in_words(schedule, NOW) == text
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "refusal"),
     [
         ({}, "exactly one of"),
         ({"after_minutes": 5, "cron": "0 9 * * 1"}, "exactly one of"),
         ({"at": "2026-02-28T09:00", "time_zone": "UTC"}, "is in the past"),
         ({"at": "2028-01-01T09:00Z"}, "too far in the future"),
+        ({"after_minutes": 401 * 24 * 60}, "too far in the future"),
         ({"at": "9999-12-31T23:59:59-12:00"}, "not a date and time"),
         ({"at": "next Monday"}, "not a date and time"),
         ({"at": "2026-03-02T10:00"}, "give a time zone"),
-        ({"at": "2026-03-29T02:30", "time_zone": "Europe/Berlin"}, "clocks go forward"),
-        ({"at": "2026-03-02T10:00", "time_zone": "Mars/Olympus"}, "no time zone"),
+        ({"at": "2026-03-29T02:30", "time_zone": BERLIN}, "clocks go forward"),
         ({"cron": "0 9 * * 1"}, "give a time zone"),
         ({"cron": "0 9 * * 1", "time_zone": "../etc/passwd"}, "no time zone"),
         ({"cron": "0 0 30 2 *", "time_zone": "UTC"}, "never runs"),
-        ({"after_minutes": 401 * 24 * 60}, "too far in the future"),
     ],
 )
-def test_what_cannot_be_is_refused_in_plain_words(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(JobRefused, match=says):
+def test_impossible_time_is_refused(given: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(JobRefused, match=refusal):
         job_times.schedule_of(When(**given), NOW)
 
 
-def test_the_next_five_runs_are_told_and_none_of_what_is_past() -> None:
-    weekly = JobSchedule(cron="0 9 * * 1", time_zone="Europe/Berlin")
-    times = job_times.next_times(weekly, NOW)
+def test_next_times_are_five_and_none_of_them_past() -> None:
+    times = job_times.next_times(JobSchedule(cron="0 9 * * 1", time_zone=BERLIN), NOW)
     assert [job_times.spoken(each) for each in times[:2]] == ["Mon 2026-03-02 09:00", "Mon 2026-03-09 09:00"]
     assert len(times) == job_times.SHOWN
     assert job_times.next_times(JobSchedule(at=NOW), NOW) == []
     assert job_times.in_words(JobSchedule(at=NOW - timedelta(days=1)), NOW) == "at a moment that is past"
 
 
-def test_a_moment_without_an_offset_is_by_utc() -> None:
-    assert job_times.moment_of("2026-03-01T09:00") == NOW
-    assert job_times.moment_of("2026-03-01T10:00+01:00") == NOW
+def test_moment_without_offset_is_utc() -> None:
+    assert job_times.moment_of("2026-03-01T09:00") == job_times.moment_of("2026-03-01T10:00+01:00") == NOW

@@ -1,8 +1,10 @@
-"""A whole case on a dev server that writes to a file, with canaries in everything that people and agents say."""
+"""A whole case on a dev server that writes to a file, with canaries in all that is said, and a search for them."""
 
+import base64
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from tests.support.case_scene import Agent, House, core_activities, outcome
+from tests.support.case_scene import Agent, CaseScene, core_activities, outcome
 from tests.support.temporal import activities_of, worker
 from threadline.cases.contract import AgentActivities
 from threadline.cases.model import Action
@@ -33,27 +35,10 @@ from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SUMMARIES
 
 UNPROTECTED = "canary-that-stands-in-the-clients-identity"
-"""Planted where no codec reaches: whoever searches must find it."""
+"""No codec reaches it, so the search must find it."""
 
-TOLD = {
-    name: f"canary-{name}-{number:04d}"
-    for number, name in enumerate(
-        (
-            "report",
-            "reply",
-            "edit",
-            "question",
-            "title",
-            "unreadable",
-            "undecodable",
-            "error",
-            "cause",
-            "developer",
-            "close",
-        ),
-        start=4711,
-    )
-}
+_PLACES = ("report", "reply", "edit", "question", "title", "unreadable", "undecodable", "error", "cause")
+TOLD = {name: f"canary-{name}-{number}" for number, name in enumerate((*_PLACES, "developer", "close"), start=4711)}
 """What is said on the way through Temporal, by where it is said."""
 FINDINGS = "canary-findings-4700"
 """What the agent found goes from its worker to Postgres, past Temporal."""
@@ -61,7 +46,7 @@ FINDINGS = "canary-findings-4700"
 
 @asynccontextmanager
 async def dev_server(folder: Path) -> AsyncIterator[str]:
-    """The address of a server whose file lies below the folder; when this is over, it is stopped and has written it."""
+    """The address of a server whose file is below the folder; afterwards it has written it and is stopped."""
     family = Family(folder)
     machine = environment.pick(os.environ, environment.MACHINE)
     try:
@@ -71,7 +56,7 @@ async def dev_server(folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def house_at(
+async def case_scene_at(
     address: str,
     ring: KeyRing | None,
     database: Database,
@@ -79,8 +64,8 @@ async def house_at(
     agent: Agent | None = None,
     *,
     agents_have_keys: bool = True,
-) -> AsyncIterator[House]:
-    """A house whose workers and gateway have these keys, or none."""
+) -> AsyncIterator[CaseScene]:
+    """A case scene whose workers and gateway have these keys, or none."""
     agents = await Client.connect(address, data_converter=data_converter(ring if agents_have_keys else None))
     client = await Client.connect(address, data_converter=data_converter(ring), identity=UNPROTECTED)
     async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
@@ -92,10 +77,10 @@ async def house_at(
             worker(around, WORKFLOWS, activities),
             worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
         ):
-            yield House(around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts))
+            yield CaseScene(around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts))
 
 
-async def play(home: House) -> None:
+async def play(home: CaseScene) -> None:
     """From the report to the close: a question, an edit, signals that nobody can read, two failures, findings."""
     home.agent.script += [
         outcome(Action.ASK_REPORTER, FINDINGS, clarification_question=TOLD["question"], title=TOLD["title"]),
@@ -119,7 +104,7 @@ async def play(home: House) -> None:
     assert await home.handle.result() == "resolved"
 
 
-async def _edit(home: House) -> None:
+async def _edit(home: CaseScene) -> None:
     original = home.message(messages.REPORT, messages.REPORTER, REPORTER, TOLD["edit"], home.thread.ts)
     version = "1700000000.000001"
     await home.send(
@@ -133,8 +118,8 @@ async def _edit(home: House) -> None:
     )
 
 
-async def _signal_undecodable(home: House) -> None:
-    """What the SDK itself cannot make a value of; the codec of the sender encrypts it like any other."""
+async def _signal_undecodable(home: CaseScene) -> None:
+    """The SDK cannot decode it; the sender's codec encrypts it like any other."""
     client = home.environment.client
     broken = Payload(metadata={"encoding": b"json/plain"}, data=b'{"text": "' + TOLD["undecodable"].encode())
     codec = client.data_converter.payload_codec
@@ -147,3 +132,36 @@ async def _signal_undecodable(home: House) -> None:
             input=Payloads(payloads=await codec.encode([broken])),
         )
     )
+
+
+def _forms(word: str) -> tuple[bytes, ...]:
+    """A word as it is, in hex, in UTF-16, and in the base64 of a text around it, at each of three offsets."""
+    raw = word.encode()
+    return (raw, raw.hex().encode(), word.encode("utf-16-le"), *(_within_base64(raw, offset) for offset in range(3)))
+
+
+def found(words: Iterable[str], folder: Path) -> set[str]:
+    """The words that are in any file below the folder, in any form."""
+    pieces = list(_pieces(folder))
+    return {word for word in words if any(form in piece for form in _forms(word) for piece in pieces)}
+
+
+def _within_base64(raw: bytes, offset: int) -> bytes:
+    """What the word alone decides of the base64 of a longer text, where it begins `offset` bytes into a group."""
+    encoded = base64.b64encode(bytes(offset) + raw)
+    first, last = -(-offset * 8 // 6), (offset + len(raw)) * 8 // 6
+    return encoded[first:last]
+
+
+def _pieces(folder: Path) -> Iterator[bytes]:
+    """Each file with its deleted rows, and each value: a long one is spread over pages."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield file.read_bytes()
+    for file in folder.rglob("*.db"):
+        with closing(sqlite3.connect(file)) as database:
+            database.text_factory = bytes
+            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for [table] in tables:
+                for row in database.execute(f'SELECT * FROM "{table.decode()}"'):  # noqa: S608 - the database's name
+                    yield from (value for value in row if isinstance(value, bytes))

@@ -1,42 +1,72 @@
-"""With keys, the file of Temporal's server holds nothing that anybody said; without them, everything."""
+"""Temporal's file holds no word in clear where there are keys, and no secret in any case."""
 
-import base64
-import os
+from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from tests.privacy.canary_scene import FINDINGS, TOLD, UNPROTECTED, dev_server, house_at, play
-from tests.privacy.canary_search import forms, found
+from tests.privacy.canary_scene import FINDINGS, TOLD, UNPROTECTED, case_scene_at, dev_server, found, play
+from tests.support.case_scene import CaseScene, outcome
+from threadline.cases.model import Action
 from threadline.db.engine import Database
+from threadline.errors import Permanent
+from threadline.gateway.routes import Message, RoutingConfig, Start, route
 from threadline.privacy.keys import Key, KeyRing
+from threadline.threads import messages
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
 
 pytestmark = pytest.mark.slow
 
-RING = KeyRing((Key("canary", bytes(range(32))),))
 EVERYTHING = {*TOLD.values(), FINDINGS, UNPROTECTED}
+CONFIG = RoutingConfig(REPORTS, SUMMARIES, "", BOT_USER, BOT_ID)
+SECRETS = {
+    "report": "ghp_" + "Rb7Kq2" * 6,
+    "reply": "xoxb-" + "2718281828-3141592653-" + "Qw7Er9" * 4,
+    "error": "AKIA" + "Q7XN4JZP" * 2,
+}
+PAST_THE_GATEWAY = "ghp_" + "Zt5Vm8" * 6
+"""The control: no gateway has redacted it."""
 
 
-async def test_temporals_file_holds_no_word_in_clear(database: Database, pool: asyncpg.Pool, tmp_path: Path) -> None:
-    async with dev_server(tmp_path) as address, house_at(address, RING, database, pool) as home:
+@pytest.mark.parametrize(
+    ("ring", "in_clear"),
+    [
+        (KeyRing((Key("canary", bytes(range(32))),)), {UNPROTECTED}),
+        (None, EVERYTHING - {FINDINGS, TOLD["cause"]}),  # the control: the search finds what is there
+    ],
+    ids=["with a key", "without keys"],
+)
+async def test_file_of_temporal_holds_words_only_without_keys(
+    ring: KeyRing | None, in_clear: set[str], database: Database, pool: asyncpg.Pool, tmp_path: Path
+) -> None:
+    async with dev_server(tmp_path) as address, case_scene_at(address, ring, database, pool) as home:
         await play(home)
-    assert found(EVERYTHING, tmp_path) == {UNPROTECTED}
+    assert found(EVERYTHING, tmp_path) == in_clear
 
 
-async def test_without_keys_the_same_case_leaves_every_word_there(
+async def say(home: CaseScene, text: str, ts: str, **more: str) -> None:
+    """As Slack delivers it to the gateway."""
+    event = {"type": "message", "channel": REPORTS, "user": REPORTER, "text": text, "ts": ts, **more}
+    routed = route({"type": "event_callback", "team_id": TEAM, "event": event}, CONFIG)
+    assert isinstance(routed, Start | Message)
+    await home.send(routed.message)
+
+
+async def test_file_of_temporal_holds_no_secret_also_without_keys(
     database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
-    """The control: whoever finds nothing above would have found it. What stays out is kept out without a key, too."""
-    async with dev_server(tmp_path) as address, house_at(address, None, database, pool) as home:
-        await play(home)
-    assert found(EVERYTHING, tmp_path) == EVERYTHING - {FINDINGS, TOLD["cause"]}
-
-
-@pytest.mark.parametrize("before", range(4))
-def test_a_word_is_found_however_it_is_written(before: int, tmp_path: Path) -> None:
-    text = b"x" * before + UNPROTECTED.encode() + b" and more"
-    for written in (text, base64.b64encode(text), text.hex().encode(), text.decode().encode("utf-16-le")):
-        assert any(form in written for form in forms(UNPROTECTED))
-        (tmp_path / "file").write_bytes(os.urandom(99) + written)
-        assert found(EVERYTHING, tmp_path) == {UNPROTECTED}
+    async with dev_server(tmp_path) as address, case_scene_at(address, None, database, pool) as home:
+        home.agent.script += [outcome(Action.ASK_REPORTER), Permanent(f"the host refuses the key {SECRETS['error']}")]
+        await say(home, f"my token is {SECRETS['report']} and the cart is wrong", home.thread.ts)
+        await home.until_status("awaiting_reporter")
+        later = str(Decimal(home.thread.ts) + Decimal("0.000001"))
+        in_thread = {"thread_ts": home.thread.ts, "parent_user_id": REPORTER}
+        await say(home, f"and Slack's {SECRETS['reply']}", later, **in_thread)
+        await home.until_status("investigating", "escalated")
+        await home.developer(f"past the gateway: {PAST_THE_GATEWAY}")
+        await home.until_status("investigating", "pending_verification")
+        await home.reporter("never mind", messages.CLOSE)
+        assert await home.handle.result() == "resolved"
+    assert len(home.agent.batches) == 3
+    assert found({*SECRETS.values(), PAST_THE_GATEWAY}, tmp_path) == {PAST_THE_GATEWAY}

@@ -1,5 +1,6 @@
-"""Keys that are turned on, rotated, or missing somewhere, while a case is under way."""
+"""Keys that are turned on, rotated or missing somewhere while a case is open."""
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,8 @@ import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowHistory
 
-from tests.privacy.canary_scene import dev_server, house_at
-from tests.support.case_scene import Agent, House, outcome
+from tests.privacy.canary_scene import case_scene_at, dev_server
+from tests.support.case_scene import Agent, CaseScene, outcome
 from threadline.cases.model import Action, BugState
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentTurns
@@ -21,21 +22,18 @@ from threadline.wiring.temporal import replayer
 pytestmark = pytest.mark.slow
 
 A, B = Key("a", bytes(range(32))), Key("b", bytes(range(1, 33)))
-AS_TEXT = {
-    "a": "a:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
-    "b": "b:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=",
-}
+AS_TEXT = {key.id: f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in (A, B)}
 ASK, POST = outcome(Action.ASK_REPORTER, title="Cart"), outcome(Action.POST_FINDINGS, title="Cart")
 
 
 def keys_of(history: WorkflowHistory) -> set[str]:
-    """The ids of the keys that a history's payloads are under; a text that is there in clear is under none."""
+    """The keys that a history's payloads are under, and whether a text is there in clear."""
     raw = b"".join(event.SerializeToString() for event in history.events)
     told = {f"under {key.id}" for key in (A, B) if KEY_ID.encode() + b"\x12\x01" + key.id.encode() in raw}
     return told | ({"in clear"} if b"The cart total is wrong" in raw else set())
 
 
-async def reply(client: Client, home: House, text: str) -> None:
+async def reply(client: Client, home: CaseScene, text: str) -> None:
     """As a gateway with another client's keys sends it."""
     message = home.message(messages.MESSAGE, messages.REPORTER, "U0REPORTER", text, "1900000000.000001")
     await client.start_workflow(
@@ -56,7 +54,7 @@ async def reply(client: Client, home: House, text: str) -> None:
     ],
     ids=["turned on", "rotated"],
 )
-async def test_a_case_goes_on_under_other_keys_and_its_history_replays(
+async def test_case_goes_on_under_other_keys_and_replays(
     before: KeyRing | None,
     after: KeyRing,
     told: set[str],
@@ -67,11 +65,11 @@ async def test_a_case_goes_on_under_other_keys_and_its_history_replays(
 ) -> None:
     agent = Agent(AgentTurns(pool), [ASK, POST])
     async with dev_server(tmp_path) as address:
-        async with house_at(address, before, database, pool, agent) as home:
+        async with case_scene_at(address, before, database, pool, agent) as home:
             await home.report()
             await home.until_status("awaiting_reporter")
             thread = home.thread
-        async with house_at(address, after, database, pool, agent) as home:
+        async with case_scene_at(address, after, database, pool, agent) as home:
             home = replace(home, thread=thread)
             await reply(home.environment.client, home, "Firefox")
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
@@ -84,13 +82,13 @@ async def test_a_case_goes_on_under_other_keys_and_its_history_replays(
     await replayer().replay_workflow(history)
 
 
-async def test_a_message_under_a_key_that_the_worker_lacks_waits_until_it_has_it(
+async def test_message_waits_until_the_worker_has_its_key(
     database: Database, pool: asyncpg.Pool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The gateway got its key first: a converter that has never heard of it would drop the signal."""
     agent = Agent(AgentTurns(pool), [ASK, POST])
     async with dev_server(tmp_path) as address:
-        async with house_at(address, None, database, pool, agent) as home:
+        async with case_scene_at(address, None, database, pool, agent) as home:
             await home.report()
             await home.until_status("awaiting_reporter")
             gateway = await Client.connect(address, data_converter=data_converter(KeyRing((A,))))
@@ -102,18 +100,18 @@ async def test_a_message_under_a_key_that_the_worker_lacks_waits_until_it_has_it
             await home.until(said, "the worker says which key is missing")
             assert agent.batches == [["The cart total is wrong"]]
             thread = home.thread
-        async with house_at(address, KeyRing((A,)), database, pool, agent) as home:
+        async with case_scene_at(address, KeyRing((A,)), database, pool, agent) as home:
             home = replace(home, thread=thread)
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
     assert agent.batches[1] == ["Firefox"]
 
 
-async def test_a_turn_whose_worker_lacks_the_key_is_tried_again_and_calls_nobody(
+async def test_turn_waits_until_the_agents_worker_has_the_key(
     database: Database, pool: asyncpg.Pool, tmp_path: Path
 ) -> None:
     agent = Agent(AgentTurns(pool), [POST])
     async with dev_server(tmp_path) as address:
-        async with house_at(address, KeyRing((A,)), database, pool, agent, agents_have_keys=False) as home:
+        async with case_scene_at(address, KeyRing((A,)), database, pool, agent, agents_have_keys=False) as home:
             await home.report()
 
             async def said() -> bool:
@@ -123,16 +121,16 @@ async def test_a_turn_whose_worker_lacks_the_key_is_tried_again_and_calls_nobody
             await home.until(said, "the UI says which key the agents' worker lacks")
             await home.until_said("BUG-1")  # a worker that stops amid this post leaves a claim of most of a minute
             thread = home.thread
-        async with house_at(address, KeyRing((A,)), database, pool, agent) as home:
+        async with case_scene_at(address, KeyRing((A,)), database, pool, agent) as home:
             home = replace(home, thread=thread)
             await home.until_status("new", "investigating", "pending_verification")
     assert agent.batches == [["The cart total is wrong"]]
 
 
-async def test_a_replay_without_the_key_says_which_one_is_missing(
+async def test_replay_without_the_key_names_the_missing_one(
     database: Database, pool: asyncpg.Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with dev_server(tmp_path) as address, house_at(address, KeyRing((A,)), database, pool) as home:
+    async with dev_server(tmp_path) as address, case_scene_at(address, KeyRing((A,)), database, pool) as home:
         await home.report()
         await home.until_status("pending_verification")
         history = await home.handle.fetch_history()

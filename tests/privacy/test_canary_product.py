@@ -1,4 +1,4 @@
-"""The whole product with a key: every process has it, Temporal's file and the logs hold nothing that was said."""
+"""The whole product with a key: Temporal's file and the logs hold nothing that was said."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
 
-from tests.privacy.canary_search import found
+from tests.privacy.canary_scene import found
 from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.slack.identity import REPORTER
@@ -26,7 +26,7 @@ MACHINE = environment.pick(os.environ, environment.MACHINE)
 
 
 async def shown(stack: Stack, scene: Scene) -> str:
-    """The case's title as Temporal's UI gets it: from the server as stored, and in clear from the codec server."""
+    """The case's title as Temporal's UI gets it from the codec server; the server itself has it encrypted."""
     async with aiohttp.ClientSession() as browser:
         async with browser.get(f"{stack.ui_url}/api/v1/settings") as answer:
             endpoint = (await answer.json())["Codec"]["Endpoint"]
@@ -51,7 +51,7 @@ def replay(stack: Stack, **keys: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-async def test_with_a_key_nothing_that_is_said_lies_in_temporals_file_or_the_logs(tmp_path: Path) -> None:
+async def test_file_of_temporal_and_logs_hold_nothing_that_is_said(tmp_path: Path) -> None:
     wishes = Wishes(given=MACHINE, settings={"THREADLINE_PAYLOAD_KEYS": KEYS})
     async with Stack.running(tmp_path, wishes) as stack, Scene.on(stack) as scene:
         await scene.write_report(f"Something is broken, {REPORT}.")

@@ -1,4 +1,4 @@
-"""What of a service's own words may be repeated."""
+"""Another service's words are quoted only when they name no place and hold no secret."""
 
 import pytest
 from hypothesis import given
@@ -7,41 +7,31 @@ from hypothesis import strategies as st
 from threadline.privacy.quoting import LONGEST, quotable
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Specify a valid priority name",
-        "The value 'NONE' does not exist for the field 'project'.",
-        "Summary is required.",
-    ],
-)
-def test_a_plain_sentence_is_repeated(words: str) -> None:
-    assert quotable(f"  {words}\n") == words
+@pytest.mark.parametrize("text", ["Summary is required.", "The value 'NONE' does not exist for the field 'project'."])
+def test_plain_sentence_is_quoted(text: str) -> None:
+    assert quotable(f"  {text}\n") == text
 
 
 @pytest.mark.parametrize(
-    "words",
+    "text",
     [
-        None,
         {"message": "no"},
-        "",
-        "see https://acme.example/x",
         "no such file /etc/passwd",
         "acme.internal refused",
         "localhost refused",
         "db:5432 is away",
         "C:\\jira\\home",
-        "bot@acme.example is unknown",
-        "<html>Log in</html>",
+        "bot@acme is unknown",
+        "<b>Log in",
         "the token ghp_0123456789abcdefghijABCDEFGHIJ012345 is expired",
         "a\x00b",
         "x" * (LONGEST + 1),
     ],
 )
-def test_what_names_a_place_or_holds_a_secret_is_not(words: object) -> None:
-    assert quotable(words) == ""
+def test_place_or_secret_is_not_quoted(text: object) -> None:
+    assert quotable(text) == ""
 
 
 @given(st.text())
-def test_it_is_all_or_nothing(words: str) -> None:
-    assert quotable(words) in ("", " ".join(words.split()))
+def test_text_is_quoted_whole_or_not_at_all(text: str) -> None:
+    assert quotable(text) in ("", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Workflows as a careless change would leave them: under their names, with other commands than are on record."""
+"""Workflows after a careless change: same names, other commands than the recorded ones."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Where a history and changed code part is told: the event, what the code did instead, and what to do about it."""
+"""A divergence names the event, what the code did instead, and what to do about it."""
 
 import base64
 import json
@@ -51,9 +51,7 @@ def _ids(history: WorkflowHistory, words: str) -> list[int]:
         (diverging.AnotherOrder, "open_case", "flush_messages"),
     ],
 )
-async def test_a_changed_step_is_told_with_its_event_and_what_the_code_did_instead(
-    changed: type, recorded: str, instead: str
-) -> None:
+async def test_changed_step_is_named_with_its_event(changed: type, recorded: str, instead: str) -> None:
     history = _recorded("question_answered")
     found = await _found(_judge(changed), history)
     assert found.event == f"event {_ids(history, recorded)[0]} (ActivityTaskScheduled {recorded})"
@@ -61,7 +59,7 @@ async def test_a_changed_step_is_told_with_its_event_and_what_the_code_did_inste
     assert "threads/patches.py" in found.hint
 
 
-async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> None:
+async def test_of_equal_events_the_diverging_one_is_named() -> None:
     history = _recorded("question_answered")
     flushes = _ids(history, "flush_messages")
     assert len(flushes) > 1
@@ -69,14 +67,14 @@ async def test_of_several_like_events_the_one_where_the_ways_part_is_told() -> N
     assert found.event == f"event {flushes[1]} (ActivityTaskScheduled flush_messages)"
 
 
-async def test_an_end_that_the_code_does_not_reach_is_told() -> None:
+async def test_end_that_the_code_does_not_reach_is_named() -> None:
     history = _recorded("strangers_reply")
     found = await _found(_judge(diverging.NeverEnds), history)
     assert found.event == f"event {history.events[-1].event_id} (WorkflowExecutionCompleted)"
     assert "threads/patches.py" in found.hint
 
 
-async def test_a_workflow_that_this_code_does_not_have_is_told() -> None:
+async def test_unregistered_workflow_is_named() -> None:
     found = await _found(_judge(), _recorded("agent_resolved"))
     assert found.event == "event 1 (WorkflowExecutionStarted BugInvestigationWorkflow)"
     assert "not registered" in found.cause
@@ -104,14 +102,14 @@ def _encrypted_result(events: list[Json]) -> None:
     ("edit", "event"),
     [(_encrypted_start, "(WorkflowExecutionStarted BugInvestigationWorkflow)"), (_encrypted_result, "(ActivityTask")],
 )
-async def test_what_cannot_be_read_for_want_of_a_key_is_told(edit: Callable[[list[Json]], None], event: str) -> None:
+async def test_payload_without_its_key_is_named(edit: Callable[[list[Json]], None], event: str) -> None:
     found = await _found(_judge(BugInvestigationWorkflow), _recorded("agent_resolved", edit))
     assert event in found.event
     assert "binary/encrypted" in found.cause
     assert "a key is missing" in found.hint
 
 
-async def test_a_result_whose_fields_have_changed_is_told() -> None:
+async def test_result_with_other_fields_is_named() -> None:
     def another_shape(events: list[Json]) -> None:
         _first_result(events)["data"] = base64.b64encode(b'{"other": 1}').decode()
 
@@ -119,13 +117,13 @@ async def test_a_result_whose_fields_have_changed_is_told() -> None:
     assert "a field was removed" in found.hint
 
 
-async def test_code_that_raises_is_told() -> None:
+async def test_code_that_raises_is_named() -> None:
     found = await _found(_judge(diverging.Raises), _recorded("agent_resolved"))
     assert "the marks are of another house" in found.cause
     assert "fix the code" in found.hint
 
 
-async def test_a_history_that_nobody_has_begun_or_that_is_still_growing_is_none_of_it() -> None:
+async def test_unfinished_history_does_not_diverge() -> None:
     judge = _judge(BugInvestigationWorkflow)
     whole = _recorded("question_answered")
     starts = _ids(whole, "workflow_task_started_event_attributes")

@@ -1,4 +1,4 @@
-"""Gates: what was begun before a change goes on as it began, what begins after it goes the new way."""
+"""Gates: threads that began before a change go on as they began."""
 
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
@@ -10,7 +10,7 @@ from threadline.threads.patches import GATES
 from threadline.wiring.temporal import WORKFLOWS
 
 
-async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_one() -> None:
+async def test_older_histories_replay_only_under_a_gated_change() -> None:
     runs = [histories.read(file) for file in histories.files_of(BugInvestigationWorkflow.__name__)]
     kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
     diverged: dict[str, int] = {}
@@ -24,5 +24,5 @@ async def test_older_histories_replay_under_a_gated_change_and_not_under_a_bare_
     assert diverged["OneActivityMoreBehindAGate"] == 0
 
 
-def test_every_gate_has_a_name_of_its_own() -> None:
+def test_gates_have_different_names() -> None:
     assert len({gate.name for gate in GATES}) == len(GATES)

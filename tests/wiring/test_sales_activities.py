@@ -1,7 +1,4 @@
-"""What a customer asks for in a thread, with everything that the core worker is made of.
-
-The model's words are scripted; Postgres, Slack's wire, OpenAI's and the mail server are real.
-"""
+"""What a customer asks for, with the activities that the core worker builds; only the model's words are scripted."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,14 +30,14 @@ WEEKDAYS = (1, 2, 3, 4, 5, 6, 7)
 
 
 @dataclass
-class House:
+class SalesScene:
     talk: Talking
     server: MailServer
     deciding: LiveDecisionActivities
     turn: int = 0
 
     async def asked(self, words: str, *calls: tuple[str, dict[str, str]]) -> str:
-        """The bot's answer to some words, for which its model makes these calls."""
+        """The bot's answer to a message, for which its model makes these calls."""
 
         async def script(turn: Turn) -> None:
             told = [(await turn.call(name, **given)).text for name, given in calls]
@@ -54,7 +51,7 @@ class House:
 
 
 @pytest.fixture
-async def house(monkeypatch: pytest.MonkeyPatch, talk: Talking) -> AsyncIterator[House]:
+async def scene(monkeypatch: pytest.MonkeyPatch, talk: Talking) -> AsyncIterator[SalesScene]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{talk.model.url}/v1")
     monkeypatch.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
@@ -66,11 +63,11 @@ async def house(monkeypatch: pytest.MonkeyPatch, talk: Talking) -> AsyncIterator
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
         async with conversing(TalkSettings(), talk.database, slack, posts, host) as made:
             whole = replace(talk, thinking=made.thinking, speaking=made.speaking, operator=made.operator)
-            yield House(whole, server, made.deciding)
+            yield SalesScene(whole, server, made.deciding)
 
 
-async def test_what_a_customer_says_of_themself_is_known_to_the_next_decision(house: House) -> None:
-    said = await house.asked("Update my company name to Acme Corp.", ("crm_update", {"company": "Acme Corp"}))
+async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> None:
+    said = await scene.asked("Update my company name to Acme Corp.", ("crm_update", {"company": "Acme Corp"}))
     assert "Acme Corp" in said
     told: list[str] = []
 
@@ -78,32 +75,32 @@ async def test_what_a_customer_says_of_themself_is_known_to_the_next_decision(ho
         told.extend(str(each) for each in turn.prompts)
         await turn.text_only(json.dumps(decided({})))
 
-    house.talk.model.script(decide, form="decision")
-    await house.talk.said("What do you know of me?")
-    await house.talk.begin(2)
-    await house.talk.run(house.deciding.decide, Round(house.talk.thread, 2, 1))
+    scene.talk.model.script(decide, form="decision")
+    await scene.talk.said("What do you know of me?")
+    await scene.talk.begin(2)
+    await scene.talk.run(scene.deciding.decide, Round(scene.talk.thread, 2, 1))
     assert "Company: Acme Corp" in told[0]
 
 
-async def test_a_meeting_comes_with_a_file_for_the_calendar(house: House) -> None:
-    async with house.talk.database.begin() as work:
+async def test_meeting_comes_with_a_calendar_file(scene: SalesScene) -> None:
+    async with scene.talk.database.begin() as work:
         resource = Resource("Sales call", "Europe/Berlin", time(0), time(23, 59), WEEKDAYS)
         await work.appointments.save_resource(TEAM, resource)
     at = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=2)
-    said = await house.asked(
+    said = await scene.asked(
         "Book a meeting with me.", ("calendar_book", {"starts_at": at.isoformat(), "title": "First call"})
     )
     assert "APT-1" in said
-    [file] = [file for each in house.talk.posted(GENERAL) for file in each.files]
+    [file] = [file for each in scene.talk.posted(GENERAL) for file in each.files]
     [event] = Calendar.from_ical(file.content).walk("VEVENT")
     assert (event.decoded("DTSTART"), event["SUMMARY"]) == (at, "First call")
     assert event["ATTENDEE"] == f"mailto:{OWN}"
 
 
-async def test_a_follow_up_is_drafted_and_sent_to_whoever_asks(house: House) -> None:
+async def test_email_is_drafted_and_then_sent_to_who_asks(scene: SalesScene) -> None:
     letter = {"to": OWN, "subject": "Our call", "body": "Hello, here is what we said."}
-    assert "MAIL-1" in await house.asked("Send me a follow-up email.", ("email_draft", letter))
-    assert house.server.received == []
-    await house.asked("Yes, send it.", ("email_send", {"draft_id": "MAIL-1", "reason": "They said so."}))
-    [received] = house.server.received
+    assert "MAIL-1" in await scene.asked("Send me a follow-up email.", ("email_draft", letter))
+    assert scene.server.received == []
+    await scene.asked("Yes, send it.", ("email_send", {"draft_id": "MAIL-1", "reason": "They said so."}))
+    [received] = scene.server.received
     assert (received["To"], received["Subject"]) == (OWN, "Our call")

@@ -1,0 +1,88 @@
+"""What doctor reports of the services and people that the settings name, on the sandboxes."""
+
+import pytest
+
+from tests.sales.mail_server import serving
+from threadline.ci.tools import CI
+from threadline.errors import Permanent
+from threadline.tools.context import Ports
+from threadline.tools.registry import Registry
+from threadline.trackers.tools import JIRA
+from threadline.wiring import doctor_machine, integrations
+from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.trackers import Services
+
+JIRA_NAMES = [f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")]
+CI_NAMES = [f"THREADLINE_GITHUB_{each}" for each in ("REPOSITORY", "TOKEN", "API_URL")]
+MAIL_NAMES = [f"THREADLINE_{each}" for each in ("SMTP_URL", "SMTP_FROM", "EMAIL_DOMAINS", "EMAIL_RISK")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in (*JIRA_NAMES, *CI_NAMES, *MAIL_NAMES, "GITHUB_TOKEN", "GITHUB_API_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+async def test_services_without_settings_are_off_and_their_variables_named() -> None:
+    told = await integrations.examined()
+    assert told.startswith("on: none; ci is off: ")
+    for name in (*CI_NAMES[:2], *JIRA_NAMES):
+        assert name in told
+    off = integrations.told(Registry(integrations.REMOTE), Ports())
+    assert (off.count("is off"), JIRA.help in off) == (2, True)
+
+
+async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytest.MonkeyPatch) -> None:
+    async with Services.running() as services:
+        for name, value in services.settings.items():
+            nothing_set.setenv(name, value)
+        assert (await integrations.examined()).startswith("on: ci, jira; no mail is sent: Set THREADLINE_SMTP_URL")
+        nothing_set.setenv("THREADLINE_JIRA_TOKEN", "another")
+        with pytest.raises(Permanent, match="THREADLINE_JIRA_TOKEN"):
+            await integrations.examined()
+
+
+async def test_token_of_the_code_host_serves_for_builds(nothing_set: pytest.MonkeyPatch) -> None:
+    async with Services.running() as services:
+        nothing_set.setenv("GITHUB_TOKEN", services.settings["THREADLINE_GITHUB_TOKEN"])
+        nothing_set.setenv("GITHUB_API_URL", services.settings["THREADLINE_GITHUB_API_URL"])
+        async with integrations.remote_ports() as ports:
+            assert CI not in ports, "without a repository there is nothing to show"
+        nothing_set.setenv("THREADLINE_GITHUB_REPOSITORY", services.settings["THREADLINE_GITHUB_REPOSITORY"])
+        assert (await integrations.examined()).startswith("on: ci; jira is off")
+
+
+async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch) -> None:
+    nothing_set.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
+    nothing_set.setenv("THREADLINE_EMAIL_DOMAINS", "acme.example")
+    async with serving() as server:
+        nothing_set.setenv("THREADLINE_SMTP_URL", server.url)
+        assert (await integrations.examined()).endswith("; mail is sent")
+        nothing_set.setenv("THREADLINE_SMTP_URL", f"smtp://127.0.0.1:{server.port}")
+        with pytest.raises(Permanent, match="offers no encryption"):
+            await integrations.examined()
+
+
+async def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
+        await doctor_machine.conversation_model()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
+    assert "sk-proj" not in await doctor_machine.conversation_model()
+
+
+async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", identity.BOT_TOKEN)
+    monkeypatch.setenv("THREADLINE_APPROVERS", "")
+    assert (await doctor_machine.approvers()).startswith("no approvers")
+    async with SlackSandbox.running() as slack:
+        monkeypatch.setenv("SLACK_API_URL", slack.api_url)
+        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER}, {identity.REPORTER}")
+        assert await doctor_machine.approvers() == "2 may approve proposals"
+        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER},U0NOBODY")
+        with pytest.raises(Permanent, match="U0NOBODY"):
+            await doctor_machine.approvers()
+    monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
+    with pytest.raises(Permanent, match="give the ids of users"):
+        await doctor_machine.approvers()

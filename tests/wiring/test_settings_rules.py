@@ -1,0 +1,198 @@
+"""What settings mean to the wiring, and which of them are refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from threadline.approvals.model import Risk
+from threadline.decisions.confidence import Thresholds
+from threadline.decisions.variant_settings import variants
+from threadline.decisions.variants import Variant
+from threadline.errors import Permanent
+from threadline.models.open_embedder import embedding
+from threadline.settings import (
+    ChannelSettings,
+    CiSettings,
+    DecisionSettings,
+    EmbeddingSettings,
+    JiraSettings,
+    MailSettings,
+)
+from threadline.settings.conversations import LONGEST_ANSWER
+from threadline.threads import activity_options as options
+from threadline.threads.catch_up_model import LOOK_BACK
+from threadline.tools.registry import Registry, Tool
+from threadline.wiring.catch_up import case_channels, followed_channels
+from threadline.wiring.conversations import TalkSettings
+from threadline.wiring.toolset_list import TOOLS
+
+DAY = 24 * 3600.0
+CASES = {"THREADLINE_REPORTS_CHANNEL": "C0REPORTS", "THREADLINE_SUMMARIES_CHANNEL": "C0SUMMARIES"}
+MAIL = {
+    "THREADLINE_SMTP_URL": "smtps://u:hunter2@mail.acme.example",
+    "THREADLINE_SMTP_FROM": "Acme Sales <sales@acme.example>",
+    "THREADLINE_EMAIL_DOMAINS": "Acme.example, @shop.example",
+}
+HOUSE = Thresholds(0.8, 0.4)
+UNSET = (
+    *("THREADLINE_ESCALATION_CHANNEL", "THREADLINE_CONVERSATION_CHANNELS", "THREADLINE_EMAIL_RISK"),
+    *("THREADLINE_EMBEDDINGS", "THREADLINE_EMBEDDINGS_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    *("THREADLINE_JIRA_URL", "THREADLINE_JIRA_EMAIL", "THREADLINE_JIRA_TOKEN", "THREADLINE_GITHUB_REPOSITORY"),
+)
+Set = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
+    """Sets variables; the others have their defaults."""
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+
+    def give(given: dict[str, str]) -> None:
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+
+    give(CASES)
+    return give
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "reason"),
+    [
+        (TalkSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "0", ""),
+        (TalkSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "many", ""),
+        (TalkSettings, "THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10", ""),
+        (TalkSettings, "THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY), ""),
+        (TalkSettings, "THREADLINE_MUTATIONS_PER_MINUTE", "0", ""),
+        (TalkSettings, "THREADLINE_MEMORY_DAYS", "0", ""),
+        (TalkSettings, "THREADLINE_OPERATOR_CONTEXT_TOKENS", "999", ""),
+        (TalkSettings, "THREADLINE_OPENAI_TIMEOUT", "151s", ""),
+        (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "general", ""),
+        (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "C0SUMMARIES", "a channel of cases"),
+        (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "C0GENERAL,C0REPORTS", "a channel of cases"),
+        (MailSettings.read, "THREADLINE_SMTP_URL", "mail.acme.example:hunter2", ""),
+        (MailSettings.read, "THREADLINE_SMTP_URL", "", ""),
+        (MailSettings.read, "THREADLINE_SMTP_FROM", "Acme Sales", ""),
+        (MailSettings.read, "THREADLINE_SMTP_FROM", "", ""),
+        (MailSettings.read, "THREADLINE_EMAIL_DOMAINS", "acme.example, everywhere", ""),
+        (MailSettings.read, "THREADLINE_EMAIL_DOMAINS", "", ""),
+        (MailSettings.read, "THREADLINE_EMAIL_RISK", "none", ""),
+        (JiraSettings.read, "THREADLINE_JIRA_URL", "https://acme.example", "set together"),
+        (CiSettings.read, "THREADLINE_GITHUB_REPOSITORY", "https://github.com/acme/shop", "owner/name"),
+    ],
+)
+def test_invalid_setting_is_named_without_a_secret(
+    set_to: Set, section: Callable[[], Any], name: str, value: str, reason: str
+) -> None:
+    set_to(MAIL | {name: value})
+    with pytest.raises(Permanent, match=name) as told:
+        section()
+    assert reason in str(told.value)
+    assert "hunter2" not in str(told.value)
+
+
+def test_conversations_are_followed_only_in_named_channels(set_to: Set) -> None:
+    assert followed_channels(ChannelSettings.read()) == list(CASES.values())
+    set_to({"THREADLINE_CONVERSATION_CHANNELS": "C0GENERAL, G0PRIVATE"})
+    channels = ChannelSettings.read()
+    assert followed_channels(channels) == [*CASES.values(), "C0GENERAL", "G0PRIVATE"]
+    assert case_channels(channels) == {"C0REPORTS": False, "C0SUMMARIES": True}
+
+
+def test_mail_domains_are_read_in_any_form_and_the_password_is_hidden(set_to: Set) -> None:
+    set_to(MAIL)
+    settings = MailSettings.read()
+    assert (settings.domains, settings.free) == (("acme.example", "shop.example"), Risk.LOW)
+    assert "hunter2" not in repr(settings)
+
+
+def test_all_tools_can_be_registered() -> None:
+    assert all(isinstance(each, Tool) for each in TOOLS)
+    assert len(Registry(TOOLS).all()) == len(TOOLS)
+
+
+def test_workflow_waits_longer_than_the_slowest_answer_of_a_model() -> None:
+    assert min(options.THINK.start_to_close, options.SUMMARISE.start_to_close) > LONGEST_ANSWER + 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "model"),
+    [
+        ("", {}, None),
+        ("local", {}, "l2_supercat_256"),
+        ("openai", {"OPENAI_API_KEY": "sk-x"}, "text-embedding-3-small"),
+        ("openai", {"OPENAI_API_KEY": "sk-x", "THREADLINE_EMBEDDINGS_MODEL": "large"}, "large"),
+    ],
+)
+async def test_settings_name_the_model_of_embeddings(
+    set_to: Set, kind: str, more: dict[str, str], model: str | None
+) -> None:
+    set_to({"THREADLINE_EMBEDDINGS": kind, **more} if kind else {})
+    async with embedding(EmbeddingSettings.read()) as embedder:
+        assert (embedder and embedder.model) == model
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "package", "reason"),
+    [
+        ("remote", "", "wordllama", "THREADLINE_EMBEDDINGS"),
+        ("openai", "", "wordllama", "OPENAI_API_KEY is not set"),
+        ("local", "large", "wordllama", "leave .* empty"),
+        ("local", "", "no_such_package", r"pip install 'threadline\[embeddings\]'"),
+    ],
+)
+async def test_unusable_model_of_embeddings_is_refused(
+    set_to: Set, monkeypatch: pytest.MonkeyPatch, kind: str, model: str, package: str, reason: str
+) -> None:
+    monkeypatch.setattr("threadline.models.embeddings._PACKAGE", package)
+    set_to({"THREADLINE_EMBEDDINGS": kind, "THREADLINE_EMBEDDINGS_MODEL": model})
+    with pytest.raises(Permanent, match=reason):
+        async with embedding(EmbeddingSettings.read()):
+            pass
+
+
+def read_variants(set_to: Set, value: str) -> tuple[Variant, ...]:
+    set_to({"THREADLINE_DECISION_HIGH": "0.8", "THREADLINE_DECISION_LOW": "0.4", "THREADLINE_DECISION_VARIANTS": value})
+    return variants(DecisionSettings.read())
+
+
+def test_variant_has_what_it_names_and_else_the_default_thresholds(set_to: Set, tmp_path: Path) -> None:
+    assert read_variants(set_to, "") == read_variants(set_to, "[]") == (Variant(thresholds=HOUSE),)
+    prompt = tmp_path / "bold.md"
+    prompt.write_text("Be bold.\n", encoding="utf-8")
+    value = f'[{{"name": "calm"}}, {{"name": "bold", "share": 0.25, "high": 0.7, "prompt": "{prompt}"}}]'
+    calm, bold = Variant("calm", 1.0, HOUSE), Variant("bold", 0.25, Thresholds(0.7, 0.4), "Be bold.")
+    assert read_variants(set_to, value) == (calm, bold)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("calm", "write it as a JSON list"),
+        ('{"name": "calm"}', "write it as a JSON list"),
+        ("[" * 100_000, "write it as a JSON list"),
+        ('["calm"]', "THREADLINE_DECISION_VARIANTS is 'calm'"),
+        ('[{"share": 1}]', "THREADLINE_DECISION_VARIANTS"),
+        ('[{"name": "a b"}]', "THREADLINE_DECISION_VARIANTS is 'a b'"),
+        ('[{"name": "a", "share": 0}]', "THREADLINE_DECISION_VARIANTS is 0: .*greater than 0"),
+        ('[{"name": "a", "share": NaN}]', "THREADLINE_DECISION_VARIANTS is nan"),
+        ('[{"name": "a", "high": 1.5}]', "THREADLINE_DECISION_VARIANTS is 1.5: .*less than or equal to 1"),
+        ('[{"name": "a", "hihg": 0.5}]', "THREADLINE_DECISION_VARIANTS"),
+        ('[{"name": "a"}, {"name": "a"}]', "each variant needs its own name"),
+        ('[{"name": "a", "low": 0.9}]', "variant a: .* 0.9 and 0.8"),
+        ('[{"name": "a", "prompt": "/nowhere/at/all.md"}]', "the prompt of a cannot be read"),
+    ],
+)
+def test_invalid_variants_are_refused(set_to: Set, value: str, reason: str) -> None:
+    with pytest.raises(Permanent, match=reason):
+        read_variants(set_to, value)
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b" \n", "is empty"), (b"\xff\xfe\x00", "cannot be read")])
+def test_empty_or_unreadable_prompt_is_refused(set_to: Set, tmp_path: Path, content: bytes, reason: str) -> None:
+    prompt = tmp_path / "prompt.md"
+    prompt.write_bytes(content)
+    with pytest.raises(Permanent, match=reason):
+        read_variants(set_to, f'[{{"name": "a", "prompt": "{prompt}"}}]')
