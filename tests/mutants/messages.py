@@ -11,7 +11,7 @@ TALK_ENDURANCE = "tests/conversations/test_endurance_workflow.py"
 STORED = "tests/conversations/test_message_store.py"
 TURNS = "tests/cases/test_turn_store.py"
 LEDGER = "tests/threads/test_post_store.py"
-POSTS = "tests/threads/test_outbox.py"
+POSTS = "tests/threads/test_outbox_activities.py"
 SETTLING = "tests/operator/test_settle_activities.py"
 
 MUTANTS: list[Mutant] = [
@@ -28,42 +28,42 @@ MUTANTS: list[Mutant] = [
             "                self._later = asyncio.ensure_future(self._hand_over(admitted))\n"
             "                return Outcome.MESSAGE\n"
         ),
-        tests=(f"{APP}::test_an_event_is_not_acknowledged_before_temporal_has_it",),
+        tests=(f"{APP}::test_event_is_not_acknowledged_before_temporal_has_it",),
     ),
     Mutant(
         name="intake: a message after the end of a case is refused for ever",
         file="threadline/gateway/dispatcher.py",
         before="WorkflowIDReusePolicy.ALLOW_DUPLICATE,",
         after="WorkflowIDReusePolicy.REJECT_DUPLICATE,",
-        tests=(f"{DISPATCH}::test_a_message_after_the_end_starts_a_new_run_of_the_same_case",),
+        tests=(f"{DISPATCH}::test_message_after_the_end_starts_a_new_run",),
     ),
     Mutant(
         name="intake: a developer's reply is lost while the database does not answer",
         file="threadline/gateway/dispatcher.py",
         before="_LOOKUP = 0.3",
         after="_LOOKUP = 10.0",
-        tests=(f"{DISPATCH}::test_a_reply_whose_case_is_not_found_is_kept_all_the_same[hanging]",),
+        tests=(f"{DISPATCH}::test_reply_whose_case_is_not_found_is_kept[hanging]",),
     ),
     Mutant(
         name="intake: a reply that was acknowledged is judged once more when it is forwarded",
         file="threadline/gateway/dispatcher.py",
         before="await self._accept(Message(thread, message), None)",
         after="await self._accept(Message(thread, message), self._door)",
-        tests=(f"{PEOPLE}::test_a_reply_that_was_acknowledged_is_forwarded_whoever_its_author_has_become",),
+        tests=(f"{PEOPLE}::test_acknowledged_reply_is_forwarded_whoever_its_author_became",),
     ),
     Mutant(
         name="inbox: the queue is turned round",
         file="threadline/threads/inbox.py",
         before="self._pending.insert(0 if first else len(self._pending), message)",
         after="self._pending.insert(0, message)",
-        tests=(f"{TALK}::test_messages_that_come_while_a_burst_is_stored_are_one_turn",),
+        tests=(f"{TALK}::test_burst_of_messages_is_one_turn_and_each_signal_counts_once",),
     ),
     Mutant(
         name="inbox: what comes while a batch is stored goes with it",
         file="threadline/threads/inbox.py",
         before="del self._pending[:count]",
         after="self._pending.clear()",
-        tests=(f"{TALK}::test_messages_that_come_while_a_burst_is_stored_are_one_turn",),
+        tests=(f"{TALK}::test_burst_of_messages_is_one_turn_and_each_signal_counts_once",),
     ),
     Mutant(
         name="inbox: a case's messages are let go before their write returned",
@@ -87,14 +87,14 @@ MUTANTS: list[Mutant] = [
         file="threadline/threads/run_loop.py",
         before='raise RuntimeError("a step failed with an error that it does not handle") from error',
         after="raise",
-        tests=(f"{TALK_ENDURANCE}::test_a_fault_in_a_step_fails_the_task_and_never_the_run",),
+        tests=(f"{TALK_ENDURANCE}::test_fault_in_a_step_fails_the_task_and_never_the_run",),
     ),
     Mutant(
         name="flush: what is stored already is numbered again",
         file="threadline/threads/message_store.py",
         before="            if len(stored) < len(fresh):\n                raise _KnownAlready(stored)\n",
         after="",
-        tests=(f"{STORED}::test_a_repeated_batch_changes_nothing_but_the_revision",),
+        tests=(f"{STORED}::test_repeated_batch_changes_nothing_but_the_revision",),
     ),
     Mutant(
         name="flush: with a message that is known the new ones of its batch are dropped",
@@ -108,7 +108,7 @@ MUTANTS: list[Mutant] = [
         file="threadline/threads/message_store.py",
         before="ORDER BY correction_of, version DESC, seq DESC",
         after="ORDER BY correction_of, seq DESC",
-        tests=(f"{STORED}::test_the_newest_edit_wins_in_any_order_of_arrival[order1]",),
+        tests=(f"{STORED}::test_newest_edit_wins_in_any_order_of_arrival[order1]",),
     ),
     Mutant(
         name="claim: an attempt that was overtaken is not told so when it renews",
@@ -130,49 +130,49 @@ MUTANTS: list[Mutant] = [
             "        except ClaimLost:\n"
             "            return\n"
         ),
-        tests=(f"{TURNS}::test_an_overtaken_attempt_can_write_nothing_more",),
+        tests=(f"{TURNS}::test_overtaken_attempt_can_write_nothing_more",),
     ),
     Mutant(
         name="claim: a late older attempt takes the turn from a living one",
         file="threadline/investigator/store.py",
         before='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, attempt, session_id, lease_s',
         after='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, max(attempt, 10), session_id, lease_s',
-        tests=(f"{TURNS}::test_an_older_attempt_that_starts_late_does_not_overtake_a_living_one",),
+        tests=(f"{TURNS}::test_late_older_attempt_does_not_overtake_a_living_one",),
     ),
     Mutant(
         name="claim: what the agent read through its tool comes again",
         file="threadline/investigator/store.py",
         before='told["read_seqs"] = sorted(told.pop("read"))',
         after='told["read_seqs"] = sorted(told.pop("read"))[:0]',
-        tests=(f"{TURNS}::test_what_the_agent_read_of_the_reporter_is_used_and_a_developers_wish_comes_again",),
+        tests=(f"{TURNS}::test_read_message_of_the_reporter_is_used_and_a_developers_comes_again",),
     ),
     Mutant(
         name="outbox: a retry posts without looking for the key",
         file="threadline/threads/outbox_posts.py",
         before="            if found := await self._look(part, claim):\n                return found\n",
         after="",
-        tests=(f"{POSTS}::test_a_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
+        tests=(f"{POSTS}::test_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
     ),
     Mutant(
         name="outbox: a post whose answer was lost gives its claim up at once",
         file="threadline/threads/outbox_posts.py",
         before="except (Permanent, Refused):",
         after="except (Permanent, Transient):",
-        tests=(f"{POSTS}::test_a_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
+        tests=(f"{POSTS}::test_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
     ),
     Mutant(
         name="outbox: whoever loses the race for a key sends too",
         file="threadline/threads/post_store.py",
         before='return await self._known(key, now) or PostClaim("busy", claimed_at=now)',
         after='return PostClaim("send", claimed_at=now)',
-        tests=(f"{LEDGER}::test_of_many_claims_at_once_one_may_send",),
+        tests=(f"{LEDGER}::test_of_many_claims_at_once_one_may_send[stored]",),
     ),
     Mutant(
         name="settle: a turn that is settled twice counts twice",
         file="threadline/cases/turn_rows.py",
         before="if turn > case.turn and case.status",
         after="if turn >= case.turn and case.status",
-        tests=(f"{TURNS}::test_an_outcome_whose_answer_was_lost_is_found_by_settling_and_by_claiming",),
+        tests=(f"{TURNS}::test_outcome_whose_answer_was_lost_is_found_and_settled_once",),
     ),
     Mutant(
         name="settle: a running attempt keeps its claim",
@@ -186,20 +186,20 @@ MUTANTS: list[Mutant] = [
         file="threadline/conversations/settle.py",
         before="            request = await _taken_back(work, request, plan)\n",
         after="",
-        tests=(f"{SETTLING}::test_a_question_by_rule_is_not_asked_of_somebody_who_has_said_to_stop_by_then",),
+        tests=(f"{SETTLING}::test_question_by_rule_is_not_asked_after_a_stop",),
     ),
     Mutant(
         "inbox: a repeated message is kept",
         "threadline/threads/inbox.py",
         "        if first_time(self._seen, message.id, REMEMBERED):\n            self._pending",
         "        if first_time(self._seen, message.id, REMEMBERED) or True:\n            self._pending",
-        ("tests/threads/test_inbox_rules.py::test_a_repeated_message_is_queued_once_and_not_again_after_it_is_stored",),
+        ("tests/threads/test_inbox_rules.py::test_repeated_message_is_queued_once_also_after_it_is_stored",),
     ),
     Mutant(
         "claim: an agent gets messages in the order of arrival",
         "threadline/investigator/store.py",
         "ORDER BY said_at, version, id",
         "ORDER BY id",
-        ("tests/cases/test_turn_store.py::test_a_claim_orders_messages_as_they_were_written",),
+        ("tests/cases/test_turn_store.py::test_claim_gets_all_unused_messages_in_written_order",),
     ),
 ]

@@ -10,21 +10,21 @@ MUTANTS: list[Mutant] = [
         "    CaseStatus.ESCALATED: frozenset(\n"
         "        {CaseStatus.INVESTIGATING, CaseStatus.AWAITING_REPORTER, CaseStatus.RESOLVED}\n"
         "    ),",
-        ("tests/cases/test_case_store.py::test_the_trigger_allows_exactly_the_steps_of_the_domain[escalated]",),
+        ("tests/cases/test_case_store.py::test_trigger_and_store_allow_exactly_the_steps_of_the_model[escalated]",),
     ),
     Mutant(
         "transitions: a case ends over a message that a running turn has not answered yet",
         "threadline/cases/case_row.py",
         "AND m.sender_type <> 'bot' AND m.turn > c.turn) m",
         "AND m.sender_type <> 'bot' AND m.turn > c.turn + 1) m",
-        ("tests/cases/test_case_store.py::test_a_message_in_a_running_turn_still_speaks_against_an_end",),
+        ("tests/cases/test_case_store.py::test_message_in_a_running_turn_prevents_an_end",),
     ),
     Mutant(
         "transitions: an escalation that a developer has answered breaches the target for an answer",
         "threadline/cases/sla.py",
         "not (acknowledged and kind in _ACKNOWLEDGE)",
         "not (acknowledged and kind is SlaEventKind.ACKNOWLEDGE_REMINDER)",
-        ("tests/cases/test_sla_rules.py::test_an_acknowledged_escalation_is_only_measured_by_its_resolution",),
+        ("tests/cases/test_sla_rules.py::test_acknowledged_escalation_is_only_measured_by_its_resolution",),
     ),
     Mutant(
         "policy: a symbolic link leads the agent out of its workspace",
@@ -32,8 +32,8 @@ MUTANTS: list[Mutant] = [
         "real = (self._root / path).resolve()",
         "real = (self._root / path).absolute()",
         (
-            "tests/investigator/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-out/a]",
-            "tests/investigator/test_policy.py::test_paths_elsewhere_and_of_git_are_refused[Read-file_path-innocent]",
+            "tests/investigator/test_policy_rules.py::test_path_elsewhere_or_of_git_is_refused[Read-file_path-out/a]",
+            "tests/investigator/test_policy_rules.py::test_path_elsewhere_or_of_git_is_refused[Read-file_path-innocent]",
         ),
     ),
     Mutant(
@@ -41,14 +41,14 @@ MUTANTS: list[Mutant] = [
         "threadline/investigator/policy.py",
         'hooks=[self._before], on_failure="block", timeout=10',
         "hooks=[self._before], timeout=10",
-        ("tests/investigator/test_policy.py::test_refusal_reaches_the_model_and_a_broken_hook_blocks",),
+        ("tests/investigator/test_policy_rules.py::test_refusal_reaches_the_model_and_a_broken_hook_blocks",),
     ),
     Mutant(
         "policy: the conversational agent may speak by a tool and propose actions, where no protocol holds it",
         "threadline/tools/access.py",
         "own = kind not in (Kind.READ, Kind.LOAD, Kind.GLOBAL)",
         "own = kind.writes",
-        ("tests/tools/test_access.py::test_the_conversational_agent_has_no_tool_that_the_protocol_is_about",),
+        ("tests/tools/test_access_rules.py::test_conversational_agent_has_no_protocol_tools",),
     ),
     Mutant(
         "protocol: an event counts as written down, so that a turn without a journal entry speaks",
@@ -57,8 +57,7 @@ MUTANTS: list[Mutant] = [
         "(succeeded and call.kind in (Kind.JOURNAL, Kind.EVENT))",
         (
             "tests/operator/test_protocol_rules.py::"
-            "test_with_a_scope_nothing_is_said_before_something_is_written_save_in_a_status_turn"
-            "[done12-A change was tried]",
+            "test_scoped_turn_says_nothing_before_something_is_written[event only]",
         ),
     ),
     Mutant(
@@ -66,14 +65,14 @@ MUTANTS: list[Mutant] = [
         "threadline/operator/enforcement.py",
         "                return trouble\n",
         '                structlog.get_logger().error("speech_not_journalled", result=trouble.text)\n',
-        ("tests/operator/test_protocol_tools.py::test_without_its_entry_nothing_is_said",),
+        ("tests/operator/test_protocol_tools.py::test_nothing_is_said_without_its_journal_entry",),
     ),
     Mutant(
         "protocol: a message that broke off counts as unsaid, and a second one follows it",
         "threadline/operator/enforcement.py",
         "_UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)",
         "_UNKNOWN = (Code.OUTCOME_UNKNOWN,)",
-        ("tests/operator/test_protocol_tools.py::test_a_message_that_may_have_been_posted_is_the_only_one",),
+        ("tests/operator/test_protocol_tools.py::test_message_that_may_have_been_posted_is_the_only_one",),
     ),
     Mutant(
         "redaction: a rule looks for its hint in the text as it was written, and misses capitals",
@@ -82,7 +81,7 @@ MUTANTS: list[Mutant] = [
         "searched = text",
         (
             "tests/privacy/test_redaction_rules.py::"
-            "test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it[Password in bold]",
+            "test_secret_of_known_format_is_replaced_by_its_mark[Password in bold]",
         ),
     ),
     Mutant(
@@ -92,7 +91,7 @@ MUTANTS: list[Mutant] = [
         "RULES = (*OURS, *DETECTED, *ADDRESSES, *WORDS)",
         (
             "tests/privacy/test_redaction_rules.py::"
-            "test_a_secret_of_a_known_format_is_replaced_by_a_mark_that_names_it[MySQL with an @]",
+            "test_secret_of_known_format_is_replaced_by_its_mark[MySQL with an @]",
         ),
     ),
     Mutant(
@@ -100,7 +99,7 @@ MUTANTS: list[Mutant] = [
         "threadline/privacy/secret_words.py",
         r"""{BEGIN}curl\b[^\n]{{0,200}}?[ ]""",
         r"""{BEGIN}curl\b[^\n]*?[ ]""",
-        ("tests/privacy/test_redaction_rules.py::test_no_text_of_40000_characters_holds_the_gateway_up[-curl -u ]",),
+        ("tests/privacy/test_redaction_rules.py::test_long_text_is_redacted_in_linear_time[-curl -u ]",),
     ),
     Mutant(
         "patches: a renamed file is judged by its new name alone",
@@ -108,8 +107,8 @@ MUTANTS: list[Mutant] = [
         "    for path in (old, new):\n",
         "    for path in (new,):\n",
         (
-            "tests/forge/test_patches.py::"
-            "test_forbidden_paths_are_refused_however_they_are_touched[.github/workflows/x.yml]",
+            "tests/forge/test_patch_rules.py::"
+            "test_forbidden_path_is_refused_however_it_is_touched[.github/workflows/x.yml]",
         ),
     ),
     Mutant(
@@ -117,14 +116,14 @@ MUTANTS: list[Mutant] = [
         "threadline/forge/patches.py",
         "if given := mode[1] or mode[2]:",
         "if given := mode[1]:",
-        ("tests/forge/test_patches.py::test_what_is_no_plain_change_of_text_is_refused[diff1-symbolic link]",),
+        ("tests/forge/test_patch_rules.py::test_other_than_a_plain_change_of_text_is_refused[diff1-symbolic link]",),
     ),
     Mutant(
         "patches: what git made of a diff may touch any path",
         "threadline/forge/patches.py",
         "        check_path(path)\n        for mode in (old, new):",
         "        for mode in (old, new):",
-        ("tests/forge/test_patches.py::test_the_index_is_held_to_the_same_rules[raw4-begins with .git]",),
+        ("tests/forge/test_patch_rules.py::test_index_is_held_to_the_same_rules[raw4-begins with .git]",),
     ),
     Mutant(
         "approvals: who was an approver then and is none any more decides",
@@ -133,7 +132,7 @@ MUTANTS: list[Mutant] = [
         "        if approvers_now:\n",
         (
             "tests/approvals/test_approval_store.py::"
-            "test_who_may_not_decide_decides_nothing[medium-U2-more3-no approver any more]",
+            "test_click_that_may_not_decide_is_refused[medium-U2-more3-no approver any more]",
         ),
     ),
     Mutant(
@@ -142,7 +141,7 @@ MUTANTS: list[Mutant] = [
         "at = min(given.at or now, now)",
         "at = now",
         (
-            "tests/approvals/test_approval_activities.py::test_a_click_in_time_counts_however_late_it_is_looked_at[-1.0-approved]",
+            "tests/approvals/test_approval_activities.py::test_click_in_time_counts_when_it_is_handled_late[-1.0-approved]",
         ),
     ),
     Mutant(
@@ -150,23 +149,20 @@ MUTANTS: list[Mutant] = [
         "threadline/tools/ledger.py",
         "        except Undone:\n",
         "        except Transient:\n",
-        ("tests/tools/test_ledger.py::test_a_fault_after_the_change_is_found_out_by_the_next_try",),
+        ("tests/tools/test_ledger_rules.py::test_change_before_a_fault_is_found_by_the_next_try",),
     ),
     Mutant(
         "ledger: a change that may still take effect is made again at once",
         "threadline/tools/ledger.py",
         "if not rest or (found and found.success):",
         "if found is None or not rest or found.success:",
-        ("tests/tools/test_ledger.py::test_a_change_that_is_not_there_yet_is_waited_for_before_it_is_made_again",),
+        ("tests/tools/test_ledger_rules.py::test_missing_change_is_waited_for_before_it_is_made_again",),
     ),
     Mutant(
         "confidence: the weight of a source that is not needed is lost",
         "threadline/decisions/confidence.py",
         " / sum(weight for weight, _ in parts)",
         "",
-        (
-            "tests/decisions/test_confidence_rules.py::"
-            "test_the_worst_evidence_is_0_and_the_best_1_with_and_without_a_source[worst1-best1]",
-        ),
+        ("tests/decisions/test_confidence_rules.py::test_worst_evidence_is_0_and_best_is_1[without a source]",),
     ),
 ]

@@ -587,7 +587,7 @@ def test_property_14_registered_tool_is_found_listed_and_defined(given: dict[str
 
 
 STORABLE = JSON_SCALARS.filter(lambda value: not isinstance(value, str) or "\0" not in value)
-"""A text with NUL is refused for that, whatever its type: tests/tools/test_arguments.py."""
+"""A text with NUL is refused for that, whatever its type: tests/tools/test_arguments_rules.py."""
 
 
 def fits(kind: Any, value: Any) -> bool:
