@@ -20,6 +20,8 @@ from threadline.wiring.toolset_list import TOOLS
         ({"status": "shortlisted"}, Risk.MEDIUM),
         ({"notes": "x", "status": "No-Bid"}, Risk.HIGH),
         ({"sales": [{"Stage": " cancelled "}]}, Risk.HIGH),
+        ({"status": "canceled"}, Risk.HIGH),
+        ({"status": "NoBid"}, Risk.HIGH),
         (json.dumps({"status": "lost"}), Risk.HIGH),
         ("no JSON", Risk.HIGH),
         ({}, Risk.HIGH),

@@ -75,6 +75,8 @@ CI = [
     "cloudbuild.yaml",
     "buildspec.yml",
     "CODEOWNERS",
+    "Jenk\u200cinsfile",
+    "CODE\u200cOWNERS",
 ]
 GITS = [
     ".gitattributes",
@@ -115,6 +117,7 @@ def test_forbidden_path_is_refused_however_it_is_touched(path: str) -> None:
         ("--- a/x\n+++ b/.github/x\n@@ -1 +1 @@\n-a\n+b\n", "as git writes it"),
         (change("x") + "--- a/.github/x\n+++ b/.github/x\n@@ -1 +1 @@\n-a\n+b\n", "two names"),
         (change("x").replace("+++ b/x", "+++ b/.github/x"), "two names"),
+        (change("x").replace("--- a/x", "--- a/.github/x"), "two names"),
         (rename("a", "b").replace("rename to b", "rename to .github/b"), "cannot be parsed"),
         ("diff --git a/x b/.github/x\nindex 1..2 100644\n", "cannot be parsed"),
         ("diff --git x x\nindex 1..2\n", "cannot be parsed"),
@@ -142,6 +145,9 @@ def test_fix_too_big_to_review_is_refused() -> None:
     ):
         with pytest.raises(Permanent, match=why):
             check(change("a") + change("b"), limits)
+    accented = change("a", new="é" * 10)
+    with pytest.raises(Permanent, match="bytes long"):
+        check(accented, Limits(bytes=len(accented)))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,12 @@ def test_write_outside_the_repositories_is_refused(root: Path, path: str) -> Non
         WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
 
 
+@pytest.mark.parametrize("tool", ["Write", "Edit"])
+def test_change_is_refused_in_a_turn_without_a_fix(root: Path, tool: str) -> None:
+    with pytest.raises(Refused, match="no developer asked"):
+        WorkspacePolicy(root, may_fix=False).decide(tool, {"file_path": "shop/a.py"})
+
+
 @pytest.mark.parametrize(
     "path",
     ["/etc/passwd", "..", "../work-of-others/a", "out/a", "loop", "~", "~root/a", " /etc/passwd", "\ufeff/etc/passwd",

@@ -221,9 +221,9 @@ def test_value_of_any_depth_and_kind_is_redacted() -> None:
 
 
 def test_field_with_a_secret_name_is_redacted() -> None:
-    assert redact_value({"bot_token": "x", "password": "y", "token": 7, "author": "z"}) == {
-        "bot_token": "[redacted: secret]",
-        "password": "[redacted: secret]",
+    assert redact_value({"BOT_TOKEN": "x", "password": ["y"], "token": 7, "author": "z"}) == {
+        "BOT_TOKEN": "[redacted: secret]",
+        "password": ["[redacted: secret]"],
         "token": 7,
         "author": "z",
     }
