@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.appointments import tools as appointments
 from threadline.appointments.model import Resource
 from threadline.db.engine import Database
@@ -25,16 +25,16 @@ async def resources(database: Database) -> None:
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database, appointments.TOOLS)
+def desk(database: Database) -> ToolScene:
+    return ToolScene(database, appointments.TOOLS)
 
 
-async def book(desk: Desk, starts_at: str = f"{MONDAY}T10:00", **more: Any) -> ToolResult:
+async def book(desk: ToolScene, starts_at: str = f"{MONDAY}T10:00", **more: Any) -> ToolResult:
     given = {"resource": "Meeting room", "title": "Review", "starts_at": starts_at}
     return await desk.ask("appointments.book", **given | more)
 
 
-async def upcoming(desk: Desk, **by: Any) -> list[Any]:
+async def upcoming(desk: ToolScene, **by: Any) -> list[Any]:
     found: list[Any] = (await desk.done("appointments.listUpcoming", **by))["appointments"]
     return found
 
@@ -44,7 +44,7 @@ def message(result: ToolResult) -> str:
     return result.error.message
 
 
-async def test_resources_are_listed_with_their_hours(desk: Desk) -> None:
+async def test_resources_are_listed_with_their_hours(desk: ToolScene) -> None:
     result = await desk.ask("appointments.listResources")
     days = "Monday, Tuesday, Wednesday, Thursday, Friday"
     assert [list(each.values()) for each in result.data["resources"]] == [
@@ -57,7 +57,7 @@ async def test_resources_are_listed_with_their_hours(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("starts_at", [f"{MONDAY}T10:00", f"{MONDAY} 10:00:00", f"{MONDAY}T18:00+09:00"])
-async def test_time_is_local_to_the_place_unless_it_has_an_offset(desk: Desk, starts_at: str) -> None:
+async def test_time_is_local_to_the_place_unless_it_has_an_offset(desk: ToolScene, starts_at: str) -> None:
     result = await book(desk, starts_at, minutes=90, resource="meeting ROOM")
     assert result.data == {
         "appointment_id": "APT-1",
@@ -76,7 +76,7 @@ async def test_time_is_local_to_the_place_unless_it_has_an_offset(desk: Desk, st
 
 @pytest.mark.parametrize(("day", "hour", "offset"), [("2026-07-01", 12, "-04:00"), ("2026-12-01", 13, "-05:00")])
 async def test_local_time_follows_summer_and_winter(
-    desk: Desk, database: Database, day: str, hour: int, offset: str
+    desk: ToolScene, database: Database, day: str, hour: int, offset: str
 ) -> None:
     result = await book(desk, f"{day}T08:00", resource="Doctor")
     assert result.data["starts_at"] == f"{day}T08:00{offset}"
@@ -85,14 +85,14 @@ async def test_local_time_follows_summer_and_winter(
     assert stored.starts_at == datetime.fromisoformat(day).replace(hour=hour, tzinfo=UTC)
 
 
-async def test_time_skipped_by_the_clock_is_refused(desk: Desk, database: Database) -> None:
+async def test_time_skipped_by_the_clock_is_refused(desk: ToolScene, database: Database) -> None:
     async with database.begin() as work:
         await work.appointments.save_resource("T1", Resource("Gym", "Europe/Berlin", time(0), time(5), (7,)))
     result = await book(desk, "2026-03-29T02:30", resource="Gym")
     assert "2026-03-29 02:30 does not exist in Europe/Berlin" in message(result)
 
 
-async def test_free_times_begin_now_and_name_their_zone(desk: Desk) -> None:
+async def test_free_times_begin_now_and_name_their_zone(desk: ToolScene) -> None:
     desk.clock.now = datetime(2026, 3, 2, 11, 30, tzinfo=UTC)
     result = await desk.ask("appointments.freeSlots", resource="meeting room", days=2, after="2026-03-02T08:00")
     first = [f"2026-03-02 {hour}:00" for hour in (13, 14, 15, 16)]
@@ -104,7 +104,7 @@ async def test_free_times_begin_now_and_name_their_zone(desk: Desk) -> None:
     assert saturday["slots"] == []
 
 
-async def test_taken_time_is_refused_with_bookable_times_around_it(desk: Desk) -> None:
+async def test_taken_time_is_refused_with_bookable_times_around_it(desk: ToolScene) -> None:
     await book(desk)
     taken = await book(desk)
     assert taken.error
@@ -116,14 +116,14 @@ async def test_taken_time_is_refused_with_bookable_times_around_it(desk: Desk) -
     assert (await book(desk, taken.data["slots"][0]["starts_at"])).success
 
 
-async def test_times_offered_instead_are_never_past(desk: Desk) -> None:
+async def test_times_offered_instead_are_never_past(desk: ToolScene) -> None:
     desk.clock.now = datetime(2026, 3, 3, 8, 30, tzinfo=UTC)
     await book(desk, "2026-03-03T10:00")
     taken = await book(desk, "2026-03-03T10:30")
     assert [each["local"] for each in taken.data["slots"]] == [f"2026-03-03 {hour}:00" for hour in (11, 12, 13, 14)]
 
 
-async def test_appointment_is_moved_and_cancelled_by_its_id(desk: Desk) -> None:
+async def test_appointment_is_moved_and_cancelled_by_its_id(desk: ToolScene) -> None:
     await book(desk, minutes=30)
     moved = await desk.done("appointments.move", appointment_id="apt-1", starts_at=f"{MONDAY}T14:00")
     assert (moved["local"], moved["ends_at"]) == ("2026-03-02 14:00", "2026-03-02T14:30+01:00")
@@ -147,7 +147,9 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
-async def test_change_whose_result_was_lost_is_not_made_again(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
+async def test_change_whose_result_was_lost_is_not_made_again(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
     await book(desk)
     desk.log.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
@@ -160,7 +162,7 @@ async def test_change_whose_result_was_lost_is_not_made_again(desk: Desk, tool: 
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES[1:])
-async def test_appointment_of_another_team_is_not_found(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
+async def test_appointment_of_another_team_is_not_found(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
     await book(desk)
     assert "no appointment APT-1" in message(await desk.refused(tool, team="T2", **arguments))
     assert await upcoming(desk, team="T2") == []
@@ -168,7 +170,7 @@ async def test_appointment_of_another_team_is_not_found(desk: Desk, tool: str, a
     assert tokyo.data["starts_at"] == "2026-03-02T10:00+09:00"
 
 
-async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: Desk) -> None:
+async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: ToolScene) -> None:
     refused = await book(desk, user_id="U1", others=("Ben (U2)",))
     assert "U1, Ben (U2)" in message(refused)
     assert (await book(desk, user_id="U1", others=("Ben (U2)",), attendee_id="U2")).success
@@ -176,7 +178,7 @@ async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: Desk)
 
 
 async def test_bookings_of_one_resource_are_rate_limited(database: Database) -> None:
-    desk = Desk(database, appointments.TOOLS, Rate(2, 60))
+    desk = ToolScene(database, appointments.TOOLS, Rate(2, 60))
     for hour in (10, 11):
         assert (await book(desk, f"{MONDAY}T{hour}:00")).success
     throttled = await book(desk, f"{MONDAY}T12:00")
@@ -202,7 +204,7 @@ async def test_bookings_of_one_resource_are_rate_limited(database: Database) -> 
     ],
 )
 async def test_unfitting_argument_is_named_and_nothing_is_booked(
-    desk: Desk, tool: str, arguments: dict[str, Any], says: str
+    desk: ToolScene, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     plain = {"resource": "Meeting room", "title": "Review", "starts_at": f"{MONDAY}T10:00"} if tool == "book" else {}
     assert says in message(await desk.refused(f"appointments.{tool}", **{**plain, **arguments}))

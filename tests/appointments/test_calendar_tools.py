@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from tests.sales.customers import Directory
 from tests.slack.ledger import MemoryLedger
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.appointments import calendar_tools as calendar
 from threadline.appointments import tools as appointments
 from threadline.appointments.invitation_port import INVITATIONS
@@ -32,7 +32,7 @@ TEN = "2026-03-02T10:00"
 
 @dataclass
 class Office:
-    desk: Desk
+    desk: ToolScene
     database: Database
     slack: SlackSandbox
     root: str
@@ -59,7 +59,7 @@ async def office(database: Database) -> AsyncIterator[Office]:
         uploads = Uploads(Slack(make_client(BOT_TOKEN, slack.api_url, session)), MemoryLedger())
         invitations = SlackInvitations(database, people, uploads, "Acme Sales <sales@acme.example>")
         ports = Ports().having(INVITATIONS, invitations)
-        desk = Desk(database, [*calendar.TOOLS, *appointments.TOOLS], ports=ports)
+        desk = ToolScene(database, [*calendar.TOOLS, *appointments.TOOLS], ports=ports)
         yield Office(desk, database, slack, root, people)
 
 
@@ -176,5 +176,5 @@ async def test_taken_time_names_free_ones_and_invites_nobody(office: Office) -> 
 async def test_meeting_is_booked_without_a_sender_of_invitations(database: Database) -> None:
     async with database.begin() as work:
         await work.appointments.save_resource("T1", Resource("Sales call", "Europe/Berlin", time(9), time(17)))
-    booked = await Desk(database, calendar.TOOLS).ask("calendar.book", starts_at=TEN)
+    booked = await ToolScene(database, calendar.TOOLS).ask("calendar.book", starts_at=TEN)
     assert (booked.success, booked.notes) == (True, ())

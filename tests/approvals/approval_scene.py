@@ -1,4 +1,4 @@
-"""Proposals on Postgres, Slack's wire and the policies around tools; `Desk` plays the turns."""
+"""Proposals on Postgres, Slack's wire and the policies around tools; `ApprovalScene` plays the turns."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.conversation_activities import Make, Talking, make_talk
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.tool_fakes import context
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals.activities import Hands, LiveApprovalActivities
@@ -97,10 +97,10 @@ async def _no_journal(_: Speech) -> None:
 
 
 @dataclass
-class Desk:
+class ApprovalScene:
     """The turns of a thread, each of which proposes one thing; `started` are the actions that are waited for."""
 
-    talk: Talking
+    talk: ConversationActivityScene
     works: Works
     start: Start
     settings: Approving
@@ -193,17 +193,19 @@ async def nothing(_: str, __: str) -> None:
     """An action is not waited for."""
 
 
-MakeDesk = Callable[..., Desk]
+MakeDesk = Callable[..., ApprovalScene]
 
 
 @pytest.fixture
 def make_desk(make_talk: Make) -> MakeDesk:
-    def make(start: Start = nothing, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0) -> Desk:
-        return Desk(make_talk(), Works(), start, Approving(tuple(approvers), expiry))
+    def make(
+        start: Start = nothing, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0
+    ) -> ApprovalScene:
+        return ApprovalScene(make_talk(), Works(), start, Approving(tuple(approvers), expiry))
 
     return make
 
 
 @pytest.fixture
-def desk(make_desk: MakeDesk) -> Desk:
+def desk(make_desk: MakeDesk) -> ApprovalScene:
     return make_desk()

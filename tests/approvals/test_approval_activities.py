@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, Desk, desk, make_desk, make_talk
+from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
 from threadline.approvals.buttons import ButtonClick
 from threadline.approvals.contract import ActionRef, ClickAnswer, ClickRequest, Expiry, Stage
 from threadline.approvals.proposing import Approving
@@ -25,7 +25,13 @@ REF = ActionRef(TEAM, "ACT-1")
 
 
 async def click(
-    desk: Desk, by: str, *, approve: bool = True, key: str = "k1", at: float = 0.0, settings: Approving | None = None
+    desk: ApprovalScene,
+    by: str,
+    *,
+    approve: bool = True,
+    key: str = "k1",
+    at: float = 0.0,
+    settings: Approving | None = None,
 ) -> ClickAnswer:
     action = await desk.action()
     thread = desk.talk.thread
@@ -34,21 +40,21 @@ async def click(
     return await desk.talk.run(desk.activities(settings).decide_action, request)
 
 
-async def show(desk: Desk) -> None:
+async def show(desk: ApprovalScene) -> None:
     await desk.talk.run(desk.activities().show_decision, REF)
 
 
-async def carry_out(desk: Desk, attempt: int = 1) -> None:
+async def carry_out(desk: ApprovalScene, attempt: int = 1) -> None:
     await desk.talk.run(desk.activities().carry_out, REF, attempt=attempt)
 
 
-async def outcome(desk: Desk) -> str:
+async def outcome(desk: ApprovalScene) -> str:
     """What is posted of it."""
     await desk.talk.run(desk.activities().post_outcome, REF)
     return desk.thread()[-1]
 
 
-async def test_first_click_decides_and_replaces_the_buttons(desk: Desk) -> None:
+async def test_first_click_decides_and_replaces_the_buttons(desk: ApprovalScene) -> None:
     await desk.propose()
     message = await desk.say()
     assert [each["type"] for each in message.blocks][-1] == "actions"
@@ -62,7 +68,7 @@ async def test_first_click_decides_and_replaces_the_buttons(desk: Desk) -> None:
     assert len(desk.thread()) == 1
 
 
-async def test_click_after_the_decision_is_told_who_decided(desk: Desk) -> None:
+async def test_click_after_the_decision_is_told_who_decided(desk: ApprovalScene) -> None:
     await desk.propose()
     assert (await click(desk, APPROVER)).words == ""
     assert (await click(desk, APPROVER)).words == "", "the same click once more"
@@ -73,7 +79,7 @@ async def test_click_after_the_decision_is_told_who_decided(desk: Desk) -> None:
     assert "was already decided" in (await click(desk, APPROVER, key="k3")).words
 
 
-async def test_refused_click_is_told_why_and_decides_nothing(desk: Desk) -> None:
+async def test_refused_click_is_told_why_and_decides_nothing(desk: ApprovalScene) -> None:
     await desk.propose()
     stranger = await click(desk, OTHER)
     former = await click(desk, APPROVER, settings=Approving((ASKER,)))
@@ -84,7 +90,7 @@ async def test_refused_click_is_told_why_and_decides_nothing(desk: Desk) -> None
 
 
 @pytest.mark.parametrize(("pressed", "stage"), [(-1.0, Stage.APPROVED), (0.0, Stage.EXPIRED), (1.0, Stage.EXPIRED)])
-async def test_click_in_time_counts_when_it_is_handled_late(desk: Desk, pressed: float, stage: Stage) -> None:
+async def test_click_in_time_counts_when_it_is_handled_late(desk: ApprovalScene, pressed: float, stage: Stage) -> None:
     """`pressed`: seconds from the expiry on; the click is looked at an hour later."""
     await desk.propose()
     action = await desk.action()
@@ -96,12 +102,12 @@ async def test_click_in_time_counts_when_it_is_handled_late(desk: Desk, pressed:
     assert ("Expired" in answer.words) == (stage is Stage.EXPIRED)
 
 
-async def test_click_from_the_future_counts_as_now(desk: Desk) -> None:
+async def test_click_from_the_future_counts_as_now(desk: ApprovalScene) -> None:
     await desk.propose()
     assert (await click(desk, APPROVER, at=time.time() + 1e6)).state.stage is Stage.APPROVED
 
 
-async def test_unknown_action_is_told_to_be_gone(desk: Desk) -> None:
+async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
     await desk.propose()
     pressed = ButtonClick(APPROVER, "0" * 64, True, "k", 0.0, GENERAL, desk.talk.thread.ts)
     live = desk.activities()
@@ -111,7 +117,7 @@ async def test_unknown_action_is_told_to_be_gone(desk: Desk) -> None:
         assert (await desk.talk.run(live.open_approval, ref)).stage is Stage.UNKNOWN
 
 
-async def test_decision_waits_for_a_message_not_yet_in_slack(desk: Desk) -> None:
+async def test_decision_waits_for_a_message_not_yet_in_slack(desk: ApprovalScene) -> None:
     await desk.propose()
     await click(desk, APPROVER)
     with pytest.raises(Transient, match="turn"):
@@ -125,7 +131,7 @@ async def test_decision_waits_for_a_message_not_yet_in_slack(desk: Desk) -> None
     assert "Approved" in desk.talk.posted()[-1].text
 
 
-async def test_decision_about_a_deleted_message_is_not_shown(desk: Desk) -> None:
+async def test_decision_about_a_deleted_message_is_not_shown(desk: ApprovalScene) -> None:
     await desk.propose()
     message = await desk.say()
     desk.talk.slack.workspace.delete(GENERAL, message.ts)
@@ -134,7 +140,7 @@ async def test_decision_about_a_deleted_message_is_not_shown(desk: Desk) -> None
     assert desk.thread() == []
 
 
-async def test_decision_is_shown_in_the_part_with_the_buttons(desk: Desk) -> None:
+async def test_decision_is_shown_in_the_part_with_the_buttons(desk: ApprovalScene) -> None:
     await desk.propose()
     await desk.say("\n\n".join(["many words " * 60] * 30))
     holding = [each for each in desk.talk.posted() if any(block["type"] == "actions" for block in each.blocks)]
@@ -144,7 +150,7 @@ async def test_decision_is_shown_in_the_part_with_the_buttons(desk: Desk) -> Non
     assert "Approved" in desk.talk.slack.workspace.message(GENERAL, holding[0].ts).text
 
 
-async def test_approved_action_is_executed_and_reported_once(desk: Desk) -> None:
+async def test_approved_action_is_executed_and_reported_once(desk: ApprovalScene) -> None:
     await desk.propose()
     await desk.say()
     await click(desk, APPROVER)
@@ -156,7 +162,7 @@ async def test_approved_action_is_executed_and_reported_once(desk: Desk) -> None
     assert (await desk.talk.run(desk.activities().open_approval, REF)).told
 
 
-async def test_action_that_nobody_approved_is_not_executed(desk: Desk) -> None:
+async def test_action_that_nobody_approved_is_not_executed(desk: ApprovalScene) -> None:
     await desk.propose()
     with pytest.raises(Permanent):
         await carry_out(desk)
@@ -166,20 +172,22 @@ async def test_action_that_nobody_approved_is_not_executed(desk: Desk) -> None:
     assert desk.works.done == []
 
 
-async def test_action_that_fails_says_why(desk: Desk) -> None:
+async def test_action_that_fails_says_why(desk: ApprovalScene) -> None:
     await desk.propose(arguments={"title": "impossible"})
     await click(desk, APPROVER)
     await carry_out(desk)
     assert "could not be carried out: There is no such project." in await outcome(desk)
 
 
-async def test_action_that_was_never_begun_was_not_done(desk: Desk) -> None:
+async def test_action_that_was_never_begun_was_not_done(desk: ApprovalScene) -> None:
     await desk.propose()
     await click(desk, APPROVER)
     assert "Nothing was done" in await outcome(desk)
 
 
-async def test_execution_waits_for_a_database_that_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_execution_waits_for_a_database_that_is_away(
+    desk: ApprovalScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long that takes: nobody calls again, as a model would."""
     await desk.propose()
     await click(desk, APPROVER)
@@ -199,7 +207,7 @@ async def test_execution_waits_for_a_database_that_is_away(desk: Desk, monkeypat
 
 
 @pytest.mark.parametrize(("attempt", "again"), [(59, True), (60, False)])
-async def test_service_that_is_away_is_retried_for_an_hour(desk: Desk, attempt: int, again: bool) -> None:
+async def test_service_that_is_away_is_retried_for_an_hour(desk: ApprovalScene, attempt: int, again: bool) -> None:
     async def away() -> None:
         raise Transient("The journal is away.")
 
@@ -215,7 +223,7 @@ async def test_service_that_is_away_is_retried_for_an_hour(desk: Desk, attempt: 
         assert "could not be carried out" in await outcome(desk)
 
 
-async def test_action_expires_by_the_clock_of_the_workflow(desk: Desk) -> None:
+async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) -> None:
     await desk.propose()
     expires = (await desk.action()).expires_at.timestamp()
     live = desk.activities()
@@ -223,7 +231,7 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: Desk) -> None:
     assert (await desk.talk.run(live.expire_action, Expiry(TEAM, "ACT-1", expires))).stage is Stage.EXPIRED
 
 
-async def test_low_risk_action_is_not_executed_again_by_a_click(desk: Desk) -> None:
+async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalScene) -> None:
     await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
     assert (await click(desk, APPROVER)).state.told
     with pytest.raises(Permanent):
@@ -231,7 +239,7 @@ async def test_low_risk_action_is_not_executed_again_by_a_click(desk: Desk) -> N
     assert len(desk.works.done) == 1
 
 
-async def test_decision_and_execution_are_logged_as_events_once(desk: Desk) -> None:
+async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalScene) -> None:
     thread = desk.talk.thread
     async with desk.talk.database.begin() as work:
         change = Change(Operation(thread, 0, 0, "create"), time.time())

@@ -12,7 +12,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
 
-from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, Desk, MakeDesk, make_desk, make_talk
+from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene, MakeDesk, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.support.temporal import activities_of, real_time, until, worker
 from threadline.approvals.buttons import APPROVE, REJECT, button_value
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @dataclass
-class House:
-    desk: Desk
+class ApprovalWorkflows:
+    desk: ApprovalScene
     environment: WorkflowEnvironment
     gateway: Door
 
@@ -86,7 +86,7 @@ class House:
         await until(told, f"{who} is told {words!r}")
 
 
-MakeHouse = Callable[..., AbstractAsyncContextManager[House]]
+MakeHouse = Callable[..., AbstractAsyncContextManager[ApprovalWorkflows]]
 
 
 @pytest.fixture
@@ -94,26 +94,26 @@ def make_house(make_desk: MakeDesk) -> MakeHouse:
     @asynccontextmanager
     async def make(
         expiry: float = 3600.0, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time
-    ) -> AsyncIterator[House]:
+    ) -> AsyncIterator[ApprovalWorkflows]:
         async with server() as environment:
             desk = make_desk(starter(environment.client), expiry=expiry)
             gateway = Door(
                 RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE"),
                 Dispatcher(environment.client, KnownThreads()),
             )
-            yield House(desk, environment, gateway)
+            yield ApprovalWorkflows(desk, environment, gateway)
 
     return make
 
 
 @pytest.fixture
-async def house(make_house: MakeHouse) -> AsyncIterator[House]:
+async def house(make_house: MakeHouse) -> AsyncIterator[ApprovalWorkflows]:
     async with make_house() as house:
         yield house
 
 
 @pytest.mark.records("approval_given")
-async def test_approval_is_shown_executed_and_reported(house: House) -> None:
+async def test_approval_is_shown_executed_and_reported(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         await house.press(message, APPROVER)
@@ -126,7 +126,7 @@ async def test_approval_is_shown_executed_and_reported(house: House) -> None:
 
 
 @pytest.mark.records("approval_rejected")
-async def test_rejection_is_shown_and_nothing_is_done(house: House) -> None:
+async def test_rejection_is_shown_and_nothing_is_done(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         await house.press(message, ASKER, REJECT)
@@ -135,7 +135,7 @@ async def test_rejection_is_shown_and_nothing_is_done(house: House) -> None:
     assert (house.desk.works.done, len(house.desk.thread())) == ([], 1)
 
 
-async def test_one_of_many_clicks_decides_and_the_others_are_told(house: House) -> None:
+async def test_one_of_many_clicks_decides_and_the_others_are_told(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         clicks = [(APPROVER, APPROVE), (ASKER, REJECT), (APPROVER, APPROVE), (APPROVER, APPROVE), (ASKER, REJECT)]
@@ -150,7 +150,7 @@ async def test_one_of_many_clicks_decides_and_the_others_are_told(house: House) 
 
 
 @pytest.mark.records("approval_not_allowed")
-async def test_click_of_a_stranger_is_refused_and_the_wait_goes_on(house: House) -> None:
+async def test_click_of_a_stranger_is_refused_and_the_wait_goes_on(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         await house.press(message, OTHER)
@@ -194,7 +194,7 @@ async def test_click_while_no_worker_runs_goes_before_the_expiry(
 
 
 async def test_click_before_the_message_is_in_slack_is_shown_later(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.approvals.posts._NOT_YET", 0.2)
     async with house.working():
@@ -212,7 +212,7 @@ async def test_click_before_the_message_is_in_slack_is_shown_later(
 
 
 async def test_action_of_a_stopped_worker_is_not_done_twice(
-    house: House,
+    house: ApprovalWorkflows,
 ) -> None:
     begun = asyncio.Event()
 
@@ -232,7 +232,7 @@ async def test_action_of_a_stopped_worker_is_not_done_twice(
     assert "may have taken effect or not" in house.desk.thread()[-1]
 
 
-async def test_unreadable_signals_are_counted_and_skipped(house: House) -> None:
+async def test_unreadable_signals_are_counted_and_skipped(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         await house.handle().signal(addressing.BUTTON_PRESSED, "nonsense")
@@ -244,7 +244,7 @@ async def test_unreadable_signals_are_counted_and_skipped(house: House) -> None:
 
 
 @pytest.mark.records("approval_cancelled")
-async def test_cancel_does_not_end_the_wait(house: House) -> None:
+async def test_cancel_does_not_end_the_wait(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         await until(house.waits, "it waits")
@@ -254,7 +254,7 @@ async def test_cancel_does_not_end_the_wait(house: House) -> None:
     assert len(house.desk.works.done) == 1
 
 
-async def test_click_on_an_unknown_action_is_answered(house: House) -> None:
+async def test_click_on_an_unknown_action_is_answered(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
         pressed = house.payload(message, APPROVER)
@@ -264,7 +264,7 @@ async def test_click_on_an_unknown_action_is_answered(house: House) -> None:
         assert await house.handle("ACT-99").result() == "unknown"
 
 
-async def test_endless_clicks_continue_as_new(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_clicks_continue_as_new(house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.threads.buttons.MOST_EVENTS", 40)
     async with house.working():
         message = await house.proposed()
@@ -281,7 +281,7 @@ async def test_endless_clicks_continue_as_new(house: House, monkeypatch: pytest.
     assert len(house.desk.works.done) == 1
 
 
-async def test_action_proposed_twice_is_waited_for_once(house: House) -> None:
+async def test_action_proposed_twice_is_waited_for_once(house: ApprovalWorkflows) -> None:
     async with house.working():
         await house.desk.propose(calls=2)
         await starter(house.environment.client)(TEAM, "ACT-1")

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, Desk, MakeDesk, desk, make_desk, make_talk
+from tests.approvals.approval_scene import (
+    APPROVER,
+    ASKER,
+    LOADED,
+    OTHER,
+    ApprovalScene,
+    MakeDesk,
+    desk,
+    make_desk,
+    make_talk,
+)
 from threadline.approvals.model import Decision, Risk
 from threadline.errors import Permanent, Transient
 from threadline.rfps.model import Facts, NewRfp
@@ -21,7 +31,7 @@ def patch(status: str, rfp_id: str = "rfp_abc") -> dict[str, Any]:
     return {"rfp_id": rfp_id, "patch": json.dumps({"status": status})}
 
 
-async def test_medium_risk_is_recorded_and_waits(desk: Desk) -> None:
+async def test_medium_risk_is_recorded_and_waits(desk: ApprovalScene) -> None:
     result = await desk.propose()
     assert result.success, result.error
     assert result.data["risk"] == "medium"
@@ -53,7 +63,7 @@ async def test_low_risk_is_executed_at_once(make_desk: MakeDesk) -> None:
     ]
 
 
-async def test_model_may_raise_the_risk_and_not_lower_it(desk: Desk) -> None:
+async def test_model_may_raise_the_risk_and_not_lower_it(desk: ApprovalScene) -> None:
     raised = await desk.propose(
         "journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED, risk="high", rfp_id="rfp_abc"
     )
@@ -76,7 +86,7 @@ async def test_model_may_raise_the_risk_and_not_lower_it(desk: Desk) -> None:
     ],
 )
 async def test_call_that_would_fail_is_not_proposed(
-    desk: Desk, tool: str, arguments: Any, code: Code, words: str
+    desk: ApprovalScene, tool: str, arguments: Any, code: Code, words: str
 ) -> None:
     result = await desk.propose(tool, arguments if arguments != {} else "{}")
     assert result.error
@@ -85,7 +95,7 @@ async def test_call_that_would_fail_is_not_proposed(
     assert await desk.talk.rows("SELECT 1 FROM proposed_actions") == []
 
 
-async def test_change_of_another_rfp_is_not_proposed(desk: Desk) -> None:
+async def test_change_of_another_rfp_is_not_proposed(desk: ApprovalScene) -> None:
     foreign = await desk.propose("opportunity_patch", patch("won", "rfp_other"), state=LOADED)
     crossed = await desk.propose("opportunity_patch", patch("won"), state=LOADED, rfp_id="rfp_other")
     assert [each.error.code for each in (foreign, crossed) if each.error] == [Code.PROTOCOL, Code.PROTOCOL]
@@ -110,7 +120,7 @@ async def test_proposal_without_an_eligible_approver_is_refused(
     assert desk.started == []
 
 
-async def test_nobody_who_asked_in_the_turn_decides_a_high_risk(desk: Desk) -> None:
+async def test_nobody_who_asked_in_the_turn_decides_a_high_risk(desk: ApprovalScene) -> None:
     """An approver asks, and somebody says "yes, please" in the same turn."""
     asked = await desk.propose("opportunity_patch", patch("won"), state=LOADED, by=ASKER, others=(OTHER, APPROVER))
     assert asked.error
@@ -122,7 +132,7 @@ async def test_nobody_who_asked_in_the_turn_decides_a_high_risk(desk: Desk) -> N
     assert lower.data["waits_for"] == [ASKER, APPROVER]
 
 
-async def test_arguments_that_do_not_fit_on_the_card_are_refused(desk: Desk) -> None:
+async def test_arguments_that_do_not_fit_on_the_card_are_refused(desk: ApprovalScene) -> None:
     hidden = {"rfp_id": "rfp_abc", "patch": json.dumps({"terms": {"a": {"b": {"c": {"price": 0}}}}})}
     result = await desk.propose("opportunity_patch", hidden, state=LOADED)
     assert result.error
@@ -149,7 +159,7 @@ async def test_action_is_waited_for_although_temporal_was_away(make_desk: MakeDe
 @pytest.mark.parametrize(
     ("fault", "status"), [(Permanent("It is full."), "error"), (Transient("The journal is away."), "unknown")]
 )
-async def test_failed_low_risk_action_is_logged_once(desk: Desk, fault: Exception, status: str) -> None:
+async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault: Exception, status: str) -> None:
     async def broken() -> None:
         raise fault
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.case_store import THREAD, Scene, report, said
-from tests.support.tool_desk import SUMMARIES, Desk
+from tests.support.tool_scene import SUMMARIES, ToolScene
 from threadline.cases import case_tools as cases
 from threadline.cases.model import Action, CaseStatus, Reason
 from threadline.threads.addressing import Thread
@@ -23,11 +23,11 @@ FOUND = {
 
 
 @pytest.fixture
-async def desk(scene: Scene) -> Desk:
+async def desk(scene: Scene) -> ToolScene:
     """BUG-1 is under investigation, and has its findings."""
     await scene.opened()
     await scene.turn(1, Action.POST_FINDINGS, result=FOUND)
-    return Desk(scene.database, cases.TOOLS)
+    return ToolScene(scene.database, cases.TOOLS)
 
 
 async def another(scene: Scene, words: str, root: str = "1700000500.000000", team: str = "T1") -> None:
@@ -36,11 +36,11 @@ async def another(scene: Scene, words: str, root: str = "1700000500.000000", tea
     await scene.flush(opening, thread=thread)
 
 
-async def found(desk: Desk, **arguments: Any) -> list[str]:
+async def found(desk: ToolScene, **arguments: Any) -> list[str]:
     return [each["bug_id"] for each in (await desk.done("cases.search", **arguments))["cases"]]
 
 
-async def test_reporters_channel_gets_the_words_for_the_reporter_alone(desk: Desk) -> None:
+async def test_reporters_channel_gets_the_words_for_the_reporter_alone(desk: ToolScene) -> None:
     result = await desk.ask("cases.get", bug_id="bug-1")
     card = dict(result.data)
     assert card.pop("opened_at") <= card.pop("status_since")
@@ -55,7 +55,7 @@ async def test_reporters_channel_gets_the_words_for_the_reporter_alone(desk: Des
     assert [each.kind for each in result.structured] == ["cases"]
 
 
-async def test_developers_channel_gets_the_findings_too(desk: Desk) -> None:
+async def test_developers_channel_gets_the_findings_too(desk: ToolScene) -> None:
     card = await desk.done("cases.get", bug_id="BUG-1", channel=SUMMARIES)
     assert (card["findings"], card["components"]) == (FOUND["summary"], ["checkout", "tax-service"])
 
@@ -67,7 +67,7 @@ async def test_what_is_internal_in_a_title_or_told_is_not_shown_elsewhere(scene:
     await scene.opened()
     result = {**FOUND, "title": title, "for_reporter": "It is in shop/cart.py."}
     await scene.turn(1, Action.POST_FINDINGS, result=result)
-    desk = Desk(scene.database, cases.TOOLS)
+    desk = ToolScene(scene.database, cases.TOOLS)
     for each in (await desk.ask("cases.get", bug_id="BUG-1"), await desk.ask("cases.search")):
         assert "The cart total is wrong" in str(each.data), "as the report itself said it"
         assert title not in f"{each.data}{each.display_text}{each.structured}"
@@ -75,7 +75,7 @@ async def test_what_is_internal_in_a_title_or_told_is_not_shown_elsewhere(scene:
     assert (await desk.done("cases.get", bug_id="BUG-1", channel=SUMMARIES))["title"] == title
 
 
-async def test_question_to_the_reporter_is_what_they_were_told_last(desk: Desk, scene: Scene) -> None:
+async def test_question_to_the_reporter_is_what_they_were_told_last(desk: ToolScene, scene: Scene) -> None:
     await scene.flush(said(10, "Any news?"))
     await scene.turn(2, Action.ASK_REPORTER, result={"clarification_question": "Which browser is it?"})
     await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED)
@@ -86,10 +86,10 @@ async def test_question_to_the_reporter_is_what_they_were_told_last(desk: Desk, 
 async def test_unsettled_turn_is_not_told(scene: Scene) -> None:
     await scene.opened()
     await scene.claim(1)
-    assert "told" not in await Desk(scene.database, cases.TOOLS).done("cases.get", bug_id="BUG-1")
+    assert "told" not in await ToolScene(scene.database, cases.TOOLS).done("cases.get", bug_id="BUG-1")
 
 
-async def test_cases_are_found_by_words_component_and_status(desk: Desk, scene: Scene) -> None:
+async def test_cases_are_found_by_words_component_and_status(desk: ToolScene, scene: Scene) -> None:
     await another(scene, "The search page shows no pictures of the cart")
     assert await found(desk) == ["BUG-2", "BUG-1"], "the newest first"
     assert await found(desk, words="discounts") == ["BUG-1"]
@@ -105,21 +105,21 @@ async def test_cases_are_found_by_words_component_and_status(desk: Desk, scene: 
     assert await found(desk, words="giraffe") == []
 
 
-async def test_resolved_cases_are_left_out_unless_asked_for(desk: Desk, scene: Scene) -> None:
+async def test_resolved_cases_are_left_out_unless_asked_for(desk: ToolScene, scene: Scene) -> None:
     await scene.end(Reason.AGENT_RESOLVED)
     assert await found(desk) == []
     assert await found(desk, open_only=False) == ["BUG-1"]
     assert await found(desk, status="resolved") == ["BUG-1"]
 
 
-async def test_long_list_is_cut_and_says_so(desk: Desk, scene: Scene) -> None:
+async def test_long_list_is_cut_and_says_so(desk: ToolScene, scene: Scene) -> None:
     for number in range(cases.MOST):
         await another(scene, f"Report {number}", f"17000005{number:02}.000000")
     result = await desk.ask("cases.search")
     assert (len(result.data["cases"]), result.data["more"]) == (cases.MOST, True)
 
 
-async def test_cases_of_another_team_are_not_found(desk: Desk, scene: Scene) -> None:
+async def test_cases_of_another_team_are_not_found(desk: ToolScene, scene: Scene) -> None:
     await another(scene, "The cart is empty", team="T2")
     assert await found(desk, words="cart") == ["BUG-1"]
     assert await found(desk, words="cart", team="T2") == ["BUG-2"]
@@ -136,7 +136,7 @@ async def test_cases_of_another_team_are_not_found(desk: Desk, scene: Scene) -> 
         ("search", {"status": "open"}, "`status` does not fit: expected one of new, investigating"),
     ],
 )
-async def test_invalid_argument_is_named(desk: Desk, tool: str, arguments: dict[str, Any], says: str) -> None:
+async def test_invalid_argument_is_named(desk: ToolScene, tool: str, arguments: dict[str, Any], says: str) -> None:
     refusal = await desk.refused(f"cases.{tool}", **arguments)
     assert refusal.error
     assert says in refusal.error.message

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import MACHINE, Command
 from tests.decisions.outcome_samples import surely
-from tests.support.conversation_store import REPORTER, THREAD, Talking, mention
+from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention
 from threadline.cli import decision_plot
 from threadline.db.engine import Database
 from threadline.decisions.calibration import Calibration, calibration
@@ -28,14 +28,14 @@ def run(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 @pytest.fixture
-async def talk(database: Database) -> Talking:
-    talk = Talking(database)
+async def talk(database: Database) -> StoredConversation:
+    talk = StoredConversation(database)
     await talk.hear(mention(0, "What does Starter cost?"))
     return talk
 
 
 async def decided(
-    talk: Talking,
+    talk: StoredConversation,
     turn: int,
     confidence: float,
     thumb: str = "",
@@ -67,7 +67,7 @@ async def test_without_decisions_report_and_tune_say_so(run: Command, database: 
         assert done.stdout.startswith("There are no decisions in this time")
 
 
-async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command, talk: Talking) -> None:
+async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command, talk: StoredConversation) -> None:
     await decided(talk, 1, 0.9, "+1", variant="calm")
     await decided(talk, 2, 0.8, "-1", variant="bold")
     await decided(talk, 3, 0.4, "-1", handed_over(0.4, Reason.LOW_CONFIDENCE), Result.ESCALATED, variant="bold")
@@ -83,7 +83,7 @@ async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command,
     assert "$0.0300" in done.stdout
 
 
-async def test_calibration_is_drawn_as_a_picture(run: Command, talk: Talking) -> None:
+async def test_calibration_is_drawn_as_a_picture(run: Command, talk: StoredConversation) -> None:
     await decided(talk, 1, 0.9)
     none = run("report", "--plot", "calibration.png")
     assert "There is no plot" in none.stdout
@@ -115,13 +115,13 @@ def test_plot_that_cannot_be_written_is_refused(some: Calibration, tmp_path: Pat
         decision_plot.draw(some, tmp_path / "a.docx")
 
 
-async def test_tune_needs_30_judged_decisions(run: Command, talk: Talking) -> None:
+async def test_tune_needs_30_judged_decisions(run: Command, talk: StoredConversation) -> None:
     await decided(talk, 1, 0.9, "+1")
     assert "29 more are needed" in run("tune").stdout
     assert "no decisions of the variant bold" in run("tune", "--variant", "bold").stdout
 
 
-async def test_tune_shows_what_would_change_and_changes_nothing(run: Command, talk: Talking) -> None:
+async def test_tune_shows_what_would_change_and_changes_nothing(run: Command, talk: StoredConversation) -> None:
     for turn in range(1, 41):
         await decided(talk, turn, 0.92 if turn % 2 else 0.78, "+1" if turn % 2 else "-1")
     before = await talk.rows("SELECT * FROM decisions ORDER BY turn")

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from tests.cli.command import run_command
 from tests.support.case_store import THREAD as CASE_THREAD
 from tests.support.case_store import report
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import SettleRequest, Word, WordKind
 from threadline.db.engine import Database
@@ -65,13 +65,13 @@ def link(ts: str, thread_ts: str = "") -> str:
     return f"https://acme.slack.com/archives/{GENERAL}/p{ts.replace('.', '')}{query}"
 
 
-def answer_of(talk: Talking) -> str:
+def answer_of(talk: ConversationActivityScene) -> str:
     (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
     return post.ts
 
 
 @pytest.fixture
-async def asked(talk: Talking) -> IncomingMessage:
+async def asked(talk: ConversationActivityScene) -> IncomingMessage:
     """The message of an operator's turn that has ended; only the model's words are scripted."""
     await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
     question = talk.message(f"what is the status of {CITY}?")
@@ -96,7 +96,9 @@ async def asked(talk: Talking) -> IncomingMessage:
     return question
 
 
-async def test_turn_is_shown_with_all_that_is_stored(talk: Talking, asked: IncomingMessage, explain: Explain) -> None:
+async def test_turn_is_shown_with_all_that_is_stored(
+    talk: ConversationActivityScene, asked: IncomingMessage, explain: Explain
+) -> None:
     answer = answer_of(talk)
     told = explain.told(link(answer, talk.thread.ts))
     assert told["workflow_id"] == f"talk:{talk.thread.key}"
@@ -124,7 +126,9 @@ async def test_turn_is_shown_with_all_that_is_stored(talk: Talking, asked: Incom
         assert explain.told(address) == told, address
 
 
-async def test_turn_is_shown_to_people_as_text(talk: Talking, asked: IncomingMessage, explain: Explain) -> None:
+async def test_turn_is_shown_to_people_as_text(
+    talk: ConversationActivityScene, asked: IncomingMessage, explain: Explain
+) -> None:
     done = explain(f"{GENERAL}/{asked.ts}")
     assert (done.returncode, done.stderr) == (0, "")
     for part in (
@@ -145,7 +149,7 @@ async def test_turn_is_shown_to_people_as_text(talk: Talking, asked: IncomingMes
 
 
 async def test_deleted_message_and_what_may_quote_it_are_withheld(
-    talk: Talking, asked: IncomingMessage, explain: Explain
+    talk: ConversationActivityScene, asked: IncomingMessage, explain: Explain
 ) -> None:
     identity = deletion_id(TEAM, GENERAL, asked.ts)
     gone = talk.message("", id=identity, kind=messages.DELETION, correction_of=asked.id, ts=asked.ts)
@@ -160,7 +164,7 @@ async def test_deleted_message_and_what_may_quote_it_are_withheld(
     assert [each["tool_name"] for each in told["tool_calls"]] == ["lamps.list", "lamps.create"], "what ran is told"
 
 
-async def test_running_turn_is_shown_as_far_as_it_is(talk: Talking, explain: Explain) -> None:
+async def test_running_turn_is_shown_as_far_as_it_is(talk: ConversationActivityScene, explain: Explain) -> None:
     question = talk.message("what is the weather like?")
     await talk.said(question)
     await talk.begin()
@@ -170,7 +174,7 @@ async def test_running_turn_is_shown_as_far_as_it_is(talk: Talking, explain: Exp
     assert told["asker"]["user_id"] == REPORTER
 
 
-async def test_turn_without_a_stored_route_is_shown(talk: Talking, explain: Explain) -> None:
+async def test_turn_without_a_stored_route_is_shown(talk: ConversationActivityScene, explain: Explain) -> None:
     await talk.said("hello there")
     outcome = await talk.answer()
     assert outcome.kind in tuple(OutcomeKind)
@@ -181,7 +185,9 @@ async def test_turn_without_a_stored_route_is_shown(talk: Talking, explain: Expl
     assert "not on record" in explain(link(answer_of(talk), talk.thread.ts)).stdout
 
 
-async def test_forgotten_conversation_is_reported(talk: Talking, asked: IncomingMessage, explain: Explain) -> None:
+async def test_forgotten_conversation_is_reported(
+    talk: ConversationActivityScene, asked: IncomingMessage, explain: Explain
+) -> None:
     answer = answer_of(talk)
     async with talk.database.begin() as work:
         await work.connection.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
@@ -204,13 +210,13 @@ async def test_message_of_a_case_names_the_command_that_shows_it(database: Datab
     assert told == {"case": "BUG-1", "command": "threadline cases show BUG-1"}
 
 
-async def test_notice_of_the_bot_belongs_to_no_turn(talk: Talking, explain: Explain) -> None:
+async def test_notice_of_the_bot_belongs_to_no_turn(talk: ConversationActivityScene, explain: Explain) -> None:
     await talk.said("hello")
     await talk.run(talk.speaking.post_word, Word(talk.thread, WordKind.MODEL_AWAY, "1"))
     assert "a notice of the bot's own" in explain.refused(link(answer_of(talk), talk.thread.ts))
 
 
-async def test_waiting_message_belongs_to_no_turn_yet(talk: Talking, explain: Explain) -> None:
+async def test_waiting_message_belongs_to_no_turn_yet(talk: ConversationActivityScene, explain: Explain) -> None:
     question = talk.message("what is the weather like?")
     await talk.said(question)
     assert "no turn has used it" in explain.refused(link(question.ts))

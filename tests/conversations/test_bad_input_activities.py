@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.support.conversation_activities import RAN, Make, Talking, list_lamps, make_talk, talk
+from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.errors import Permanent
@@ -30,7 +30,7 @@ async def flood(context: ToolContext) -> str:
     return "x" * (50 * MB)
 
 
-async def marks_of(talk: Talking) -> ConversationMarks:
+async def marks_of(talk: ConversationActivityScene) -> ConversationMarks:
     return (await talk.run(talk.thinking.open_conversation, talk.thread)).marks
 
 
@@ -42,7 +42,7 @@ async def marks_of(talk: Talking) -> ConversationMarks:
         pytest.param("x" * 40_000, id="40,000 characters of one word"),
     ],
 )
-async def test_any_message_gets_one_visible_answer(talk: Talking, text: str) -> None:
+async def test_any_message_gets_one_visible_answer(talk: ConversationActivityScene, text: str) -> None:
     await talk.said(text)
     await talk.answer()
     [posted] = talk.posted()
@@ -54,7 +54,7 @@ async def test_any_message_gets_one_visible_answer(talk: Talking, text: str) -> 
     assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 0)
 
 
-async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: Talking) -> None:
+async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     talk.slack.workspace.leave(GENERAL, BOT_USER)
     with pytest.raises(Permanent, match="/invite"):
@@ -67,7 +67,7 @@ async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: Talking
     assert len(talk.model.log) == 1, "it is not thought about again"
 
 
-async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: Talking) -> None:
+async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
     with pytest.raises(Permanent, match="somebody deleted its first message"):
@@ -81,7 +81,7 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: T
     assert settled.answer
 
 
-async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(talk: Talking) -> None:
+async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.answer()
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
@@ -90,7 +90,7 @@ async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(ta
     assert [each.thread_ts for each in talk.posted()] == [talk.thread.ts] * 2
 
 
-async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: Talking) -> None:
+async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: ConversationActivityScene) -> None:
     async def mends(turn: Turn) -> None:
         await turn.call("lamps_list")
         refused = await turn.call("lamps_create", title="Milk")
@@ -146,7 +146,7 @@ async def test_huge_output_is_stored_and_shown_in_part(make_talk: Make) -> None:
     assert posted.text == "It was cut."
 
 
-async def test_results_of_one_reply_share_the_limit_of_a_step(talk: Talking) -> None:
+async def test_results_of_one_reply_share_the_limit_of_a_step(talk: ConversationActivityScene) -> None:
     async def many(turn: Turn) -> None:
         await turn.call_together(*[("lamps_dump", {})] * 6)
 
@@ -158,7 +158,7 @@ async def test_results_of_one_reply_share_the_limit_of_a_step(talk: Talking) -> 
     assert FOR_STEP // 2 < sum(map(len, results)) <= FOR_STEP
 
 
-async def test_endless_tool_calls_end_with_a_summary(talk: Talking) -> None:
+async def test_endless_tool_calls_end_with_a_summary(talk: ConversationActivityScene) -> None:
     async def insists(turn: Turn) -> None:
         while True:
             await turn.call("lamps_list")

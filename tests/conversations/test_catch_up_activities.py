@@ -54,7 +54,7 @@ class Memory:
             await work.conversations.store(thread, [message])
 
 
-class House:
+class CatchUpWorkspace:
     """A workspace without a gateway, and a catch-up that stores what it finds."""
 
     def __init__(self, database: Database, slack: SlackSandbox, http: aiohttp.ClientSession) -> None:
@@ -121,12 +121,12 @@ class House:
 
 
 @pytest.fixture
-async def house(database: Database) -> AsyncIterator[House]:
+async def house(database: Database) -> AsyncIterator[CatchUpWorkspace]:
     async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05) as slack, aiohttp.ClientSession() as http:
-        yield House(database, slack, http)
+        yield CatchUpWorkspace(database, slack, http)
 
 
-async def test_missed_messages_of_a_conversation_are_found_once(house: House) -> None:
+async def test_missed_messages_of_a_conversation_are_found_once(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root)
     await house.say("and the totals", root, user=BYSTANDER, kept=False)
@@ -145,7 +145,7 @@ async def test_missed_messages_of_a_conversation_are_found_once(house: House) ->
     assert await house.look() == []
 
 
-async def test_edits_and_deletions_in_a_conversation_are_found(house: House) -> None:
+async def test_edits_and_deletions_in_a_conversation_are_found(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     typo, secret = await house.say("for the shp", root), await house.say("my card is 1234", root)
     house.workspace.edit(GENERAL, typo.ts, "for the shop")
@@ -158,7 +158,7 @@ async def test_edits_and_deletions_in_a_conversation_are_found(house: House) -> 
     assert await house.look() == []
 
 
-async def test_edit_that_changes_only_the_mention_or_a_secret_is_ignored(house: House) -> None:
+async def test_edit_that_changes_only_the_mention_or_a_secret_is_ignored(house: CatchUpWorkspace) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     root = await house.say(f"{CALL} use {token}")
     house.workspace.edit(GENERAL, root.ts, f"{CALL}: use {token}")
@@ -166,7 +166,7 @@ async def test_edit_that_changes_only_the_mention_or_a_secret_is_ignored(house: 
     assert await house.look() == []
 
 
-async def test_direct_messages_before_and_after_the_delivered_one_are_found(house: House) -> None:
+async def test_direct_messages_before_and_after_the_delivered_one_are_found(house: CatchUpWorkspace) -> None:
     direct = house.workspace.open_im(REPORTER).id
     root = await house.say_in(direct, "add three items", kept=False)
     await house.say_in(direct, "for the shop", root)
@@ -177,7 +177,7 @@ async def test_direct_messages_before_and_after_the_delivered_one_are_found(hous
     assert await house.memory.said(house.thread(root)) == ["add three items", "for the shop", "and the totals"]
 
 
-async def test_direct_stop_stored_in_another_thread_is_not_missing(house: House) -> None:
+async def test_direct_stop_stored_in_another_thread_is_not_missing(house: CatchUpWorkspace) -> None:
     direct = house.workspace.open_im(REPORTER).id
     root = await house.say_in(direct, "add three items")
     await house.look(talk=None)
@@ -190,7 +190,7 @@ async def test_direct_stop_stored_in_another_thread_is_not_missing(house: House)
     assert await house.look(talk=None) == []
 
 
-async def test_messages_from_before_the_first_mention_are_not_read(house: House) -> None:
+async def test_messages_from_before_the_first_mention_are_not_read(house: CatchUpWorkspace) -> None:
     root = await house.say("lunch?", kept=False)
     await house.say("pizza", root, user=BYSTANDER, kept=False)
     await house.say(f"{CALL} where is good pizza?", root)
@@ -201,7 +201,7 @@ async def test_messages_from_before_the_first_mention_are_not_read(house: House)
     assert await house.memory.said(house.thread(root)) == ["where is good pizza?", "near the office"]
 
 
-async def test_missed_mention_is_found_only_in_the_channels_of_the_setting(house: House) -> None:
+async def test_missed_mention_is_found_only_in_the_channels_of_the_setting(house: CatchUpWorkspace) -> None:
     await house.say(f"{CALL} before the first look", kept=False)
     assert await house.look(talk=[GENERAL]) == []
     elsewhere = house.workspace.create_channel("random", [BOT, REPORTER])
@@ -220,7 +220,7 @@ async def test_missed_mention_is_found_only_in_the_channels_of_the_setting(house
     assert await house.look(talk=[GENERAL]) == []
 
 
-async def test_thread_with_a_deleted_first_message_is_still_followed(house: House) -> None:
+async def test_thread_with_a_deleted_first_message_is_still_followed(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
     house.workspace.delete(GENERAL, root.ts)
@@ -229,7 +229,7 @@ async def test_thread_with_a_deleted_first_message_is_still_followed(house: Hous
     assert await house.memory.said(house.thread(root)) == ["for the shop"]
 
 
-async def test_messages_of_bots_are_not_missing(house: House) -> None:
+async def test_messages_of_bots_are_not_missing(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     for bot in (identity.BOT_ID, "B0OTHER"):
         house.workspace.post(GENERAL, BOT, f"{CALL} done", thread_ts=root.ts, bot_id=bot)
@@ -237,7 +237,7 @@ async def test_messages_of_bots_are_not_missing(house: House) -> None:
     assert await house.look() == []
 
 
-async def test_channel_that_the_bot_was_removed_from_is_no_error(house: House) -> None:
+async def test_channel_that_the_bot_was_removed_from_is_no_error(house: CatchUpWorkspace) -> None:
     root, other = await house.say(f"{CALL} hi"), house.workspace.create_channel("random", [BOT, REPORTER])
     still = await house.say_in(other.id, f"{CALL} hi")
     await house.say_in(other.id, "and more", still, kept=False)
@@ -250,7 +250,7 @@ async def test_channel_that_the_bot_was_removed_from_is_no_error(house: House) -
         assert await work.followed.troubled(0) == []
 
 
-async def test_followed_thread_is_still_followed_after_a_restart(house: House) -> None:
+async def test_followed_thread_is_still_followed_after_a_restart(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.look()
     async with house.database.begin() as work:
@@ -260,7 +260,7 @@ async def test_followed_thread_is_still_followed_after_a_restart(house: House) -
 
 
 async def test_shallow_look_compares_the_thread_compared_longest_ago(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: CatchUpWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 1)
     roots = [await house.say(f"{CALL} number {number}") for number in range(4)]
@@ -272,7 +272,7 @@ async def test_shallow_look_compares_the_thread_compared_longest_ago(
     assert await house.look() == ["message"] * 3
 
 
-async def test_pruned_conversation_is_not_followed(house: House) -> None:
+async def test_pruned_conversation_is_not_followed(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
     async with house.database.begin() as work:
@@ -282,7 +282,7 @@ async def test_pruned_conversation_is_not_followed(house: House) -> None:
     assert await house.look() == []
 
 
-async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: House) -> None:
+async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     at = f"{float(root.ts) + 0.5:.6f}"
     stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER, at)
@@ -291,7 +291,7 @@ async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: House) ->
     assert await house.look() == []
 
 
-async def test_deletion_is_found_when_only_the_edit_was_delivered(house: House) -> None:
+async def test_deletion_is_found_when_only_the_edit_was_delivered(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} hi")
     said = await house.say("my card number is 1", root, kept=False)
     original = addressing.message_id(identity.TEAM, GENERAL, said.ts)

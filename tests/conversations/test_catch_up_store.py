@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from tests.support.conversation_store import THREAD, Talking, deletion, mention
+from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
 from threadline.db.engine import Database
 from threadline.models.model import OutcomeKind
 from threadline.threads.addressing import Thread
@@ -79,7 +79,7 @@ async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Dat
 
 
 async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(database: Database) -> None:
-    people = Talking(database)
+    people = StoredConversation(database)
     await people.hear(mention(0, "what is due?"))
     await people.turn(1, "A crane.")
     await people.hear(mention(10, "my salary is 90k"))

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.conversation_activities import Make, Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget
 from threadline.errors import Permanent
@@ -16,7 +16,7 @@ from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 __all__ = ["make_talk", "talk"]
 
 
-async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: Talking) -> None:
+async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: ConversationActivityScene) -> None:
     await talk.said("hello there, who are you")
     await talk.answer()
     await talk.said('List the lamps, then create a lamp "Milk", then list the lamps.')
@@ -31,7 +31,7 @@ async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: Talkin
     assert all(each["cached_tokens"] > 0 for each in rows[2:])
 
 
-async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: Talking) -> None:
+async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: ConversationActivityScene) -> None:
     await talk.said("what is this about, please?")
     async with talk.database.begin() as work:
         project = await work.estimates.open_project(talk.thread.team, "Shop", "EUR")
@@ -63,7 +63,7 @@ async def test_oldest_messages_are_left_out_where_the_summary_fails(make_talk: M
     assert "remark number 1" in str(await talk.transcript()), "it is still there for the next try"
 
 
-async def test_prompt_that_the_model_finds_too_long_is_halved_once(talk: Talking) -> None:
+async def test_prompt_that_the_model_finds_too_long_is_halved_once(talk: ConversationActivityScene) -> None:
     for turn in range(1, 5):
         await talk.said(f"remark number {turn}")
         await talk.answer(turn)
@@ -77,7 +77,7 @@ async def test_prompt_that_the_model_finds_too_long_is_halved_once(talk: Talking
         await talk.think(5, 2)
 
 
-async def test_second_person_in_the_thread_is_named(talk: Talking) -> None:
+async def test_second_person_in_the_thread_is_named(talk: ConversationActivityScene) -> None:
     await talk.said("hello there, who are you")
     await talk.answer()
     await talk.said(talk.message("and me?", sender_id=BYSTANDER, addressed=False))
@@ -87,14 +87,14 @@ async def test_second_person_in_the_thread_is_named(talk: Talking) -> None:
     assert any("You were not spoken to" in str(each.get("content")) for each in talk.sent())
 
 
-async def test_person_without_a_name_in_slack_goes_by_the_id(talk: Talking) -> None:
+async def test_person_without_a_name_in_slack_goes_by_the_id(talk: ConversationActivityScene) -> None:
     await talk.said(talk.message("hello", sender_id="U0NOBODY"), "and from me")
     await talk.think()
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
     assert users == ["U0NOBODY: hello", f"reporter ({REPORTER}): and from me"]
 
 
-async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Talking) -> None:
+async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: ConversationActivityScene) -> None:
     await talk.said("List the lamps.")
     await talk.think()
     await talk.said("And the chairs!")
@@ -107,7 +107,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Talk
     assert [key for key, _ in keys].count("u:") == 2
 
 
-async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: Talking) -> None:
+async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.think()
     await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
@@ -117,7 +117,7 @@ async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: Talking
     assert said[-1] == "I have stopped, as you asked."
 
 
-async def test_ids_of_the_last_result_are_in_the_note_of_the_next_turn(talk: Talking) -> None:
+async def test_ids_of_the_last_result_are_in_the_note_of_the_next_turn(talk: ConversationActivityScene) -> None:
     await talk.said("List the lamps.")
     await talk.answer()
     await talk.said("tell me about the second one")

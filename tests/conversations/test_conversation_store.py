@@ -10,7 +10,7 @@ from tests.support.conversation_store import (
     REPORTER,
     STRANGER,
     THREAD,
-    Talking,
+    StoredConversation,
     deletion,
     edit,
     flags,
@@ -32,7 +32,7 @@ from threadline.threads.addressing import Thread
 from threadline.threads.messages import FileRef
 
 
-async def test_thread_that_nobody_addressed_stores_nothing(talk: Talking) -> None:
+async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversation) -> None:
     addressed_stop = says(4, "stop", kind=messages.STOP, addressed=True)
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
@@ -42,7 +42,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: Talking) -> Non
         assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
 
 
-async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Talking) -> None:
+async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
     assert (stored.marks.opened, stored.marks.stored, stored.marks.turn_due) == (True, 2, False)
     assert [(each.text, each.user_id, each.ts) for each in stored.unjudged] == [
@@ -57,7 +57,7 @@ async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Talki
         assert not await follows(THREAD.team, THREAD.channel, ts(1))
 
 
-async def test_message_is_due_once_it_is_judged(talk: Talking) -> None:
+async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
     before = (await talk.store(mention(1))).marks
     marks = await talk.judge({identity(1): None})
     assert flags(before) == (False, False, False)
@@ -66,7 +66,7 @@ async def test_message_is_due_once_it_is_judged(talk: Talking) -> None:
     assert await talk.marks() == marks
 
 
-async def test_first_verdict_on_a_message_is_kept(talk: Talking) -> None:
+async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> None:
     await talk.store(mention(1), says(2), says(3))
     first = {identity(1): None, identity(2): Refusal.DUPLICATE, identity(3): Refusal.THROTTLED_FIRST}
     await talk.judge(first)
@@ -82,7 +82,7 @@ async def test_first_verdict_on_a_message_is_kept(talk: Talking) -> None:
     )
 
 
-async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk: Talking) -> None:
+async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk: StoredConversation) -> None:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
     assert again.unjudged == first.unjudged
@@ -91,7 +91,9 @@ async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk:
     assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
 
 
-async def test_batch_stored_fifty_times_at_once_is_stored_once(talk: Talking, other: Talking) -> None:
+async def test_batch_stored_fifty_times_at_once_is_stored_once(
+    talk: StoredConversation, other: StoredConversation
+) -> None:
     batch = (mention(1), *(says(at, str(at)) for at in range(2, 12)), edit(2, "better", 5), deletion(3), stop(20))
     stored = await asyncio.gather(*(each.store(*batch) for _ in range(25) for each in (talk, other)))
     rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
@@ -102,7 +104,9 @@ async def test_batch_stored_fifty_times_at_once_is_stored_once(talk: Talking, ot
     assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
 
 
-async def test_two_workers_with_different_verdicts_leave_one(talk: Talking, other: Talking) -> None:
+async def test_two_workers_with_different_verdicts_leave_one(
+    talk: StoredConversation, other: StoredConversation
+) -> None:
     await talk.store(mention(1), *(says(at) for at in range(2, 10)))
     ids = [identity(at) for at in range(1, 10)]
     verdicts: tuple[Refusal | None, ...] = (None, Refusal.DUPLICATE)
@@ -113,11 +117,13 @@ async def test_two_workers_with_different_verdicts_leave_one(talk: Talking, othe
     assert row["wakes"] == (row["verdict"] == "ok")
 
 
-async def test_two_workers_with_the_same_batch_refuse_the_same_messages(talk: Talking, other: Talking) -> None:
+async def test_two_workers_with_the_same_batch_refuse_the_same_messages(
+    talk: StoredConversation, other: StoredConversation
+) -> None:
     """The guards as the activity asks them: ten requests, one of them again, and two too many."""
     batch = (mention(1, "1"), *(says(at, str(at)) for at in range(2, 11)), says(20, "1"), says(21, "a"), says(22, "b"))
 
-    async def guarded(worker: Talking) -> tuple[Refused, ...]:
+    async def guarded(worker: StoredConversation) -> tuple[Refused, ...]:
         verdicts: dict[str, Refusal | None] = {}
         for each in (await worker.store(*batch)).unjudged:
             given = (each.user_id, each.text, each.message_id, each.said_at)
@@ -139,7 +145,7 @@ async def test_two_workers_with_the_same_batch_refuse_the_same_messages(talk: Ta
     assert len(await talk.take_up(1)) == 10
 
 
-async def test_messages_of_a_single_person_are_for_the_bot(talk: Talking) -> None:
+async def test_messages_of_a_single_person_are_for_the_bot(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "and the second one?"))) == (True, True, False)
@@ -150,7 +156,7 @@ async def test_messages_of_a_single_person_are_for_the_bot(talk: Talking) -> Non
     assert flags(await talk.hear(says(5))) == (True, False, False)
 
 
-async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(talk: Talking) -> None:
+async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(talk: StoredConversation) -> None:
     await talk.hear(mention(1, root_by=REPORTER))
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
@@ -161,7 +167,7 @@ async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(tal
     assert flags(await talk.hear(says(5, "thanks, I will try that", root_by=STRANGER))) == (True, False, False)
 
 
-async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: Talking) -> None:
+async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: StoredConversation) -> None:
     async def overheard(*numbers: int) -> set[str]:
         async with talk.database.begin() as work:
             return set(await work.conversations.overheard(talk.thread, [identity(each) for each in numbers]))
@@ -182,7 +188,9 @@ async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk
         (says(2, "??"), True),
     ],
 )
-async def test_empty_message_wakes_nobody(talk: Talking, message: messages.IncomingMessage, wakes: bool) -> None:
+async def test_empty_message_wakes_nobody(
+    talk: StoredConversation, message: messages.IncomingMessage, wakes: bool
+) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(message)
@@ -200,7 +208,9 @@ async def test_empty_message_wakes_nobody(talk: Talking, message: messages.Incom
         {"files": (FileRef("\x00"),)},
     ],
 )
-async def test_message_that_postgres_refuses_is_quarantined(talk: Talking, unstorable: dict[str, Any]) -> None:
+async def test_message_that_postgres_refuses_is_quarantined(
+    talk: StoredConversation, unstorable: dict[str, Any]
+) -> None:
     batch = (mention(1), says(2, **unstorable), says(3, "after", version="1\x00"))
     stored = await talk.store(*batch)
     assert (stored.marks.stored, len(stored.quarantined), len(stored.unjudged)) == (3, 1, 2)
@@ -213,7 +223,7 @@ async def test_message_that_postgres_refuses_is_quarantined(talk: Talking, unsto
     assert kept.error.startswith("the database refused this message")
 
 
-async def test_unreadable_message_is_kept_without_a_conversation(talk: Talking) -> None:
+async def test_unreadable_message_is_kept_without_a_conversation(talk: StoredConversation) -> None:
     stored = await talk.store(messages.parse([{"no": "id"}]))
     assert len(stored.quarantined) == 1
     assert not stored.marks.opened
@@ -221,7 +231,7 @@ async def test_unreadable_message_is_kept_without_a_conversation(talk: Talking) 
         assert [each.thread for each in await work.quarantine.messages(10)] == [THREAD]
 
 
-async def test_costs_of_model_calls_add_up(talk: Talking) -> None:
+async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     usage = Usage("gpt\x00-x", 100, 40, 20, 10, 0.25)
     for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
@@ -240,13 +250,13 @@ async def test_costs_of_model_calls_add_up(talk: Talking) -> None:
     }
 
 
-async def test_changes_without_a_conversation_are_refused(talk: Talking) -> None:
+async def test_changes_without_a_conversation_are_refused(talk: StoredConversation) -> None:
     for change in (talk.take_up(1), talk.settle(1), talk.said(1), talk.judge({}), talk.append()):
         with pytest.raises(ConversationNotFound):
             await change
 
 
-async def test_thread_of_a_message_or_post_is_found(talk: Talking) -> None:
+async def test_thread_of_a_message_or_post_is_found(talk: StoredConversation) -> None:
     await talk.hear(mention(0), says(1))
     await talk.turn(1)
     async with talk.database.begin() as work:
@@ -269,7 +279,7 @@ VALUES (:key, 'answer', :channel, :ts, 0, 0, '9.0')
 
 
 async def test_old_conversations_are_deleted_in_steps(database: Database) -> None:
-    talks = [Talking(database, Thread("T1", "C1", ts(number))) for number in range(5)]
+    talks = [StoredConversation(database, Thread("T1", "C1", ts(number))) for number in range(5)]
     for number, talk in enumerate(talks):
         await talk.hear(mention(number, "secret words"))
         await talk.turn(1, "a secret answer")
@@ -293,7 +303,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
     assert len(posts) == 2 + 5, "whatever else is in those threads"
 
 
-async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Talking) -> None:
+async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "before"))
     await talk.turn(1, "Which?", question="Which?")
     before = await talk.marks()

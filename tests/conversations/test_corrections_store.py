@@ -7,7 +7,7 @@ import pytest
 from tests.support.conversation_store import (
     REPORTER,
     THREAD,
-    Talking,
+    StoredConversation,
     deletion,
     edit,
     flags,
@@ -20,7 +20,7 @@ from threadline.threads import messages
 from threadline.threads.messages import FileRef
 
 
-async def test_corrections_need_no_turn(talk: Talking) -> None:
+async def test_corrections_need_no_turn(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(edit(1, "better", 5), deletion(1), messages.parse([1, 2]))
@@ -29,7 +29,9 @@ async def test_corrections_need_no_turn(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "first edit", "second edit"))))
-async def test_newest_edit_is_taken_up_in_any_order_of_arrival(talk: Talking, order: tuple[str, ...]) -> None:
+async def test_newest_edit_is_taken_up_in_any_order_of_arrival(
+    talk: StoredConversation, order: tuple[str, ...]
+) -> None:
     which = {"original": says(2, "v0"), "first edit": edit(2, "v1", 5), "second edit": edit(2, "v2", 50)}
     await talk.hear(mention(1, "hi"))
     for name in order:
@@ -38,13 +40,13 @@ async def test_newest_edit_is_taken_up_in_any_order_of_arrival(talk: Talking, or
     assert await talk.take_up(1, 2) == [], "the edits are shown with their original"
 
 
-async def test_edit_replaces_files_where_it_has_some(talk: Talking) -> None:
+async def test_edit_replaces_files_where_it_has_some(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "hi", files=(FileRef("F1"),)), edit(1, "hi!", 5))
     await talk.hear(says(2, "look", files=(FileRef("F1"),)), edit(2, "look here", 5, files=(FileRef("F2"),)))
     assert [each.files for each in await talk.take_up(1)] == [(FileRef("F1"),), (FileRef("F2"),)]
 
 
-async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: Talking) -> None:
+async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "three days"))
     await talk.take_up(1)
     marks = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
@@ -60,7 +62,7 @@ async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: Tal
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "edit", "deletion"))))
 async def test_message_deleted_before_its_turn_is_gone_in_any_order_of_arrival(
-    talk: Talking, order: tuple[str, ...]
+    talk: StoredConversation, order: tuple[str, ...]
 ) -> None:
     which = {"original": says(2, "secret"), "edit": edit(2, "still secret", 5), "deletion": deletion(2)}
     await talk.hear(mention(1, "hi"))
@@ -72,18 +74,18 @@ async def test_message_deleted_before_its_turn_is_gone_in_any_order_of_arrival(
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE message_text LIKE '%secret%'") == []
 
 
-async def test_deletion_removes_file_names(talk: Talking) -> None:
+async def test_deletion_removes_file_names(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "", files=(FileRef("F1", "secret.txt"),)), deletion(1))
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE files::text LIKE '%secret%'") == []
 
 
-async def test_deletion_before_the_verdict_leaves_nothing_to_judge(talk: Talking) -> None:
+async def test_deletion_before_the_verdict_leaves_nothing_to_judge(talk: StoredConversation) -> None:
     await talk.store(mention(1))
     assert (await talk.store(deletion(1))).unjudged == ()
     assert not (await talk.judge({identity(1): None})).turn_due
 
 
-async def test_message_deleted_during_its_turn_is_redacted(talk: Talking) -> None:
+async def test_message_deleted_during_its_turn_is_redacted(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
     await talk.hear(edit(1, "still secret", 5))
@@ -102,7 +104,9 @@ async def test_message_deleted_during_its_turn_is_redacted(talk: Talking) -> Non
 
 
 @pytest.mark.parametrize(("at", "kept"), [(1, ""), (2, "It is about a secret.")])
-async def test_deletion_discards_a_summary_that_covers_the_message(talk: Talking, at: int, kept: str) -> None:
+async def test_deletion_discards_a_summary_that_covers_the_message(
+    talk: StoredConversation, at: int, kept: str
+) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
     async with talk.database.begin() as work:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.support.conversation_activities import Make, Talking, make_talk
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.think import Mind
@@ -44,7 +44,7 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-async def talk(make_talk: Make, reader: Reader) -> Talking:
+async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
     """A turn whose model has asked for the thread."""
     made = make_talk(mind=Mind(None, Registry(slack_thread.TOOLS), Ports().having(THREADS, reader)))
     asked = made.message("what was said here?")
@@ -57,17 +57,17 @@ async def talk(make_talk: Make, reader: Reader) -> Talking:
     return made
 
 
-async def read(talk: Talking) -> Execution:
+async def read(talk: ConversationActivityScene) -> Execution:
     return await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, CALL))
 
 
-async def kept(talk: Talking) -> tuple[str, str]:
+async def kept(talk: ConversationActivityScene) -> tuple[str, str]:
     """What is kept of the call: in the transcript, and on record."""
     (row,) = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions")
     return next(message.content for key, message in await talk.transcript() if key.startswith("t:")), row["data"]
 
 
-async def test_result_read_during_a_deletion_is_stored_nowhere(talk: Talking, reader: Reader) -> None:
+async def test_result_read_during_a_deletion_is_stored_nowhere(talk: ConversationActivityScene, reader: Reader) -> None:
     async def delete() -> None:
         await talk.said(talk.deletion(talk.message("")))
 
@@ -77,14 +77,14 @@ async def test_result_read_during_a_deletion_is_stored_nowhere(talk: Talking, re
         assert await kept(talk) == (GONE, GONE)
 
 
-async def test_earlier_deletion_removes_nothing(talk: Talking) -> None:
+async def test_earlier_deletion_removes_nothing(talk: ConversationActivityScene) -> None:
     await talk.said(talk.deletion(talk.message("")))
     await read(talk)
     assert all(SECRET in each for each in await kept(talk))
 
 
 async def test_deletion_between_record_and_transcript_removes_the_result(
-    talk: Talking,
+    talk: ConversationActivityScene,
 ) -> None:
     """As if the worker had died once the call was on record, and the deletion came before the next try."""
     await read(talk)

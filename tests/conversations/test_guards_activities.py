@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import Refusal, TalkTurn
 from threadline.models.model import OutcomeKind
 from threadline_devstack.slack.identity import BYSTANDER
@@ -15,7 +15,7 @@ __all__ = ["make_talk", "talk"]
 
 
 @pytest.mark.parametrize("text", ["NO_REPLY", "NO_REPLY: this is between Ann and Ben."])
-async def test_silent_reply_is_not_posted(talk: Talking, text: str) -> None:
+async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text: str) -> None:
     talk.replies(text)
     await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
     async with talk.database.begin() as work:
@@ -28,7 +28,7 @@ async def test_silent_reply_is_not_posted(talk: Talking, text: str) -> None:
     assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
 
 
-async def test_word_for_silence_is_never_posted(talk: Talking) -> None:
+async def test_word_for_silence_is_never_posted(talk: ConversationActivityScene) -> None:
     talk.replies("NO_REPLY", "NO_REPLY")
     await talk.said("hello there")
     assert (await talk.answer()).kind is OutcomeKind.SPEECHLESS
@@ -36,7 +36,7 @@ async def test_word_for_silence_is_never_posted(talk: Talking) -> None:
     assert "NO_REPLY" not in posted.text
 
 
-async def test_answer_is_posted_once_with_the_records_of_its_tools(talk: Talking) -> None:
+async def test_answer_is_posted_once_with_the_records_of_its_tools(talk: ConversationActivityScene) -> None:
     """Property 7, on the real wire: records are posted as blocks."""
     await talk.said('Create a lamp "Milk".')
     await talk.answer()
@@ -46,7 +46,7 @@ async def test_answer_is_posted_once_with_the_records_of_its_tools(talk: Talking
     assert "N-3" in json.dumps(posted.blocks[1:])
 
 
-async def test_answer_is_posted_whole_where_details_were_asked_for(talk: Talking) -> None:
+async def test_answer_is_posted_whole_where_details_were_asked_for(talk: ConversationActivityScene) -> None:
     talk.replies("\n\n".join(f"Paragraph {number}. {'word ' * 60}" for number in range(30)))
     await talk.said("tell me")
     await talk.answer()
@@ -57,7 +57,7 @@ async def test_answer_is_posted_whole_where_details_were_asked_for(talk: Talking
     assert "Paragraph 29." in whole
 
 
-async def test_duplicates_and_too_many_messages_are_refused(talk: Talking) -> None:
+async def test_duplicates_and_too_many_messages_are_refused(talk: ConversationActivityScene) -> None:
     same = [talk.message("hello"), talk.message("hello")]
     stored = await talk.said(*same)
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
@@ -72,7 +72,7 @@ async def test_duplicates_and_too_many_messages_are_refused(talk: Talking) -> No
     assert all(each["wakes"] == (each["verdict"] == "ok") for each in rows)
 
 
-async def test_same_answer_to_two_questions_is_no_duplicate(talk: Talking) -> None:
+async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationActivityScene) -> None:
     talk.replies("Are you sure?")
     for turn in (1, 2):
         talk.at -= 50
@@ -81,7 +81,7 @@ async def test_same_answer_to_two_questions_is_no_duplicate(talk: Talking) -> No
         await talk.answer(turn)
 
 
-async def test_unjudged_message_is_judged_when_a_run_begins(talk: Talking) -> None:
+async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as work:
         await work.conversations.store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
     opened = await talk.run(talk.thinking.open_conversation, talk.thread)
@@ -92,7 +92,7 @@ async def test_unjudged_message_is_judged_when_a_run_begins(talk: Talking) -> No
     assert (opened.marks.rev, opened.refused) == (rev, ())
 
 
-async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: Talking) -> None:
+async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as work:
         await work.connection.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
     with capture_logs() as logs:
@@ -102,7 +102,7 @@ async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: Talking) 
     assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["duplicate", "user"]
 
 
-async def test_secret_in_a_message_reaches_neither_database_nor_model(talk: Talking) -> None:
+async def test_secret_in_a_message_reaches_neither_database_nor_model(talk: ConversationActivityScene) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     await talk.said(f"use {token} for it")
     await talk.think()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.transcript_store import DELETED
 from threadline.errors import Permanent, Transient
 from threadline.models.chat_model import Answer
@@ -17,12 +17,12 @@ from threadline_devstack.slack.identity import BYSTANDER
 __all__ = ["make_talk", "talk"]
 
 
-def asked(talk: Talking) -> list[str]:
+def asked(talk: ConversationActivityScene) -> list[str]:
     """What the model was shown of people in its last call."""
     return [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
 
 
-async def test_message_sent_while_the_model_is_away_is_in_the_next_call(talk: Talking) -> None:
+async def test_message_sent_while_the_model_is_away_is_in_the_next_call(talk: ConversationActivityScene) -> None:
     await talk.said("what do we have here, please?")
     talk.model.fail_next(1, status=503)
     with pytest.raises(Transient):
@@ -39,7 +39,7 @@ async def test_message_sent_while_the_model_is_away_is_in_the_next_call(talk: Ta
 
 @pytest.mark.parametrize("over", ["settled", "gone on"])
 async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
-    talk: Talking, monkeypatch: pytest.MonkeyPatch, over: str
+    talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch, over: str
 ) -> None:
     asking, answering = asyncio.Event(), asyncio.Event()
 
@@ -64,7 +64,7 @@ async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
     assert len(await talk.rows("SELECT id FROM model_calls")) == 1
 
 
-async def test_model_is_not_called_for_a_settled_turn(talk: Talking) -> None:
+async def test_model_is_not_called_for_a_settled_turn(talk: ConversationActivityScene) -> None:
     await talk.said("Create a lamp.")
     await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
     before = await talk.transcript()
@@ -75,7 +75,7 @@ async def test_model_is_not_called_for_a_settled_turn(talk: Talking) -> None:
 
 @pytest.mark.parametrize("settles", [False, True])
 async def test_message_deleted_while_names_are_looked_up_is_not_stored(
-    talk: Talking, monkeypatch: pytest.MonkeyPatch, settles: bool
+    talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch, settles: bool
 ) -> None:
     secret = talk.message("my password is in here")
     deleted: list[IncomingMessage] = []
@@ -100,7 +100,7 @@ async def test_message_deleted_while_names_are_looked_up_is_not_stored(
     assert "password" not in str(texts)
 
 
-async def test_deletion_during_a_turn_sends_no_more_of_the_past(talk: Talking) -> None:
+async def test_deletion_during_a_turn_sends_no_more_of_the_past(talk: ConversationActivityScene) -> None:
     first = talk.message("it all began with a secret")
     await talk.said(first)
     await talk.answer()

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.conversation_activities import RAN, Talking, make_talk, talk
+from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
 from threadline.cases import sentences
 from threadline.conversations.act import Acting
 from threadline.conversations.contract import Refusal
@@ -21,16 +21,16 @@ from threadline_devstack.slack.model import User
 __all__ = ["make_talk", "talk"]
 
 
-def note(talk: Talking) -> str:
+def note(talk: ConversationActivityScene) -> str:
     return next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
 
 
-def aside(talk: Talking, text: str) -> IncomingMessage:
+def aside(talk: ConversationActivityScene, text: str) -> IncomingMessage:
     return talk.message(text, sender_id=BYSTANDER, addressed=False)
 
 
 @pytest.mark.parametrize("text", [":tada:", "help"])
-async def test_help_is_not_given_to_people_who_talk_to_each_other(talk: Talking, text: str) -> None:
+async def test_help_is_not_given_to_people_who_talk_to_each_other(talk: ConversationActivityScene, text: str) -> None:
     await talk.said("hello there")
     await talk.answer()
     await talk.said(aside(talk, text))
@@ -39,7 +39,7 @@ async def test_help_is_not_given_to_people_who_talk_to_each_other(talk: Talking,
     assert len(talk.model.log) == 1
 
 
-async def test_thumb_emoji_answers_an_open_question(talk: Talking) -> None:
+async def test_thumb_emoji_answers_an_open_question(talk: ConversationActivityScene) -> None:
     talk.replies("Shall I create it?")
     await talk.said("a lamp, please")
     await talk.answer()
@@ -49,7 +49,7 @@ async def test_thumb_emoji_answers_an_open_question(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("direct", [False, True])
-async def test_emoji_to_nobody_is_left_to_the_model(talk: Talking, direct: bool) -> None:
+async def test_emoji_to_nobody_is_left_to_the_model(talk: ConversationActivityScene, direct: bool) -> None:
     if direct:
         talk.thread = replace(talk.thread, channel="D0REPORTER")
     await talk.said("hello there")
@@ -60,7 +60,7 @@ async def test_emoji_to_nobody_is_left_to_the_model(talk: Talking, direct: bool)
     assert len(talk.model.log) == 2
 
 
-async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Talking) -> None:
+async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.answer()
     for text, addressed in (("between us", False), ("for you", True)):
@@ -74,7 +74,7 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Talking)
     assert [each.text for each in talk.posted()][1:] == [sentences.DELETED]
 
 
-async def test_messages_between_people_are_not_judged(talk: Talking) -> None:
+async def test_messages_between_people_are_not_judged(talk: ConversationActivityScene) -> None:
     first = await talk.said("hello there", aside(talk, "hi"))
     assert len(first.overheard) == 1
     talk.at -= 100
@@ -93,14 +93,16 @@ async def test_messages_between_people_are_not_judged(talk: Talking) -> None:
     assert asked.overheard == ()
 
 
-async def test_unaddressed_messages_of_a_single_person_are_judged(talk: Talking) -> None:
+async def test_unaddressed_messages_of_a_single_person_are_judged(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     stored = await talk.said(talk.message("more", addressed=False), talk.message("more", addressed=False))
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
     assert stored.overheard == ()
 
 
-async def test_tool_acts_for_the_last_who_asked_before_its_step(talk: Talking, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tool_acts_for_the_last_who_asked_before_its_step(
+    talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def three(turn: Turn) -> None:
         for title in ("Milk", "Tea", "Salt"):
             await turn.call("lamps_create", title=title)
@@ -132,7 +134,7 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(talk: Talking, m
     assert [each.split(" for ")[1].split(" at ")[0] for each in RAN] == [REPORTER, BYSTANDER, BYSTANDER]
 
 
-async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: Talking) -> None:
+async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: ConversationActivityScene) -> None:
     await talk.said("List the lamps.")
     [call] = (await talk.think()).reply.calls
     await talk.act(call)
@@ -141,7 +143,7 @@ async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: Talking
     assert talk.sent()[-1]["content"] == f"bystander ({BYSTANDER}): book me one, too"
 
 
-async def test_model_is_told_ids_and_local_times_of_the_authors(talk: Talking) -> None:
+async def test_model_is_told_ids_and_local_times_of_the_authors(talk: ConversationActivityScene) -> None:
     talk.slack.workspace.add_user(User("U0WEST", "west", "west", time_zone="America/Los_Angeles"))
     await talk.said("book me a slot", talk.message("me too, tomorrow at 10", sender_id="U0WEST"))
     await talk.think()
@@ -151,7 +153,7 @@ async def test_model_is_told_ids_and_local_times_of_the_authors(talk: Talking) -
     assert "(America/Los_Angeles)" in note(talk)
 
 
-async def test_model_is_told_that_it_does_not_know_earlier_messages(talk: Talking) -> None:
+async def test_model_is_told_that_it_does_not_know_earlier_messages(talk: ConversationActivityScene) -> None:
     late = "before you were called is not shown to you"
     await talk.said("and what do you say to this?")
     await talk.answer()
@@ -161,7 +163,7 @@ async def test_model_is_told_that_it_does_not_know_earlier_messages(talk: Talkin
     assert late in note(talk)
 
 
-async def test_model_that_knows_the_first_message_is_not_told_so(talk: Talking) -> None:
+async def test_model_that_knows_the_first_message_is_not_told_so(talk: ConversationActivityScene) -> None:
     await talk.said(talk.message("what do you say?", ts=talk.thread.ts, id=talk.thread.key))
     await talk.answer()
     await talk.said("more of it, please")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.conversation_store import REPORTER, STRANGER, THREAD, Talking, identity, mention
+from tests.support.conversation_store import REPORTER, STRANGER, THREAD, StoredConversation, identity, mention
 from threadline.db.engine import Database
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Action, Course, Decided, Deliberation, Result, Verdict
@@ -34,23 +34,23 @@ def taken(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER) -> 
     return thumb(at, name, by, on, THUMB_TAKEN)
 
 
-async def post(talk: Talking, key: str, ts: str) -> None:
+async def post(talk: StoredConversation, key: str, ts: str) -> None:
     async with talk.database.begin() as work:
         await work.posts.claim(f"talk:{THREAD.key}:{key}", "", "answer", THREAD.channel, THREAD.ts, 1.0, 60.0)
         await work.posts.done(f"talk:{THREAD.key}:{key}", ts)
 
 
-async def outcomes(talk: Talking, team: str = "") -> list[Outcome]:
+async def outcomes(talk: StoredConversation, team: str = "") -> list[Outcome]:
     async with talk.database.begin() as work:
         return await work.decision_reports.since(datetime.now(UTC) - timedelta(days=1), team)
 
 
-async def votes(talk: Talking) -> tuple[int, int]:
+async def votes(talk: StoredConversation) -> tuple[int, int]:
     (found,) = await outcomes(talk)
     return found.ups, found.downs
 
 
-async def decide(talk: Talking, turn: int = 1, round_: int = 1) -> None:
+async def decide(talk: StoredConversation, turn: int = 1, round_: int = 1) -> None:
     made = Deliberation(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
     async with talk.database.begin() as work:
         await work.decisions.keep(THREAD, turn, made)
@@ -58,9 +58,9 @@ async def decide(talk: Talking, turn: int = 1, round_: int = 1) -> None:
 
 
 @pytest.fixture
-async def talk(database: Database) -> Talking:
+async def talk(database: Database) -> StoredConversation:
     """A turn that was answered in two messages, beside a word of the bot's that answers nothing."""
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.hear(mention(0, "What does Starter cost?"))
     await talk.take_up(1)
     await decide(talk)
@@ -71,7 +71,7 @@ async def talk(database: Database) -> Talking:
     return talk
 
 
-async def test_decision_is_read_with_its_result_and_ratings(talk: Talking) -> None:
+async def test_decision_is_read_with_its_result_and_ratings(talk: StoredConversation) -> None:
     await talk.store(thumb(1))
     (found,) = await outcomes(talk)
     assert (found.thread, found.turn, found.round, found.variant, found.prompt_version) == (THREAD, 1, 1, "calm", "v1")
@@ -80,7 +80,7 @@ async def test_decision_is_read_with_its_result_and_ratings(talk: Talking) -> No
     assert (found.ups, found.downs, found.label) == (1, 0, Label.GOOD)
 
 
-async def test_last_thumb_counts_in_any_order_of_arrival(talk: Talking) -> None:
+async def test_last_thumb_counts_in_any_order_of_arrival(talk: StoredConversation) -> None:
     await talk.store(taken(2))
     await talk.store(thumb(1))
     assert await votes(talk) == (0, 0)
@@ -88,7 +88,7 @@ async def test_last_thumb_counts_in_any_order_of_arrival(talk: Talking) -> None:
     assert await votes(talk) == (1, 0)
 
 
-async def test_thumb_of_a_person_counts_once_in_any_skin_tone(talk: Talking) -> None:
+async def test_thumb_of_a_person_counts_once_in_any_skin_tone(talk: StoredConversation) -> None:
     await talk.store(thumb(1), thumb(1), thumb(2, "+1::skin-tone-3"), thumb(3, on=SECOND_PART))
     await talk.store(thumb(1))
     assert await votes(talk) == (1, 0)
@@ -96,14 +96,14 @@ async def test_thumb_of_a_person_counts_once_in_any_skin_tone(talk: Talking) -> 
     assert await votes(talk) == (1, 0), "the thumb of another tone is there still"
 
 
-async def test_later_of_two_thumbs_of_a_person_counts(talk: Talking) -> None:
+async def test_later_of_two_thumbs_of_a_person_counts(talk: StoredConversation) -> None:
     await talk.store(thumb(1), thumb(2, "-1::skin-tone-6"))
     assert await votes(talk) == (0, 1)
     await talk.store(taken(3, "-1::skin-tone-6"))
     assert await votes(talk) == (1, 0)
 
 
-async def test_thumb_of_each_person_counts_until_it_is_taken_away(talk: Talking) -> None:
+async def test_thumb_of_each_person_counts_until_it_is_taken_away(talk: StoredConversation) -> None:
     await talk.store(thumb(1), thumb(2, by=STRANGER), thumb(3, "-1", by="U9"))
     assert await votes(talk) == (2, 1)
     await talk.store(taken(4))
@@ -111,12 +111,12 @@ async def test_thumb_of_each_person_counts_until_it_is_taken_away(talk: Talking)
 
 
 @pytest.mark.parametrize("on", [WORD, identity(0).rpartition(":")[2], "1.000000"])
-async def test_thumb_on_another_message_does_not_count(talk: Talking, on: str) -> None:
+async def test_thumb_on_another_message_does_not_count(talk: StoredConversation, on: str) -> None:
     await talk.store(thumb(1, on=on))
     assert await votes(talk) == (0, 0)
 
 
-async def test_thumb_stored_before_its_answer_counts_later(talk: Talking) -> None:
+async def test_thumb_stored_before_its_answer_counts_later(talk: StoredConversation) -> None:
     await decide(talk, 2)
     await talk.store(thumb(1, on="1700000950.000100"))
     assert [each.ups for each in await outcomes(talk)] == [0, 0]
@@ -124,7 +124,7 @@ async def test_thumb_stored_before_its_answer_counts_later(talk: Talking) -> Non
     assert [(each.turn, each.ups) for each in await outcomes(talk)] == [(1, 0), (2, 1)]
 
 
-async def test_thumb_needs_no_turn_and_is_no_message(talk: Talking) -> None:
+async def test_thumb_needs_no_turn_and_is_no_message(talk: StoredConversation) -> None:
     before = await talk.rows("SELECT count(*) AS count FROM conversation_messages")
     marks = (await talk.store(thumb(1, by=STRANGER))).marks
     assert marks == await talk.marks()
@@ -134,13 +134,13 @@ async def test_thumb_needs_no_turn_and_is_no_message(talk: Talking) -> None:
 
 
 async def test_thumb_opens_no_conversation(database: Database) -> None:
-    nowhere = Talking(database)
+    nowhere = StoredConversation(database)
     stored = await nowhere.store(thumb(1))
     assert not stored.marks.opened
     assert (stored.quarantined, await nowhere.rows("SELECT * FROM thumbs")) == ((), [])
 
 
-async def test_thumbs_are_deleted_with_the_conversation(talk: Talking) -> None:
+async def test_thumbs_are_deleted_with_the_conversation(talk: StoredConversation) -> None:
     await talk.store(thumb(1))
     async with talk.database.begin() as work:
         assert await work.conversations.prune(datetime.now(UTC).timestamp() + 60) == 1

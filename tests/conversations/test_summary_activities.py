@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.models.errors import ModelUnavailable
@@ -13,7 +13,7 @@ from threadline_devstack.models.script import Turn
 __all__ = ["make_talk", "talk"]
 
 
-async def long_ago(talk: Talking, count: int, each: int = 10) -> IncomingMessage:
+async def long_ago(talk: ConversationActivityScene, count: int, each: int = 10) -> IncomingMessage:
     """A first turn with `count` entries of `each` bytes behind what it began with, which is returned."""
     first = talk.message("it all began with a secret")
     await talk.said(first)
@@ -24,21 +24,21 @@ async def long_ago(talk: Talking, count: int, each: int = 10) -> IncomingMessage
     return first
 
 
-async def delete(talk: Talking, said: IncomingMessage) -> None:
+async def delete(talk: ConversationActivityScene, said: IncomingMessage) -> None:
     async with talk.database.begin() as work:
         await work.conversations.store(talk.thread, [talk.deletion(said)])
 
 
-async def summarise(talk: Talking, turn: int = 2) -> ConversationMarks:
+async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationMarks:
     return await talk.run(talk.thinking.summarise, TalkTurn(talk.thread, turn))
 
 
-def summaries(talk: Talking) -> list[str]:
+def summaries(talk: ConversationActivityScene) -> list[str]:
     """What was asked for each."""
     return [each.conversation.prompt for each in talk.model.log if not each.conversation.tools]
 
 
-async def test_summary_is_made_once_before_the_turn(talk: Talking) -> None:
+async def test_summary_is_made_once_before_the_turn(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 30)
     marks = (await talk.said("and now?")).marks
     assert marks.crowded
@@ -54,20 +54,20 @@ async def test_summary_is_made_once_before_the_turn(talk: Talking) -> None:
     assert str(talk.sent()[0]["content"]).startswith("[Earlier] ")
 
 
-async def test_short_transcript_is_not_summarised(talk: Talking) -> None:
+async def test_short_transcript_is_not_summarised(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 3)
     assert not (await talk.said("and now?")).marks.crowded
     await summarise(talk)
     assert summaries(talk) == []
 
 
-async def test_few_large_messages_are_summarised(talk: Talking) -> None:
+async def test_few_large_messages_are_summarised(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 5, 11_000)
     assert (await talk.said("and now?")).marks.crowded
     assert not (await summarise(talk)).crowded
 
 
-async def test_started_turn_makes_no_summary(talk: Talking) -> None:
+async def test_started_turn_makes_no_summary(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 30)
     await talk.said("and now?")
     await talk.think(2)
@@ -75,7 +75,7 @@ async def test_started_turn_makes_no_summary(talk: Talking) -> None:
     assert summaries(talk) == []
 
 
-async def test_deletion_has_the_summary_made_again_in_pieces(talk: Talking) -> None:
+async def test_deletion_has_the_summary_made_again_in_pieces(talk: ConversationActivityScene) -> None:
     first = await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
     assert not (await summarise(talk)).crowded
@@ -91,7 +91,7 @@ async def test_deletion_has_the_summary_made_again_in_pieces(talk: Talking) -> N
     assert "Person: (deleted by its author)" in asked[0]
 
 
-async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: Talking) -> None:
+async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: ConversationActivityScene) -> None:
     async def mute(turn: Turn) -> None:
         await turn.error(500)
 
@@ -105,7 +105,7 @@ async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: Talking) -> 
     assert 0 < row["summary_until"] < 80
 
 
-async def test_message_deleted_during_a_summary_is_in_no_summary(talk: Talking) -> None:
+async def test_message_deleted_during_a_summary_is_in_no_summary(talk: ConversationActivityScene) -> None:
     first = await long_ago(talk, 30)
     await talk.said("and now?")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.support.conversation_store import THREAD, Talking, deletion, mention, says, ts
+from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says, ts
 from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
 from threadline.conversations.contract import Refusal
@@ -24,7 +24,7 @@ async def posted(database: Database, key: str, at: float) -> None:
         await work.posts.done(key, ts(at))
 
 
-async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: Talking) -> None:
+async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: StoredConversation) -> None:
     await talk.hear(mention(0), says(1))
     await talk.turn(1)
     await talk.hear(mention(2))
@@ -43,7 +43,7 @@ async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: T
     assert await found(talk.database, 0, "C2") is None
 
 
-async def test_message_without_a_turn_has_its_reason(talk: Talking) -> None:
+async def test_message_without_a_turn_has_its_reason(talk: StoredConversation) -> None:
     stored = await talk.store(mention(0), mention(1), mention(2))
     await talk.judge({stored.unjudged[0].message_id: None, stored.unjudged[1].message_id: Refusal.DUPLICATE})
     await talk.store(deletion(2))
@@ -55,7 +55,7 @@ async def test_message_without_a_turn_has_its_reason(talk: Talking) -> None:
     ]
 
 
-async def test_deleted_message_may_have_been_read_by_its_turn_and_later_ones(talk: Talking) -> None:
+async def test_deleted_message_may_have_been_read_by_its_turn_and_later_ones(talk: StoredConversation) -> None:
     for turn in (1, 2, 3):
         await talk.hear(mention(turn, "secret plan"))
         await talk.turn(turn)
@@ -89,7 +89,7 @@ async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(data
     assert calls[0].parameters == {"n": 0}
 
 
-async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Talking) -> None:
+async def test_trace_is_read_while_another_transaction_holds_the_row(talk: StoredConversation) -> None:
     await talk.hear(mention(0))
     await talk.turn(1)
     async with talk.database.begin() as held:
@@ -100,7 +100,7 @@ async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Talki
             assert await work.turn_traces.said(THREAD, 1)
 
 
-async def test_message_is_found_by_an_index(talk: Talking) -> None:
+async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:
     await talk.hear(mention(0))
     await talk.do("""
         INSERT INTO conversations (team, channel, thread_ts, stored)

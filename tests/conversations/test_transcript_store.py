@@ -5,14 +5,14 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
-from tests.support.conversation_store import THREAD, Talking, mention
+from tests.support.conversation_store import THREAD, StoredConversation, mention
 from threadline.conversations.transcript_store import Transcript
 from threadline.models.model import Message, Role, ToolCall
 from threadline.threads.addressing import Thread
 
 
 @pytest.fixture
-async def talk(talk: Talking) -> Talking:
+async def talk(talk: StoredConversation) -> StoredConversation:
     """A thread with something stored, so that there is a transcript."""
     await talk.hear(mention(1))
     return talk
@@ -22,12 +22,12 @@ def assistant(content: str) -> Message:
     return Message(Role.ASSISTANT, content, (ToolCall("c1", "a.b", "{}"),), opaque="[]")
 
 
-async def at(talk: Talking, key: str) -> Message | None:
+async def at(talk: StoredConversation, key: str) -> Message | None:
     async with talk.database.begin() as work:
         return await work.transcripts.at(talk.thread, key)
 
 
-async def test_first_entry_of_a_key_is_kept(talk: Talking) -> None:
+async def test_first_entry_of_a_key_is_kept(talk: StoredConversation) -> None:
     await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")), ("c:1", assistant("x")))
     await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
     assert await at(talk, "a:1:1") == assistant("first")
@@ -38,7 +38,9 @@ async def test_first_entry_of_a_key_is_kept(talk: Talking) -> None:
     ]
 
 
-async def test_reply_appended_by_two_workers_is_stored_once(talk: Talking, other: Talking) -> None:
+async def test_reply_appended_by_two_workers_is_stored_once(
+    talk: StoredConversation, other: StoredConversation
+) -> None:
     await asyncio.gather(
         *(one.append(("a:1:1", assistant(f"{n}"))) for n in range(10) for one in (talk, other)),
         *(talk.append((f"t:1:1:{n}", Message(Role.TOOL, f"{n}"))) for n in range(10)),
@@ -49,8 +51,8 @@ async def test_reply_appended_by_two_workers_is_stored_once(talk: Talking, other
     assert len({each.key for each in read}) == 11
 
 
-async def test_missing_entry_is_not_read(talk: Talking) -> None:
-    elsewhere = Talking(talk.database, Thread("T1", "C1", "1"))
+async def test_missing_entry_is_not_read(talk: StoredConversation) -> None:
+    elsewhere = StoredConversation(talk.database, Thread("T1", "C1", "1"))
     await talk.append(("a:1:1", assistant("mine")))
     assert await at(talk, "a:1:2") is None
     assert await at(elsewhere, "a:1:1") is None
@@ -58,14 +60,14 @@ async def test_missing_entry_is_not_read(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64])
-async def test_key_may_have_any_characters(talk: Talking, odd: str) -> None:
+async def test_key_may_have_any_characters(talk: StoredConversation, odd: str) -> None:
     await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "one")))
     await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "again")), (f"t:1:1:{odd}.", Message(Role.TOOL, "another")))
     assert await at(talk, f"t:1:1:{odd}") == Message(Role.TOOL, "one")
     assert await at(talk, f"t:1:1:{odd}.") == Message(Role.TOOL, "another")
 
 
-async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: Talking) -> None:
+async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: StoredConversation) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
     async with talk.database.begin() as work:
         await work.transcripts.summarise(THREAD, "one to \x00three", 3)
@@ -79,7 +81,7 @@ async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: Talki
     assert (await talk.read()).messages == ()
 
 
-async def test_rewritten_entry_discards_a_summary_that_covers_it(talk: Talking) -> None:
+async def test_rewritten_entry_discards_a_summary_that_covers_it(talk: StoredConversation) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 5)))
     async with talk.database.begin() as work:
         await work.transcripts.summarise(THREAD, "one and two", 2)
@@ -92,7 +94,7 @@ async def test_rewritten_entry_discards_a_summary_that_covers_it(talk: Talking) 
     assert (read.summary, [each.message.content for each in read.messages]) == ("", ["1", "zwei", "drei", "4"])
 
 
-async def test_single_turn_and_the_end_are_read(talk: Talking) -> None:
+async def test_single_turn_and_the_end_are_read(talk: StoredConversation) -> None:
     for turn in (1, 2, 3):
         await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)
     async with talk.database.begin() as work:
@@ -113,7 +115,7 @@ async def test_single_turn_and_the_end_are_read(talk: Talking) -> None:
     (5, 11_000, "", True),
 ])  # fmt: skip
 async def test_transcript_is_crowded_when_it_does_not_fit_with_unread_messages(
-    talk: Talking, count: int, size: int, told: str, crowded: bool
+    talk: StoredConversation, count: int, size: int, told: str, crowded: bool
 ) -> None:
     await talk.turn(1)
     async with talk.database.begin() as work:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.conversation_activities import RAN, Make, Talking, make_talk, talk
+from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
 from threadline.cases import sentences
 from threadline.errors import Permanent
 from threadline.models.errors import RateLimited
@@ -17,7 +17,7 @@ from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 __all__ = ["make_talk", "talk"]
 
 
-async def test_turn_calls_tools_answers_and_is_known_to_the_next(talk: Talking) -> None:
+async def test_turn_calls_tools_answers_and_is_known_to_the_next(talk: ConversationActivityScene) -> None:
     await talk.said('List the lamps, then create a lamp "Milk".')
     outcome = await talk.answer()
     assert outcome.kind is OutcomeKind.ANSWERED
@@ -35,7 +35,7 @@ async def test_turn_calls_tools_answers_and_is_known_to_the_next(talk: Talking) 
     assert not talk.model.refused
 
 
-async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(talk: Talking) -> None:
+async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(talk: ConversationActivityScene) -> None:
     async def create(turn: Turn) -> None:
         await turn.call("lamps_create", title="Milk")
 
@@ -56,7 +56,7 @@ async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(tal
     assert row["status"] == "blocked"
 
 
-async def test_retry_uses_the_stored_reply_and_the_stored_result(talk: Talking) -> None:
+async def test_retry_uses_the_stored_reply_and_the_stored_result(talk: ConversationActivityScene) -> None:
     await talk.said('Create a lamp "Milk".')
     first = await talk.think()
     assert (await talk.think(attempt=2)).reply == first.reply
@@ -77,7 +77,7 @@ async def test_first_reply_of_two_parallel_attempts_is_kept(make_talk: Make) -> 
     assert [key for key, _ in await one.transcript() if key.startswith("c:")] == ["c:1"]
 
 
-async def test_lost_call_is_told_to_the_model_as_unknown(talk: Talking) -> None:
+async def test_lost_call_is_told_to_the_model_as_unknown(talk: ConversationActivityScene) -> None:
     await talk.said('Create a lamp "Milk".')
     [call] = (await talk.think()).reply.calls
     await talk.think(step=2)  # its worker was lost: no result was kept
@@ -88,7 +88,7 @@ async def test_lost_call_is_told_to_the_model_as_unknown(talk: Talking) -> None:
     assert dict(await talk.transcript())[f"t:1:1:{call.id}"] == kept, "what the model has read stays as it was"
 
 
-async def test_first_twenty_calls_of_a_reply_are_made(talk: Talking) -> None:
+async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivityScene) -> None:
     async def greedy(turn: Turn) -> None:
         await turn.call_together(*[("lamps_list", {})] * 30)
 
@@ -100,7 +100,7 @@ async def test_first_twenty_calls_of_a_reply_are_made(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":tada: 🎉!", "help"])
-async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: Talking, text: str) -> None:
+async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: ConversationActivityScene, text: str) -> None:
     await talk.said(text)
     await talk.answer()
     [posted] = talk.posted()
@@ -119,7 +119,7 @@ async def test_question_without_a_configured_model_is_answered(make_talk: Make) 
     assert talk.posted()[0].text == sentences.NO_MODEL
 
 
-async def test_rate_limit_says_how_long_to_wait(talk: Talking) -> None:
+async def test_rate_limit_says_how_long_to_wait(talk: ConversationActivityScene) -> None:
     talk.model.fail_next(2, status=429, retry_after=9)
     await talk.said("hello there")
     for attempt, least in ((1, 9), (4, 16)):
@@ -144,7 +144,7 @@ async def test_refused_key_names_the_setting_and_alerts_operators_once(
 
 
 async def test_tool_that_keeps_failing_alerts_operators_once_without_details(
-    talk: Talking,
+    talk: ConversationActivityScene,
 ) -> None:
     async def breaking(turn: Turn) -> None:
         await turn.call_together(*[("lamps_break", {})] * 4)
@@ -160,7 +160,7 @@ async def test_tool_that_keeps_failing_alerts_operators_once_without_details(
     assert "lamps.break" in alert.text
 
 
-async def test_retries_of_a_failed_call_count_as_one_failure(talk: Talking) -> None:
+async def test_retries_of_a_failed_call_count_as_one_failure(talk: ConversationActivityScene) -> None:
     async def breaking(turn: Turn) -> None:
         await turn.call("lamps_break")
 
@@ -172,7 +172,7 @@ async def test_retries_of_a_failed_call_count_as_one_failure(talk: Talking) -> N
     assert talk.posted(ESCALATIONS) == []
 
 
-async def test_call_that_the_model_did_not_ask_for_is_refused(talk: Talking) -> None:
+async def test_call_that_the_model_did_not_ask_for_is_refused(talk: ConversationActivityScene) -> None:
     await talk.said("List the lamps.")
     [call] = (await talk.think()).reply.calls
     with pytest.raises(Permanent):

@@ -10,7 +10,7 @@ from tests.support.conversation_store import (
     REPORTER,
     STRANGER,
     THREAD,
-    Talking,
+    StoredConversation,
     flags,
     identity,
     mention,
@@ -26,7 +26,7 @@ from threadline.models.model import OutcomeKind
 from threadline.threads.messages import FileRef
 
 
-async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: Talking) -> None:
+async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     assert flags(await talk.marks()) == (True, True, False)
@@ -36,7 +36,7 @@ async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: Talking)
     assert (marks.turn, marks.unsaid) == (1, 0)
 
 
-async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(talk: Talking) -> None:
+async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(talk: StoredConversation) -> None:
     await talk.hear(mention(5, "third"))
     await talk.hear(says(1, "first"), says(9, "fourth"))
     await talk.hear(says(2, "second", sender_id=STRANGER, files=(FileRef("F1", "a.png", "image/png", 3),)))
@@ -49,7 +49,7 @@ async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(tal
     )
 
 
-async def test_step_that_is_retried_takes_up_the_same_messages(talk: Talking) -> None:
+async def test_step_that_is_retried_takes_up_the_same_messages(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "one"))
     first = await talk.take_up(1)
     await talk.hear(says(2, "two"))
@@ -63,7 +63,7 @@ async def test_step_that_is_retried_takes_up_the_same_messages(talk: Talking) ->
     assert texts(await talk.take_up(2)) == ["three"]
 
 
-async def test_step_that_found_nothing_finds_nothing_when_retried(talk: Talking) -> None:
+async def test_step_that_found_nothing_finds_nothing_when_retried(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     assert await talk.take_up(1, 2) == []
@@ -72,7 +72,9 @@ async def test_step_that_found_nothing_finds_nothing_when_retried(talk: Talking)
     assert texts(await talk.take_up(1, 3)) == ["late"]
 
 
-async def test_parallel_attempts_at_a_step_take_up_the_same_messages(talk: Talking, other: Talking) -> None:
+async def test_parallel_attempts_at_a_step_take_up_the_same_messages(
+    talk: StoredConversation, other: StoredConversation
+) -> None:
     await talk.hear(mention(1), *(says(at, str(at)) for at in range(2, 6)))
     taken = await asyncio.gather(
         *(each.take_up(1) for _ in range(10) for each in (talk, other)), *(talk.hear(says(at)) for at in (20, 21))
@@ -84,7 +86,7 @@ async def test_parallel_attempts_at_a_step_take_up_the_same_messages(talk: Talki
     assert len(set(keys)) == len(keys) == len(every[0])
 
 
-async def test_failed_transaction_takes_nothing_up(talk: Talking) -> None:
+async def test_failed_transaction_takes_nothing_up(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "one"))
 
     async def fail() -> None:
@@ -98,7 +100,7 @@ async def test_failed_transaction_takes_nothing_up(talk: Talking) -> None:
     assert texts(await talk.take_up(1)) == ["one", "two"]
 
 
-async def test_first_settlement_of_a_turn_is_kept(talk: Talking) -> None:
+async def test_first_settlement_of_a_turn_is_kept(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     first = await talk.settle(1, "the first")
@@ -110,7 +112,7 @@ async def test_first_settlement_of_a_turn_is_kept(talk: Talking) -> None:
     assert (settled.kind, settled.answer, settled.said) == (OutcomeKind.ANSWERED, "the first", False)
 
 
-async def test_turn_settled_by_two_workers_has_one_answer(talk: Talking, other: Talking) -> None:
+async def test_turn_settled_by_two_workers_has_one_answer(talk: StoredConversation, other: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     both = await asyncio.gather(*(one.settle(1, f"{number}") for number, one in enumerate((talk, other))))
@@ -118,7 +120,7 @@ async def test_turn_settled_by_two_workers_has_one_answer(talk: Talking, other: 
     assert len(await talk.rows("SELECT 1 FROM conversation_turns")) == 1
 
 
-async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(talk: Talking) -> None:
+async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(talk: StoredConversation) -> None:
     for turn in (1, 2, 3):
         await talk.hear(mention(turn, str(turn)))
         await talk.take_up(turn)
@@ -134,7 +136,7 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
     assert settled.said
 
 
-async def test_answer_with_any_characters_is_stored(talk: Talking) -> None:
+async def test_answer_with_any_characters_is_stored(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
     assert marks.question == ("whichone? " + "x" * 500)[:200]
@@ -144,7 +146,7 @@ async def test_answer_with_any_characters_is_stored(talk: Talking) -> None:
     assert settled.answer == "ab ? 🙂"
 
 
-async def test_question_is_open_until_a_later_turn_answers(talk: Talking) -> None:
+async def test_question_is_open_until_a_later_turn_answers(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     assert (await talk.turn(1, "Which project?", question="Which project?")).question == "Which project?"
     stored = await talk.store(says(2, "the second"))
@@ -157,7 +159,7 @@ async def test_question_is_open_until_a_later_turn_answers(talk: Talking) -> Non
     assert not (await talk.store(says(4))).question_open
 
 
-async def test_stop_with_nothing_before_it_has_no_effect(talk: Talking) -> None:
+async def test_stop_with_nothing_before_it_has_no_effect(talk: StoredConversation) -> None:
     await talk.hear(mention(5))
     assert flags(await talk.hear(stop(2))) == (True, True, False)
     await talk.turn(1)
@@ -168,7 +170,9 @@ async def test_stop_with_nothing_before_it_has_no_effect(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("refused", [None, Refusal.DUPLICATE])
-async def test_stop_that_comes_with_its_message_waits_for_the_verdict(talk: Talking, refused: Refusal | None) -> None:
+async def test_stop_that_comes_with_its_message_waits_for_the_verdict(
+    talk: StoredConversation, refused: Refusal | None
+) -> None:
     stored = await talk.store(mention(1), stop(2))
     assert flags(stored.marks) == (False, False, False)
     marks = await talk.judge({identity(1): refused})
@@ -176,7 +180,7 @@ async def test_stop_that_comes_with_its_message_waits_for_the_verdict(talk: Talk
     assert marks.turn_due is (refused is None)
 
 
-async def test_stopped_turn_answers_all_messages_before_the_stop(talk: Talking) -> None:
+async def test_stopped_turn_answers_all_messages_before_the_stop(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "one"))
     await talk.take_up(1)
     await talk.hear(says(2, "two"), stop(3), says(4, "four"))
@@ -187,7 +191,7 @@ async def test_stopped_turn_answers_all_messages_before_the_stop(talk: Talking) 
     assert texts(await talk.take_up(2)) == ["four"]
 
 
-async def test_turn_stopped_before_it_began_answers_all_before_the_stop(talk: Talking) -> None:
+async def test_turn_stopped_before_it_began_answers_all_before_the_stop(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "one"), says(2, "two"), stop(3), says(4, "four"))
     assert flags(await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)) == (True, True, False)
     assert texts(await talk.take_up(1, 0)) == ["one", "two"]
@@ -197,7 +201,7 @@ async def test_turn_stopped_before_it_began_answers_all_before_the_stop(talk: Ta
     assert flags(await talk.settle(3, "Cancelled.", OutcomeKind.STOPPED)) == (False, False, False)
 
 
-async def test_stop_is_due_until_every_message_before_it_is_answered(talk: Talking) -> None:
+async def test_stop_is_due_until_every_message_before_it_is_answered(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
     await talk.hear(stop(2))
@@ -209,7 +213,7 @@ async def test_stop_is_due_until_every_message_before_it_is_answered(talk: Talki
     assert flags(await talk.settle(3, "Stopped.", OutcomeKind.STOPPED)) == (False, False, False)
 
 
-async def test_failed_turn_answers_what_it_has_read_or_else_everything(talk: Talking) -> None:
+async def test_failed_turn_answers_what_it_has_read_or_else_everything(talk: StoredConversation) -> None:
     await talk.hear(mention(1), says(2))
     assert not (await talk.settle(1, "It failed.", OutcomeKind.FAILED)).turn_due
     await talk.hear(says(3, "three"))
@@ -219,7 +223,7 @@ async def test_failed_turn_answers_what_it_has_read_or_else_everything(talk: Tal
     assert texts(await talk.take_up(3)) == ["four"]
 
 
-async def test_silent_failure_leaves_messages_to_the_bot_due(talk: Talking) -> None:
+async def test_silent_failure_leaves_messages_to_the_bot_due(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     await talk.hear(says(2, sender_id=STRANGER), says(3, "three"))
@@ -253,7 +257,7 @@ FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 
 
 @pytest.mark.parametrize("asked", [conversation_row._MARKS.text, transcripts._CROWDED.text], ids=["marks", "crowded"])
-async def test_unused_messages_are_found_by_an_index(talk: Talking, asked: str) -> None:
+async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, asked: str) -> None:
     """A plan, and no time: of one long thread of one person's among many short ones no row is read that is not wanted.
 
     Every other of its turns was silent.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.conversation_activities import REGISTRY, Make, Talking, make_talk, talk
+from tests.support.conversation_activities import REGISTRY, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
 from threadline.conversations import decision_texts
 from threadline.conversations.contract import SettleRequest
@@ -29,7 +29,7 @@ __all__ = ["make_talk", "talk"]
 
 
 @pytest.fixture
-def engine(talk: Talking) -> Engine:
+def engine(talk: ConversationActivityScene) -> Engine:
     return engine_of(talk)
 
 
@@ -140,7 +140,7 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     assert ("Two of them shine." in str(engine.talk.sent())) is changed
 
 
-async def test_without_a_model_nothing_is_decided(make_talk: Callable[..., Talking]) -> None:
+async def test_without_a_model_nothing_is_decided(make_talk: Callable[..., ConversationActivityScene]) -> None:
     engine = engine_of(make_talk(with_model=False))
     assert await engine.decided("hello") == Step(Course.PROCEED, decides=False)
     assert await engine.kept() == []
@@ -169,7 +169,9 @@ async def test_tool_results_of_the_thread_count_as_evidence(engine: Engine) -> N
 
 
 @pytest.mark.parametrize("failure", [Transient("Slack is away."), Permanent("Slack refuses.")])
-async def test_decision_is_made_although_slack_does_not_say_who_asks(talk: Talking, failure: Exception) -> None:
+async def test_decision_is_made_although_slack_does_not_say_who_asks(
+    talk: ConversationActivityScene, failure: Exception
+) -> None:
     engine = engine_of(talk, lead=failure)
     step = await engine.decided("I will sue you for a refund")
     assert step.course is Course.ESCALATE

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.conversation_store import THREAD, Talking, deletion, mention
+from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
 from threadline.db.engine import Database
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import (
@@ -28,19 +28,19 @@ PROCEED = Verdict(Course.PROCEED, 0.905)
 
 
 @pytest.fixture
-async def talk(database: Database) -> Talking:
-    talk = Talking(database)
+async def talk(database: Database) -> StoredConversation:
+    talk = StoredConversation(database)
     await talk.hear(mention(0, "What does Starter cost?"))
     await talk.take_up(1)
     return talk
 
 
-async def kept(talk: Talking) -> list[Deliberation]:
+async def kept(talk: StoredConversation) -> list[Deliberation]:
     async with talk.database.begin() as work:
         return await work.decisions.of(THREAD, 1)
 
 
-async def keep(talk: Talking, turn: int, *rounds: Deliberation, outcome: Result | None = None) -> None:
+async def keep(talk: StoredConversation, turn: int, *rounds: Deliberation, outcome: Result | None = None) -> None:
     async with talk.database.begin() as work:
         for each in rounds:
             await work.decisions.keep(THREAD, turn, each)
@@ -48,7 +48,7 @@ async def keep(talk: Talking, turn: int, *rounds: Deliberation, outcome: Result 
             await work.decisions.settled(THREAD, turn, outcome, 0.25)
 
 
-async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: Talking) -> None:
+async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: StoredConversation) -> None:
     retrieval = Retrieval(0.95, critical=True, suspicious=((0, 1),))
     await keep(talk, 1, FIRST, replace(FIRST, decided=replace(DECIDED, action=Action.REASON_ONLY)))
     async with talk.database.begin() as work:
@@ -60,7 +60,7 @@ async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: Tal
     assert await kept(talk) == [whole]
 
 
-async def test_later_escalation_changes_the_last_round_only(talk: Talking) -> None:
+async def test_later_escalation_changes_the_last_round_only(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST, replace(FIRST, round=2))
     async with talk.database.begin() as work:
         for each in (1, 2):
@@ -71,7 +71,7 @@ async def test_later_escalation_changes_the_last_round_only(talk: Talking) -> No
     assert last.verdict == Verdict(Course.ESCALATE, 0.35, Reason.TOOL_FAILURE)
 
 
-async def test_settled_turn_keeps_names_of_sources_without_texts(talk: Talking) -> None:
+async def test_settled_turn_keeps_names_of_sources_without_texts(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST)
     async with talk.database.begin() as work:
         await work.decisions.found(THREAD, 1, 1, [PRICE], Retrieval(0.9))
@@ -83,7 +83,7 @@ async def test_settled_turn_keeps_names_of_sources_without_texts(talk: Talking) 
         assert await work.decisions.known_sources(THREAD, 1) == []
 
 
-async def test_questions_in_a_row_are_counted_since_the_last_answer(talk: Talking) -> None:
+async def test_questions_in_a_row_are_counted_since_the_last_answer(talk: StoredConversation) -> None:
     asked = replace(FIRST, decided=replace(DECIDED, action=Action.CLARIFY))
     for turn, outcome in enumerate((Result.CLARIFIED, Result.ANSWERED, Result.CLARIFIED, Result.CLARIFIED), start=1):
         await keep(talk, turn, asked, outcome=outcome)
@@ -92,7 +92,7 @@ async def test_questions_in_a_row_are_counted_since_the_last_answer(talk: Talkin
     assert counts == [0, 1, 0, 1, 2]
 
 
-async def test_deleting_a_message_deletes_its_quotes(talk: Talking) -> None:
+async def test_deleting_a_message_deletes_its_quotes(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST, outcome=Result.ANSWERED)
     await talk.store(deletion(0))
     (made,) = await kept(talk)

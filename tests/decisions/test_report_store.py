@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.conversations.test_rating_store import decide, outcomes
-from tests.support.conversation_store import REPORTER, THREAD, Talking, mention, says, ts
+from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention, says, ts
 from threadline.db.engine import Database
 from threadline.decisions.model import Reason, Result, handed_over
 from threadline.decisions.outcomes import Label
@@ -16,9 +16,9 @@ REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
 
 
 @pytest.fixture
-async def talk(database: Database) -> Talking:
+async def talk(database: Database) -> StoredConversation:
     """A conversation whose first turn waits for a person."""
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.hear(mention(0, "I want my money back."))
     await talk.take_up(1)
     await decide(talk)
@@ -29,31 +29,31 @@ async def talk(database: Database) -> Talking:
     return talk
 
 
-async def take(talk: Talking, *, close: bool = False) -> None:
+async def take(talk: StoredConversation, *, close: bool = False) -> None:
     async with talk.database.begin() as work:
         await work.handovers.take(REF, PERSON)
         if close:
             await work.handovers.close(REF, PERSON)
 
 
-async def answer(talk: Talking, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
+async def answer(talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
     key = f"handover:{REF.key}:answer:T1:{DESK}:9.5"
     async with talk.database.begin() as work:
         await work.posts.claim(key, "", "handover", channel, thread_ts, 1.0, 60.0)
         await work.posts.done(key, "1700000999.000100")
 
 
-async def labels(talk: Talking) -> Sequence[Label]:
+async def labels(talk: StoredConversation) -> Sequence[Label]:
     return [each.label for each in await outcomes(talk)]
 
 
-async def test_open_handover_has_no_label(talk: Talking) -> None:
+async def test_open_handover_has_no_label(talk: StoredConversation) -> None:
     assert await labels(talk) == [Label.UNLABELLED]
     await take(talk)
     assert await labels(talk) == [Label.UNLABELLED]
 
 
-async def test_answer_under_the_card_was_needed(talk: Talking) -> None:
+async def test_answer_under_the_card_was_needed(talk: StoredConversation) -> None:
     await take(talk)
     await answer(talk)
     assert await labels(talk) == [Label.NEEDED]
@@ -61,14 +61,14 @@ async def test_answer_under_the_card_was_needed(talk: Talking) -> None:
     assert await labels(talk) == [Label.NEEDED]
 
 
-async def test_answer_in_the_thread_was_needed(talk: Talking) -> None:
+async def test_answer_in_the_thread_was_needed(talk: StoredConversation) -> None:
     await take(talk, close=True)
     later = datetime.now(UTC).timestamp() - float(ts(0)) + 60
     await talk.store(says(later, "Here you are.", sender_id=PERSON))
     assert await labels(talk) == [Label.NEEDED]
 
 
-async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk: Talking) -> None:
+async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk: StoredConversation) -> None:
     await talk.store(says(0.5, "I am here, too.", sender_id=PERSON))
     await take(talk, close=True)
     assert await labels(talk) == [Label.NEEDLESS]
@@ -76,7 +76,7 @@ async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk:
     assert await labels(talk) == [Label.NEEDLESS]
 
 
-async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(talk: Talking) -> None:
+async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(talk: StoredConversation) -> None:
     await decide(talk, round_=2)
     assert [each.round for each in await outcomes(talk, THREAD.team)] == [2]
     assert await outcomes(talk, "T9") == []

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.conversation_activities import Make, Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine_of
 from threadline.conversations import decision_texts
 from threadline.conversations.decision_contract import Escalate, Step
@@ -30,7 +30,7 @@ QUESTION = "what is the price of the Enterprise plan?"
 
 
 @pytest.fixture
-def engine(talk: Talking) -> Engine:
+def engine(talk: ConversationActivityScene) -> Engine:
     return engine_of(talk)
 
 

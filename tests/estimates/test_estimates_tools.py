@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
@@ -30,11 +30,11 @@ async def projects(database: Database) -> None:
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database, estimates.TOOLS)
+def desk(database: Database) -> ToolScene:
+    return ToolScene(database, estimates.TOOLS)
 
 
-async def create(desk: Desk, *items: dict[str, Any], project_id: str = "PRJ-1", **more: Any) -> Any:
+async def create(desk: ToolScene, *items: dict[str, Any], project_id: str = "PRJ-1", **more: Any) -> Any:
     return await desk.done("estimates.createWbsItems", project_id=project_id, items=list(items), **more)
 
 
@@ -43,7 +43,7 @@ def message(result: ToolResult) -> str:
     return result.error.message
 
 
-async def test_projects_of_the_team_are_listed(desk: Desk) -> None:
+async def test_projects_of_the_team_are_listed(desk: ToolScene) -> None:
     result = await desk.ask("estimates.listProjects")
     assert [each["project_id"] for each in result.data["projects"]] == ["PRJ-2", "PRJ-1"]
     assert [each.kind for each in result.structured] == ["projects"]
@@ -51,7 +51,7 @@ async def test_projects_of_the_team_are_listed(desk: Desk) -> None:
     assert (await desk.done("estimates.listProjects", team="T3"))["projects"] == []
 
 
-async def test_first_project_that_is_opened_is_bound_to_the_thread(desk: Desk) -> None:
+async def test_first_project_that_is_opened_is_bound_to_the_thread(desk: ToolScene) -> None:
     for tool in ("getProjectDetails", "listRoles", "listWbsItems"):
         nothing = await desk.refused(f"estimates.{tool}", thread_ts=f"{tool}.1")
         assert nothing.error
@@ -64,12 +64,12 @@ async def test_first_project_that_is_opened_is_bound_to_the_thread(desk: Desk) -
     assert (await desk.done("estimates.getProjectDetails"))["project_id"] == "PRJ-2"
 
 
-async def test_change_that_names_a_project_binds_it(desk: Desk) -> None:
+async def test_change_that_names_a_project_binds_it(desk: ToolScene) -> None:
     await create(desk, BUILD, project_id="prj-2")
     assert [each["title"] for each in (await desk.done("estimates.listWbsItems"))["items"]] == ["Build"]
 
 
-async def test_changed_items_make_the_quote_outdated(desk: Desk) -> None:
+async def test_changed_items_make_the_quote_outdated(desk: ToolScene) -> None:
     result = await desk.ask("estimates.createWbsItems", project_id="PRJ-1", items=[DESIGN, BUILD])
     assert result.data["items"] == [
         {"number": 1, "title": "Design", "role": "designer", "days": "2.5"},
@@ -87,7 +87,7 @@ async def test_changed_items_make_the_quote_outdated(desk: Desk) -> None:
     assert (await desk.ask("estimates.updateWbsItems", items=[{"number": 1, "days": 3}])).notes
 
 
-async def test_totals_are_exact_to_the_cent(desk: Desk) -> None:
+async def test_totals_are_exact_to_the_cent(desk: ToolScene) -> None:
     await create(desk, DESIGN, BUILD, {"title": "Rest", "role": "designer", "days": "0.0001"})
     result = await desk.ask("estimates.updateQuoteTotals", discount_percent=10, tax_percent="19")
     [quote] = result.data["quotes"]
@@ -101,12 +101,12 @@ async def test_totals_are_exact_to_the_cent(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("days", [0.1, 99999.9999, "99999.9999", 100000])
-async def test_days_come_back_as_they_were_given(desk: Desk, days: Any) -> None:
+async def test_days_come_back_as_they_were_given(desk: ToolScene, days: Any) -> None:
     made = await create(desk, {**DESIGN, "days": days})
     assert made["items"][0]["days"] == str(days)
 
 
-async def test_details_show_a_project_as_tables(desk: Desk) -> None:
+async def test_details_show_a_project_as_tables(desk: ToolScene) -> None:
     await create(desk, DESIGN)
     result = await desk.ask("estimates.getProjectDetails")
     assert [each.kind for each in result.structured] == ["projects", "roles", "wbs_items", "quotes"]
@@ -114,7 +114,7 @@ async def test_details_show_a_project_as_tables(desk: Desk) -> None:
     assert "PRJ-1 (Web shop): 2 roles, 1 item, quote 1" in result.display_text
 
 
-async def test_answer_shows_each_record_once_in_its_last_state(desk: Desk) -> None:
+async def test_answer_shows_each_record_once_in_its_last_state(desk: ToolScene) -> None:
     await create(desk, DESIGN, BUILD)
     await create(desk, DESIGN, project_id="PRJ-2")
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -133,7 +133,7 @@ async def test_answer_shows_each_record_once_in_its_last_state(desk: Desk) -> No
     assert answer.count("1 · Design · designer · 2.5 · ") == 2, "one of each project"
 
 
-async def test_items_come_in_pages_and_by_role(desk: Desk) -> None:
+async def test_items_come_in_pages_and_by_role(desk: ToolScene) -> None:
     for _ in range(3):
         await create(desk, *[DESIGN] * 40, BUILD)
     first = await desk.done("estimates.listWbsItems")
@@ -153,7 +153,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
 async def test_lock_blocks_new_changes_and_a_lost_result_is_found_despite_it(
-    desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
+    desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
     await create(desk, BUILD)
     desk.log.lost = Transient("the worker has gone")
@@ -175,7 +175,7 @@ async def test_lock_blocks_new_changes_and_a_lost_result_is_found_despite_it(
     assert await desk.done("estimates.getProjectDetails", project_id="PRJ-1") == before
 
 
-async def test_call_lost_before_its_change_is_made_again(desk: Desk) -> None:
+async def test_call_lost_before_its_change_is_made_again(desk: ToolScene) -> None:
     desk.log.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
         await desk.ask("estimates.createWbsItems", "lost", project_id="PRJ-9", items=[DESIGN])
@@ -184,7 +184,7 @@ async def test_call_lost_before_its_change_is_made_again(desk: Desk) -> None:
 
 
 async def test_changes_of_one_project_are_rate_limited_across_threads(database: Database) -> None:
-    desk = Desk(database, estimates.TOOLS, Rate(2, 60))
+    desk = ToolScene(database, estimates.TOOLS, Rate(2, 60))
     for number in range(2):
         await create(desk, DESIGN, project_id="web shop", thread_ts=f"{number}.1")
     result = await desk.refused("estimates.createWbsItems", thread_ts="3.1", project_id="PRJ-1", items=[DESIGN])
@@ -216,7 +216,7 @@ async def test_changes_of_one_project_are_rate_limited_across_threads(database: 
     ],
 )
 async def test_unfitting_argument_is_named_and_nothing_is_changed(
-    desk: Desk, tool: str, arguments: dict[str, Any], says: str
+    desk: ToolScene, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     await desk.done("estimates.getProjectDetails", project_id="PRJ-1")
     assert says in message(await desk.refused(f"estimates.{tool}", **arguments))
@@ -225,7 +225,7 @@ async def test_unfitting_argument_is_named_and_nothing_is_changed(
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("estimates.getProjectDetails", {}), *CHANGES])
-async def test_project_of_another_team_is_not_found(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
+async def test_project_of_another_team_is_not_found(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
     for named in ("PRJ-3", "prj-4"):
         assert "no project" in message(await desk.refused(tool, project_id=named, **arguments))
     shop = await desk.done("estimates.getProjectDetails", project_id="Web shop", team="T2")

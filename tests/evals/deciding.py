@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from tests.evals.labelled import Example
-from tests.support.conversation_store import THREAD, Talking, mention
+from tests.support.conversation_store import THREAD, StoredConversation, mention
 from threadline.db.engine import Database
 from threadline.decisions import engine
 from threadline.decisions.confidence import Thresholds
@@ -99,7 +99,9 @@ async def decide_all(
             return await _patiently(example, model, pause)
 
     decisions = await asyncio.gather(*map(one, examples))
-    await Talking(database).hear(mention(0, "The first word of the conversation that the decisions are kept in."))
+    await StoredConversation(database).hear(
+        mention(0, "The first word of the conversation that the decisions are kept in.")
+    )
     return [
         Made(example, decision, await _kept(database, turn, example, decision.decided))
         for turn, (example, decision) in enumerate(zip(examples, decisions, strict=True), 1)

@@ -49,7 +49,7 @@ async def absent_temporal(request: pytest.FixtureRequest, unused_tcp_port: int) 
         server.close()
 
 
-class Gate(Interceptor):
+class TemporalGate(Interceptor):
     """Stands before Temporal: it breaks off the next `refusals` signals, and holds the others until it is open."""
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ class Gate(Interceptor):
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
+def gate() -> TemporalGate:
+    return TemporalGate()
 
 
 class KnownThreads(ThreadLookup):

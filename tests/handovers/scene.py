@@ -11,7 +11,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
 
-from tests.support.conversation_activities import Talking
+from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_activities import Engine
 from tests.support.temporal import activities_of, until, worker
 from threadline.cases.case_cards import Readers
@@ -60,7 +60,7 @@ class HandoverScene:
     question: IncomingMessage = field(init=False)
 
     @property
-    def talk(self) -> Talking:
+    def talk(self) -> ConversationActivityScene:
         return self.engine.talk
 
     @property

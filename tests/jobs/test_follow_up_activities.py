@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.threads import addressing
 from threadline_devstack.slack.identity import REPORTER
 
 __all__ = ["make_talk", "talk"]
 
 
-async def test_question_of_a_job_is_answered_once_in_its_thread(talk: Talking) -> None:
+async def test_question_of_a_job_is_answered_once_in_its_thread(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.answer()
     identity = addressing.job_question_id(talk.thread.team, "JOB-1", 1)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.recording import create
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.jobs import tools as jobs
@@ -67,11 +67,11 @@ def runner() -> Runner:
 
 
 @pytest.fixture
-def desk(database: Database, runner: Runner) -> Desk:
-    return Desk(database, jobs.TOOLS, ports=Ports().having(JOBS, PostgresJobs(database, runner, OneChannel())))
+def desk(database: Database, runner: Runner) -> ToolScene:
+    return ToolScene(database, jobs.TOOLS, ports=Ports().having(JOBS, PostgresJobs(database, runner, OneChannel())))
 
 
-async def refusal(desk: Desk, tool: str, **given: Any) -> str:
+async def refusal(desk: ToolScene, tool: str, **given: Any) -> str:
     result = await desk.refused(tool, **given)
     assert result.error
     return result.error.message
@@ -82,7 +82,7 @@ async def count(database: Database) -> int:
         return len(await work.agent_jobs.listed("T1"))
 
 
-async def test_schedule_returns_the_next_runs(desk: Desk, runner: Runner, database: Database) -> None:
+async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, database: Database) -> None:
     result = await desk.ask("schedule.job", **WEEKLY)
     assert result.success
     assert "JOB-1" in result.display_text
@@ -96,7 +96,7 @@ async def test_schedule_returns_the_next_runs(desk: Desk, runner: Runner, databa
     assert (job.author.user_id, job.author.correlation_id) == ("U1", "turn-1"), "the turn's, and not the model's"
 
 
-async def test_plan_shows_the_next_runs_and_writes_nothing(desk: Desk, runner: Runner, database: Database) -> None:
+async def test_plan_shows_the_next_runs_and_writes_nothing(desk: ToolScene, runner: Runner, database: Database) -> None:
     data = await desk.done("job.plan", **WEEKLY)
     assert data["next_runs"][4] == "2026-03-30T09:00+02:00", "the clocks go forward before that"
     assert data["when"].startswith("on the cron")
@@ -119,7 +119,7 @@ async def test_plan_shows_the_next_runs_and_writes_nothing(desk: Desk, runner: R
     ],
 )
 async def test_impossible_job_is_refused_and_not_stored(
-    desk: Desk, runner: Runner, database: Database, given: dict[str, Any], reason: str
+    desk: ToolScene, runner: Runner, database: Database, given: dict[str, Any], reason: str
 ) -> None:
     await create(database, rfp_id="rfp_abc123", due_date=date(2026, 4, 1))
     for tool in ("schedule.job", "job.plan"):
@@ -136,7 +136,7 @@ async def test_impossible_job_is_refused_and_not_stored(
     ],
 )
 async def test_reminder_needs_a_due_date_ahead(
-    desk: Desk, database: Database, facts: dict[str, Any], days: int, reason: str
+    desk: ToolScene, database: Database, facts: dict[str, Any], days: int, reason: str
 ) -> None:
     await create(database, rfp_id="rfp_abc123", **facts)
     given = {"rfp_id": "rfp_abc123", "days_before": days}
@@ -144,7 +144,7 @@ async def test_reminder_needs_a_due_date_ahead(
     assert reason in await refusal(desk, "schedule.job", **reminder)
 
 
-async def test_reminder_runs_some_days_before_the_due_date(desk: Desk, database: Database) -> None:
+async def test_reminder_runs_some_days_before_the_due_date(desk: ToolScene, database: Database) -> None:
     await create(database, rfp_id="rfp_abc123", due_date=date(2026, 4, 1))
     given = {"rfp_id": "RFP_abc123"}
     data = await desk.done("schedule.job", job_type="deadline_reminder", arguments=given, time_zone=BERLIN)
@@ -153,7 +153,7 @@ async def test_reminder_runs_some_days_before_the_due_date(desk: Desk, database:
     assert [each["job_id"] for each in asked["jobs"]] == ["JOB-1"]
 
 
-async def test_retried_call_schedules_once(desk: Desk, runner: Runner, database: Database) -> None:
+async def test_retried_call_schedules_once(desk: ToolScene, runner: Runner, database: Database) -> None:
     runner.fault = Transient("Temporal is away.")
     soon = WEEKLY | {"cron": None, "at": "2026-03-01T10:30"}
     with pytest.raises(Transient):
@@ -165,7 +165,7 @@ async def test_retried_call_schedules_once(desk: Desk, runner: Runner, database:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_lost_result_is_found_again(desk: Desk, database: Database, cancelled: bool) -> None:
+async def test_lost_result_is_found_again(desk: ToolScene, database: Database, cancelled: bool) -> None:
     desk.log.lost = ConnectionError("the worker is gone")
     with pytest.raises(ConnectionError):
         await desk.ask("schedule.job", "s1", retries_left=2, **WEEKLY)
@@ -177,13 +177,13 @@ async def test_lost_result_is_found_again(desk: Desk, database: Database, cancel
     assert await count(database) == 1
 
 
-async def test_job_that_temporal_refuses_is_cancelled(desk: Desk, runner: Runner) -> None:
+async def test_job_that_temporal_refuses_is_cancelled(desk: ToolScene, runner: Runner) -> None:
     runner.fault = Permanent("Temporal refuses to start JOB-1: no such zone")
     assert "is cancelled: Temporal refuses" in await refusal(desk, "schedule.job", **WEEKLY)
     assert (await desk.done("agent.job.list"))["jobs"] == []
 
 
-async def test_running_job_is_cancelled_once(desk: Desk, runner: Runner, database: Database) -> None:
+async def test_running_job_is_cancelled_once(desk: ToolScene, runner: Runner, database: Database) -> None:
     await desk.done("schedule.job", **WEEKLY)
     async with database.begin() as work:
         await work.agent_jobs.begin("T1", "JOB-1", "run-1", desk.clock().timestamp())
@@ -201,7 +201,7 @@ async def test_running_job_is_cancelled_once(desk: Desk, runner: Runner, databas
 async def test_job_is_cancelled_only_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
     """U1 asked for it in C1; U9 is an approver."""
     ports = Ports().having(JOBS, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
-    desk = Desk(database, jobs.TOOLS, ports=ports)
+    desk = ToolScene(database, jobs.TOOLS, ports=ports)
     await desk.done("schedule.job", **WEEKLY)
     result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
     assert result.success is may
@@ -210,7 +210,7 @@ async def test_job_is_cancelled_only_by_its_own_people(database: Database, chann
         assert ((await work.agent_jobs.get("T1", "JOB-1")).status == "cancelled") is may
 
 
-async def test_secret_in_a_question_is_not_stored(desk: Desk, database: Database) -> None:
+async def test_secret_in_a_question_is_not_stored(desk: ToolScene, database: Database) -> None:
     given = {"question": "Does ghp_9kQ2mZ7rT4vX1bN6wL8pD3sF5hJ0cY2aG7eR still work?"}
     data = await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
     assert "9kQ2mZ7rT4vX" not in str(data)
@@ -222,7 +222,7 @@ async def test_secret_in_a_question_is_not_stored(desk: Desk, database: Database
     assert await count(database) == 1
 
 
-async def test_list_shows_open_jobs_and_query_all(desk: Desk) -> None:
+async def test_list_shows_open_jobs_and_query_all(desk: ToolScene) -> None:
     await desk.done("schedule.job", **WEEKLY)
     await desk.done("schedule.job", job_type="follow_up", arguments={"question": "How far is it?"}, after_minutes=30)
     await desk.done("agent.job.cancel", job_id="JOB-2")
@@ -241,7 +241,7 @@ async def test_list_shows_open_jobs_and_query_all(desk: Desk) -> None:
     assert "there are status_digest" in await refusal(desk, "agent.job.query", job_type="x")
 
 
-async def test_status_shows_the_state_in_temporal(desk: Desk, runner: Runner) -> None:
+async def test_status_shows_the_state_in_temporal(desk: ToolScene, runner: Runner) -> None:
     await desk.done("schedule.job", **WEEKLY)
     assert (await desk.done("agent.job.status", job_id="job-1"))["temporal"] == "scheduled as job:T1:1"
     runner.fault = Transient("away")
@@ -252,7 +252,7 @@ async def test_status_shows_the_state_in_temporal(desk: Desk, runner: Runner) ->
     assert "does not have it yet" in (await desk.done("agent.job.status", job_id="JOB-1"))["temporal"]
 
 
-async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: Desk, database: Database) -> None:
+async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: ToolScene, database: Database) -> None:
     """Also for who asked for the job: others read the answer in the other channel."""
     given = {"question": "Is Anna leaving?"}
     await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
@@ -266,7 +266,9 @@ async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: Desk
         assert "Anna" not in str(there), user
 
 
-async def test_open_jobs_of_a_team_are_limited(desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_open_jobs_of_a_team_are_limited(
+    desk: ToolScene, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.jobs.scheduling.MOST_OPEN", 1)
     await desk.done("schedule.job", **WEEKLY)
     assert "cancel some" in await refusal(desk, "schedule.job", **WEEKLY)

@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from tests.journeys.trial import CANARY, TOKEN, Attempt, Trial, code_host, trial
+from tests.journeys.privilege_scene import CANARY, TOKEN, Attempt, PrivilegeScene, code_host, trial
 from threadline.cases.model import CaseStatus
 from threadline.db.columns import metadata
 from threadline.forge.remotes import Remote
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="module"), pyt
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="another process's environment can be read on Linux alone")
-async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(trial: Trial) -> None:
+async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(trial: PrivilegeScene) -> None:
     held, settings = trial.environment(), trial.stack.settings
     assert held["THREADLINE_AGENT_DATABASE_URL"], "the control: this is the worker's environment"
     assert not set(_FORBIDDEN) & set(held)
@@ -83,7 +83,7 @@ REFUSED = {"42501", "42809", "55000", "0A000", "TL001"}
 """Not permitted; no relation that can be written; not supported; the claim is not held. A typo of ours is none."""
 
 
-async def test_the_workers_login_reads_no_table_and_writes_no_case(trial: Trial) -> None:
+async def test_the_workers_login_reads_no_table_and_writes_no_case(trial: PrivilegeScene) -> None:
     connection = await asyncpg.connect(trial.environment()["THREADLINE_AGENT_DATABASE_URL"])
     try:
         assert await connection.fetchval("SELECT count(*) FROM agent_cases") >= 1, "the control: it may read the views"
@@ -108,7 +108,7 @@ async def _refusal(connection: asyncpg.Connection, statement: str) -> str:
     return ""
 
 
-async def test_nothing_that_the_worker_holds_opens_slack(trial: Trial) -> None:
+async def test_nothing_that_the_worker_holds_opens_slack(trial: PrivilegeScene) -> None:
     url = f"{trial.stack.settings['SLACK_API_URL']}chat.postMessage"
     words = {"channel": identity.REPORTS, "text": "planted"}
     assert await asyncio.to_thread(_post, url, words, "") == "not_authed"
@@ -130,7 +130,7 @@ def _post(url: str, words: Mapping[str, str], token: str) -> str:
     return "" if told["ok"] else str(told["error"])
 
 
-async def test_the_worker_has_nothing_to_push_with(trial: Trial, code_host: tuple[str, list[str]]) -> None:
+async def test_the_worker_has_nothing_to_push_with(trial: PrivilegeScene, code_host: tuple[str, list[str]]) -> None:
     url, sent = code_host
     held = trial.environment()
     [mirror] = [path for path in (trial.workspaces / "mirrors").iterdir() if path.is_dir()]
@@ -159,7 +159,7 @@ async def _push(held: Mapping[str, str], mirror: Path, url: str) -> str:
     return said.decode(errors="replace").strip()
 
 
-def attempts_at(trial: Trial) -> Sequence[Attempt]:
+def attempts_at(trial: PrivilegeScene) -> Sequence[Attempt]:
     """Everything that a model could ask its tools for and that lies outside its own case."""
     root, home = trial.workspaces, trial.stack.home.root
     theirs = root / "cases" / "BUG-1" / "sample-shop"
@@ -207,7 +207,7 @@ def attempts_at(trial: Trial) -> Sequence[Attempt]:
     ]
 
 
-async def test_the_agents_tools_reach_no_other_case_and_no_other_file(trial: Trial) -> None:
+async def test_the_agents_tools_reach_no_other_case_and_no_other_file(trial: PrivilegeScene) -> None:
     scene = trial.intruder
     await scene.write_report("The second case.")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -229,5 +229,5 @@ async def test_the_agents_tools_reach_no_other_case_and_no_other_file(trial: Tri
     assert {path for path in (trial.workspaces / "cases" / "BUG-1").rglob("*") if path.is_file()} == set(others)
 
 
-async def _done(trial: Trial) -> bool:
+async def _done(trial: PrivilegeScene) -> bool:
     return len(trial.answers) == len(trial.attempts)

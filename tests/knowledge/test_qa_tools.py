@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.knowledge import tools as qa
 from threadline.knowledge.model import Document
@@ -17,12 +17,12 @@ SHIPPING = Document("Shipping", "handbook/shipping.md", "Parcels of fifty euros 
 
 
 @pytest.fixture
-async def desk(database: Database) -> Desk:
+async def desk(database: Database) -> ToolScene:
     async with database.begin() as work:
         secret = Document("Secret", "theirs.md", "Money is kept under the mattress.")
         for team, document in (("T1", REFUNDS), ("T1", SHIPPING), ("T2", secret)):
             await work.knowledge.save(team, document, split(document))
-    return Desk(database, qa.TOOLS)
+    return ToolScene(database, qa.TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ async def desk(database: Database) -> Desk:
     ],
 )
 async def test_question_finds_its_passage_and_source(
-    desk: Desk, question: str, source: str, cite: str, begins: str
+    desk: ToolScene, question: str, source: str, cite: str, begins: str
 ) -> None:
     result = await desk.ask("qa.answer", question=question)
     first = result.data["passages"][0]
@@ -43,7 +43,7 @@ async def test_question_finds_its_passage_and_source(
     assert cite in result.sources
 
 
-async def test_documents_of_another_team_are_not_found(desk: Desk) -> None:
+async def test_documents_of_another_team_are_not_found(desk: ToolScene) -> None:
     for team, found in (("T2", ["theirs.md"]), ("T1", [])):
         result = await desk.ask("qa.answer", question="mattress", team=team)
         assert [each["source"] for each in result.data["passages"]] == found
@@ -51,7 +51,7 @@ async def test_documents_of_another_team_are_not_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"question": ""}, {"question": 7}])
-async def test_question_is_required(desk: Desk, arguments: dict[str, object]) -> None:
+async def test_question_is_required(desk: ToolScene, arguments: dict[str, object]) -> None:
     result = await desk.refused("qa.answer", **arguments)
     assert result.error
     assert "`question`" in result.error.message

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.limits.scene import Ground, laid_out
+from tests.limits.scene import LoadScene, laid_out
 from threadline.db.engine import Database
 
 
 @pytest.fixture
-async def ground(database: Database, pool: asyncpg.Pool) -> AsyncIterator[Ground]:
+async def ground(database: Database, pool: asyncpg.Pool) -> AsyncIterator[LoadScene]:
     async with laid_out(database, pool) as ground:
         yield ground

@@ -53,7 +53,7 @@ async def mark_used(_: TurnRef) -> None:
 
 
 @dataclass
-class Ground:
+class LoadScene:
     client: Client
     database: Database
     slack: SlackSandbox
@@ -209,7 +209,7 @@ async def connected(address: str) -> Client:
 
 
 @asynccontextmanager
-async def laid_out(database: Database, agent_pool: asyncpg.Pool, *server: str) -> AsyncIterator[Ground]:
+async def laid_out(database: Database, agent_pool: asyncpg.Pool, *server: str) -> AsyncIterator[LoadScene]:
     """All but the workers.
 
     Args:
@@ -229,4 +229,4 @@ async def laid_out(database: Database, agent_pool: asyncpg.Pool, *server: str) -
         address = environment.client.service_client.config.target_host
         client = await connected(address)
         web = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
-        yield Ground(client, database, slack, Agent(AgentTurns(agent_pool)), web)
+        yield LoadScene(client, database, slack, Agent(AgentTurns(agent_pool)), web)

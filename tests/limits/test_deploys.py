@@ -12,7 +12,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
-from tests.limits.scene import Ground, connected, laid_out
+from tests.limits.scene import LoadScene, connected, laid_out
 from tests.replay import diverging
 from threadline.cases.model import BugState
 from threadline.cases.workflow import BugInvestigationWorkflow
@@ -35,7 +35,7 @@ def _with(changed: type) -> list[type]:
     return [changed, *(each for each in WORKFLOWS if each is not BugInvestigationWorkflow)]
 
 
-async def _begun(ground: Ground) -> Thread:
+async def _begun(ground: LoadScene) -> Thread:
     """A case that the code of today has begun, whose worker is gone."""
     thread = ground.thread()
     async with ground.working():
@@ -45,12 +45,12 @@ async def _begun(ground: Ground) -> Thread:
     return thread
 
 
-async def _rests(ground: Ground) -> bool:
+async def _rests(ground: LoadScene) -> bool:
     async with ground.database.begin() as work:
         return [case.status for case in await work.overview.cases()] == ["pending_verification"]
 
 
-async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: Ground) -> None:
+async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: LoadScene) -> None:
     thread = await _begun(ground)
     async with ground.working(workflows=_with(diverging.OneActivityMoreBehindAGate)):
         await ground.deliver(thread, ground.message(thread, 1, "any news?"))
@@ -59,7 +59,7 @@ async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: Gro
 
 
 async def test_a_case_stands_still_under_newer_code_whose_change_is_not_gated_and_goes_on_when_it_is(
-    ground: Ground,
+    ground: LoadScene,
 ) -> None:
     thread = await _begun(ground)
 
@@ -74,7 +74,7 @@ async def test_a_case_stands_still_under_newer_code_whose_change_is_not_gated_an
         assert await ground.lost() == []
 
 
-async def _make_current(ground: Ground, build: str) -> None:
+async def _make_current(ground: LoadScene, build: str) -> None:
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=ground.client.namespace, deployment_name=NAME, build_id=build, identity="deploy"
     )
@@ -118,7 +118,7 @@ async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
             assert await ground.faults() == []
 
 
-async def _drained(ground: Ground, build: str) -> bool:
+async def _drained(ground: LoadScene, build: str) -> bool:
     found = await ground.client.workflow_service.describe_worker_deployment_version(
         DescribeWorkerDeploymentVersionRequest(namespace=ground.client.namespace, version=f"{NAME}.{build}")
     )
@@ -126,7 +126,7 @@ async def _drained(ground: Ground, build: str) -> bool:
     return status == VersionDrainageStatus.VERSION_DRAINAGE_STATUS_DRAINED
 
 
-async def _until_advised(ground: Ground, words: str) -> None:
+async def _until_advised(ground: LoadScene, words: str) -> None:
     async def advised() -> bool:
         try:
             await queues.served()
@@ -137,7 +137,7 @@ async def _until_advised(ground: Ground, words: str) -> None:
     await ground.until(advised, f"doctor says {words!r}")
 
 
-async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_doctor_says_which_queue_nobody_serves(ground: LoadScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
     await _until_advised(ground, "No worker serves the queue 'threadline': start `threadline worker --queue core`")
 
@@ -155,7 +155,7 @@ async def test_doctor_says_which_queue_nobody_serves(ground: Ground, monkeypatch
 
 
 async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    ground: LoadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
     assert "0 are open" in await queues.nobody_forgotten()

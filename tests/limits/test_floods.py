@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecution
 from temporalio.service import RPCError
 
-from tests.limits.scene import Ground, laid_out
+from tests.limits.scene import LoadScene, laid_out
 from threadline.cases.model import Limits
 from threadline.db.engine import Database
 from threadline_devstack.slack import identity
@@ -49,14 +49,14 @@ async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
         assert await ground.runs("ContinuedAsNew") > 0
 
 
-async def _signals(ground: Ground, run: WorkflowExecution) -> int:
+async def _signals(ground: LoadScene, run: WorkflowExecution) -> int:
     handle = ground.client.get_workflow_handle(run.id, run_id=run.run_id)
     kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
     return len([1 async for event in handle.fetch_history_events() if event.event_type == kind])
 
 
 async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continues_before_it_does_anything_else(
-    ground: Ground,
+    ground: LoadScene,
 ) -> None:
     """In a flood something is always pending when a step ends: the next step would keep the run for ever."""
     thread = ground.thread()
@@ -93,7 +93,7 @@ async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refu
 
 
 @pytest.mark.timeout(1_800)
-async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(ground: Ground) -> None:
+async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(ground: LoadScene) -> None:
     threads = [ground.thread() for _ in range(THREADS)]
     async with ground.working(reactions=False, agents=False):
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
@@ -112,6 +112,6 @@ async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
     assert list(answers.values()) == [1] * THREADS
 
 
-async def _all_are(ground: Ground, status: str) -> bool:
+async def _all_are(ground: LoadScene, status: str) -> bool:
     async with ground.database.begin() as work:
         return bool(await work.connection.scalar(_CASES, {"status": status}) == THREADS)

@@ -13,7 +13,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import PayloadCodec
 from temporalio.service import RPCError
 
-from tests.limits.scene import Ground
+from tests.limits.scene import LoadScene
 from threadline.cases.model import BugState, Limits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import NotAccepted
@@ -25,7 +25,7 @@ from threadline.threads.quarantine_store import QuarantinedMessage
 MIB = 1024 * 1024
 
 
-async def _signal(ground: Ground, workflow_id: str, name: str, *payloads: Payload) -> None:
+async def _signal(ground: LoadScene, workflow_id: str, name: str, *payloads: Payload) -> None:
     """A signal whose bytes are what they are."""
     await ground.client.workflow_service.signal_workflow_execution(
         SignalWorkflowExecutionRequest(
@@ -37,7 +37,7 @@ async def _signal(ground: Ground, workflow_id: str, name: str, *payloads: Payloa
     )
 
 
-async def _quarantine(ground: Ground) -> list[QuarantinedMessage]:
+async def _quarantine(ground: LoadScene) -> list[QuarantinedMessage]:
     async with ground.database.begin() as work:
         return await work.quarantine.messages(100)
 
@@ -61,7 +61,7 @@ UNREADABLE = {
 }
 
 
-async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(ground: Ground) -> None:
+async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(ground: LoadScene) -> None:
     thread = ground.thread()
     with structlog.testing.capture_logs() as logged:
         async with ground.working():
@@ -86,7 +86,7 @@ async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(gr
 
 
 @pytest.mark.parametrize("workflow", [addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW])
-async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: Ground, workflow: str) -> None:
+async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: LoadScene, workflow: str) -> None:
     thread = Thread("T1", "C0REPORTS", "1600000000.000001")
     start = BugState(thread=thread) if workflow == addressing.BUG_WORKFLOW else thread
     with structlog.testing.capture_logs() as logged:
@@ -102,7 +102,7 @@ async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: Gro
     assert [line["log_level"] for line in logged if line["event"] == "message_quarantined"] == ["error"]
 
 
-async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept_too(ground: Ground) -> None:
+async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept_too(ground: LoadScene) -> None:
     thread = ground.thread()
     first, second = (_payload("binary/encrypted", b"x" * 60_000 + end) for end in (b"1", b"2"))
     async with ground.working():
@@ -137,7 +137,9 @@ class Keys(PayloadCodec):
         return Payload.FromString(payload.data)
 
 
-async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_loses_nothing(ground: Ground) -> None:
+async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_loses_nothing(
+    ground: LoadScene,
+) -> None:
     async def with_keys(*known: bytes) -> Client:
         converter = replace(pydantic_data_converter, payload_codec=Keys(*known))
         return await Client.connect(ground.client.service_client.config.target_host, data_converter=converter)
@@ -159,7 +161,7 @@ async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_
     assert not await _quarantine(ground)
 
 
-async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground: Ground) -> None:
+async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground: LoadScene) -> None:
     thread = ground.thread()
     message = replace(ground.report(thread), text="x" * 2 * MIB)
     with pytest.raises(NotAccepted) as refusal:
@@ -168,7 +170,7 @@ async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground
     assert [run async for run in ground.client.list_workflows()] == []
 
 
-async def test_what_just_passes_the_server_is_cut_and_stored(ground: Ground) -> None:
+async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) -> None:
     thread = ground.thread()
     message = replace(ground.message(thread, 1), text="x" * (2 * MIB - 20_000))
     names = [{**asdict(ground.message(thread, 10 + n)), "id": f"{n}" * MIB} for n in range(3)]
@@ -193,7 +195,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: Ground) -> 
 
 
 async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run(
-    ground: Ground, database: Database, pool: asyncpg.Pool
+    ground: LoadScene, database: Database, pool: asyncpg.Pool
 ) -> None:
     """Each of the largest that the gateway lets through: 160 kB, of which thirteen are more than the server takes."""
     thread = ground.thread()

@@ -10,7 +10,7 @@ from typing import Any
 from temporalio import activity
 
 from tests.chaos.plan import seeded_random
-from tests.limits.scene import Ground, connected
+from tests.limits.scene import LoadScene, connected
 from tests.support.case_scene import Agent, outcome
 from threadline.cases.model import Action, Limits
 from threadline.gateway.routes import Start
@@ -21,7 +21,7 @@ AMID = 0.06
 """Seconds after the start of a run's last activity within which it ends."""
 
 
-async def _talk_until_hit(ground: Ground, threads: list[Thread], ended: str, times: int) -> None:
+async def _talk_until_hit(ground: LoadScene, threads: list[Thread], ended: str, times: int) -> None:
     """Talk without a pause until runs have ended in the midst of it, and a signal came amid such an end."""
     numbers, hit = iter(range(1, 10**6)), asyncio.Event()
 
@@ -55,7 +55,7 @@ class AmidTheEnd(Agent):
         self.writing.append(asyncio.create_task(self.write(bug_id)))
 
 
-async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> None:
+async def test_signals_while_a_run_completes_are_stored_once(ground: LoadScene) -> None:
     numbers, throws, over = itertools.count(1), seeded_random("1"), asyncio.Event()
 
     async def write(bug_id: str) -> None:
@@ -82,12 +82,12 @@ async def test_signals_while_a_run_completes_are_stored_once(ground: Ground) -> 
         assert await ground.faults() == []
 
 
-async def _open_cases(ground: Ground, count: int) -> bool:
+async def _open_cases(ground: LoadScene, count: int) -> bool:
     async with ground.database.begin() as work:
         return len(await work.overview.cases(limit=2 * THREADS)) == count
 
 
-async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: Ground) -> None:
+async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: LoadScene) -> None:
     async with ground.working(Limits(history_events=40)):
         threads = [ground.thread() for _ in range(THREADS)]
         await asyncio.gather(*(ground.deliver(thread, ground.report(thread)) for thread in threads))
@@ -96,7 +96,7 @@ async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: Grou
         assert await ground.faults() == []
 
 
-async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: Ground) -> None:
+async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: LoadScene) -> None:
     thread = ground.thread()
     await ground.deliver(thread, ground.message(thread, 2))
     await ground.deliver(thread, ground.report(thread))
@@ -109,7 +109,7 @@ async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: 
         assert said == ["The cart total is wrong", "no. 1", "no. 2", "no. 3", "no. 4"]
 
 
-async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(ground: Ground) -> None:
+async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(ground: LoadScene) -> None:
     thread = ground.thread()
     ground.agent.script[:] = [outcome(Action.RESOLVED), outcome(Action.RESOLVED)]
     async with ground.working():
@@ -124,7 +124,7 @@ async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(grou
         assert ground.agent.batches[1] == ["it is back"]
 
 
-async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: Ground) -> None:
+async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: LoadScene) -> None:
     address = ground.client.service_client.config.target_host
     gateways = [ground.dispatcher(await connected(address)) for _ in range(2)]
     async with ground.working():

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.operator.operating import TOOLS
-from tests.support.conversation_store import THREAD, Talking, deletion, edit, mention, says
+from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.turn_memory import Remembering
@@ -25,22 +25,22 @@ REQUEST = "Update the status of rfp_abc123 to won"
 
 
 @pytest.fixture
-def talk(database: Database) -> Talking:
-    return Talking(database)
+def talk(database: Database) -> StoredConversation:
+    return StoredConversation(database)
 
 
-def remembering(talk: Talking) -> Remembering:
+def remembering(talk: StoredConversation) -> Remembering:
     return Remembering(talk.database, Registry(TOOLS), lambda: 1_772_000_000.0)
 
 
-async def called(talk: Talking, step: int, tool: str, status: Status = "ok", code: str = "") -> None:
+async def called(talk: StoredConversation, step: int, tool: str, status: Status = "ok", code: str = "") -> None:
     call = Call(Operation(THREAD, 1, step, f"call {step}"), "r", "U1", tool, {}, f"{tool}{step}")
     result = {"error": {"code": code} if code else None, "data": "x" * 1_000}
     async with talk.database.begin() as work:
         await work.tool_executions.finish(call, status, result, 5, 1_772_000_000.0 + step)
 
 
-async def done(talk: Talking, request: str = REQUEST, *others: IncomingMessage) -> None:
+async def done(talk: StoredConversation, request: str = REQUEST, *others: IncomingMessage) -> None:
     """A turn in which an RFP was loaded and changed."""
     await talk.hear(mention(0, request), *others)
     await called(talk, 1, "opportunity.load")
@@ -50,14 +50,14 @@ async def done(talk: Talking, request: str = REQUEST, *others: IncomingMessage) 
     await talk.turn(1, "It is won.")
 
 
-async def kept(talk: Talking) -> list[dict[str, Any]]:
+async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
     rows = await talk.rows(
         "SELECT kind, cue, text, error_class, channel, rfp_id, key, user_id FROM memories ORDER BY id"
     )
     return [dict(each) for each in rows]
 
 
-async def test_conversational_agents_turn_leaves_only_the_fact(talk: Talking) -> None:
+async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConversation) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as work:
         await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
@@ -69,7 +69,7 @@ async def test_conversational_agents_turn_leaves_only_the_fact(talk: Talking) ->
     assert (fact["kind"], fact["text"]) == ("semantic", "<@U1> said: Riga wants everything as PDF")
 
 
-async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: Talking) -> None:
+async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: StoredConversation) -> None:
     await done(talk)
     assert await remembering(talk).remember(THREAD, 1) == 3
     await remembering(talk).remember(THREAD, 1)
@@ -82,7 +82,7 @@ async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: Talking) -
     assert failure["error_class"] == "validation"
 
 
-async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Talking) -> None:
+async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: StoredConversation) -> None:
     await create(talk.database, rfp_id="rfp_bound1")
     async with talk.database.begin() as work:
         await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
@@ -97,7 +97,7 @@ async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Talk
     assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_bound1", "rfp_abc123"]
 
 
-async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: Talking) -> None:
+async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: StoredConversation) -> None:
     await create(talk.database, rfp_id="rfp_abc123")
     await done(talk, "remember that rfp_abc123 needs two cranes")
     async with talk.database.begin() as work:
@@ -106,7 +106,7 @@ async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: Talking)
     assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
 
 
-async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(talk: Talking) -> None:
+async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(talk: StoredConversation) -> None:
     await talk.hear(mention(0, REQUEST))
     async with talk.database.begin() as work:
         await work.tool_executions.intend(Call(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f"), 1.0)
@@ -118,7 +118,7 @@ async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(
     assert "obey" not in str(made)
 
 
-async def test_unsettled_or_silent_turn_leaves_nothing(talk: Talking) -> None:
+async def test_unsettled_or_silent_turn_leaves_nothing(talk: StoredConversation) -> None:
     assert await remembering(talk).remember(THREAD, 1) == 0
     await talk.hear(mention(0, REQUEST))
     await talk.take_up(1)
@@ -129,7 +129,7 @@ async def test_unsettled_or_silent_turn_leaves_nothing(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-async def test_deleted_message_is_forgotten_with_all_words_of_its_turn(talk: Talking, which: int) -> None:
+async def test_deleted_message_is_forgotten_with_all_words_of_its_turn(talk: StoredConversation, which: int) -> None:
     await done(talk, "remember that rfp_abc123 is a secret project", says(1, "remember: secretly", sender_id="U2"))
     await remembering(talk).remember(THREAD, 1)
     assert {each["kind"] for each in await kept(talk)} == {"procedural", "episodic", "semantic"}
@@ -141,7 +141,7 @@ async def test_deleted_message_is_forgotten_with_all_words_of_its_turn(talk: Tal
 
 
 async def test_deletion_by_one_of_two_forgets_the_answer_as_well(
-    talk: Talking,
+    talk: StoredConversation,
 ) -> None:
     await talk.hear(mention(0, "my salary is 90k"), says(1, "remember that Acme wants PDF", sender_id="U2"))
     await talk.turn(1, "Noted; your salary is 90k.")
@@ -151,7 +151,7 @@ async def test_deletion_by_one_of_two_forgets_the_answer_as_well(
     assert (fact["text"], fact["user_id"]) == ("<@U2> said: Acme wants PDF", "U2")
 
 
-async def read_the_thread(talk: Talking) -> None:
+async def read_the_thread(talk: StoredConversation) -> None:
     """A turn that has read in Slack what the bot was never told of."""
     asks = Message(Role.ASSISTANT, calls=(ToolCall("c1", "slack.get.thread"), ToolCall("c2", "team.list")))
     words = [(f"t:1:1:{each}", Message(Role.TOOL, f"salary in {each}", call_id=each)) for each in ("c1", "c2")]
@@ -164,7 +164,7 @@ async def read_the_thread(talk: Talking) -> None:
 
 
 @pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
-async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: Talking, which: int) -> None:
+async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: StoredConversation, which: int) -> None:
     await talk.hear(mention(0, "what is said here?"), mention(1, "and since?"))
     await talk.take_up(1)
     await read_the_thread(talk)
@@ -186,7 +186,7 @@ async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: Talking
     assert [each["kind"] for each in await kept(talk)] == ["procedural"]
 
 
-async def test_memory_of_another_turn_stays_after_a_deletion_or_edit(talk: Talking) -> None:
+async def test_memory_of_another_turn_stays_after_a_deletion_or_edit(talk: StoredConversation) -> None:
     await done(talk)
     await remembering(talk).remember(THREAD, 1)
     await talk.hear(mention(10, "And now?"))

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import event
 
 from tests.operator.operating import TOOLS, Answering
-from tests.support.conversation_store import THREAD, Talking, mention
+from tests.support.conversation_store import THREAD, StoredConversation, mention
 from tests.support.recording import AUTHOR, create
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
@@ -99,7 +99,7 @@ async def counted(database: Database) -> AsyncIterator[list[str]]:
 
 
 async def test_all_layers_are_read_from_the_records(database: Database) -> None:
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.hear(mention(60))
     await fill(database, 3)
     heard = Heard(Said("Bob (U9)", 1_700_000_000.0, "Acme wants a crane"))
@@ -115,7 +115,7 @@ async def test_all_layers_are_read_from_the_records(database: Database) -> None:
 
 async def test_rfp_without_a_state_gets_one(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.do("DELETE FROM opportunity_states")
     await preparing(database).context(THREAD, 1, "U1", "Hello", "rfp_abc123")
     assert [each["rfp_id"] for each in await talk.rows("SELECT rfp_id FROM opportunity_states")] == ["rfp_abc123"]
@@ -123,7 +123,7 @@ async def test_rfp_without_a_state_gets_one(database: Database) -> None:
 
 async def test_number_of_queries_does_not_grow_with_the_records(database: Database) -> None:
     counts = list[int]()
-    await Talking(database).hear(mention(60))
+    await StoredConversation(database).hear(mention(60))
     await Actors(database, People()).of("T1", "U1")
     for rows, rfp_id, first in ((1, "rfp_few", 0), (50, "rfp_many", 1)):
         await fill(database, rows, rfp_id, first)
@@ -137,7 +137,7 @@ async def test_number_of_queries_does_not_grow_with_the_records(database: Databa
 
 async def test_queries_run_in_parallel(database_url: str) -> None:
     database = Meeting(database_url, pool_size=20)
-    await Talking(database).hear(mention(60))
+    await StoredConversation(database).hear(mention(60))
     await fill(database, 1)
     actors = Actors(database, People())
     await actors.of("T1", "U1")
@@ -166,7 +166,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         ("D1", "1600000000.000300", "My secret."),
     ):
         thread = Thread("T1", channel, ts)
-        talk = Talking(database, thread)
+        talk = StoredConversation(database, thread)
         await talk.hear(mention(1, id=f"{channel}{ts}", channel=channel))
         await talk.turn(1, words)
         remembered = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
@@ -189,7 +189,7 @@ async def test_own_patterns_come_first(database: Database) -> None:
 
 
 async def test_analysis_is_paid_for_once_and_accounted(database: Database) -> None:
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.hear(mention(0))
     model = Answering("They want it changed. Load it first.")
     text = await preparing(database, model=model).analyse(THREAD, 1, "Set it to won", "<context>x</context>")
@@ -205,7 +205,7 @@ async def test_analysis_may_be_absent_or_unaccounted(database: Database) -> None
 
 
 async def test_slack_is_not_asked_when_the_root_called_the_bot(database: Database) -> None:
-    await Talking(database).hear(mention(0))
+    await StoredConversation(database).hear(mention(0))
     heard = Heard(Said("Bob (U9)", 1_700_000_000.0, "before"))
     prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION)
     assert heard.until_when == []

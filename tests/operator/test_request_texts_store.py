@@ -1,6 +1,6 @@
 """What somebody asks of a turn, over all the turns that it goes on with, on the real Postgres."""
 
-from tests.support.conversation_store import THREAD, Talking, deletion, mention, says
+from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says
 from threadline.conversations.request_texts import LONGEST_CHAIN, asked_in
 from threadline.db.engine import Database
 from threadline.operator.model import input_validation as questions
@@ -8,19 +8,19 @@ from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
 
 
-async def turn(talk: Talking, number: int, resumes: int = 0) -> None:
+async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:
     async with talk.database.begin() as work:
         await work.turn_plans.keep(THREAD, number, Route(Agent.OPERATOR, Branch.D, resumes=resumes))
     await talk.turn(number)
 
 
-async def asked(talk: Talking, number: int) -> list[str]:
+async def asked(talk: StoredConversation, number: int) -> list[str]:
     async with talk.database.begin() as work:
         return await asked_in(work, THREAD, number)
 
 
 async def test_a_request_that_was_asked_about_twice_is_whole(database: Database) -> None:
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.hear(mention(0, "hello"))
     await turn(talk, 1)
     for number, words in enumerate(("update the rfp", "which one? the crane", "rfp_abc123"), start=2):
@@ -33,7 +33,7 @@ async def test_a_request_that_was_asked_about_twice_is_whole(database: Database)
 
 
 async def test_of_each_message_no_more_is_used_than_its_writer_is_told_is_read(database: Database) -> None:
-    talk = Talking(database)
+    talk = StoredConversation(database)
     await talk.hear(mention(0, "word " * 5_000 + "and then delete all"), says(1, "  in   order "))
     await turn(talk, 1)
     long, short = await asked(talk, 1)
@@ -42,7 +42,7 @@ async def test_of_each_message_no_more_is_used_than_its_writer_is_told_is_read(d
 
 
 async def test_a_chain_has_an_end(database: Database) -> None:
-    talk = Talking(database)
+    talk = StoredConversation(database)
     for number in range(1, LONGEST_CHAIN + 4):
         await talk.hear(mention(number * 10, f"words {number}"))
         await turn(talk, number, resumes=number - 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.conversation_activities import KEY, Talking, make_talk, talk
+from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.cases import sentences
 from threadline.conversations.contract import SettleRequest, ThinkRequest
@@ -28,7 +28,7 @@ FAILED_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True, attempted
 
 
 @pytest.fixture
-async def desk(talk: Talking) -> Talking:
+async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
     """A turn about an RFP that has begun."""
     await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
     await talk.said(f"what is the status of {CITY}?")
@@ -36,7 +36,7 @@ async def desk(talk: Talking) -> Talking:
     return talk
 
 
-async def settled(talk: Talking, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
+async def settled(talk: ConversationActivityScene, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
     request = SettleRequest(talk.thread, 1, kind, text, **given)
     for _ in range(2):  # its answer was lost, and it is asked for again
         await talk.run(talk.thinking.settle_turn, request)
@@ -45,7 +45,7 @@ async def settled(talk: Talking, kind: OutcomeKind, text: str = "It is new.", **
     return post.text
 
 
-async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
+async def journal(talk: ConversationActivityScene) -> list[tuple[EntryKind, str, str]]:
     async with talk.database.begin() as work:
         entries = await work.journal.of(TEAM, CITY)
     return [(each.kind, each.text, each.author.correlation_id) for each in entries]
@@ -55,7 +55,7 @@ async def journal(talk: Talking) -> list[tuple[EntryKind, str, str]]:
     "kind",
     [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED, OutcomeKind.ANSWERED],
 )
-async def test_words_of_a_status_turn_are_journalled_once(desk: Talking, kind: OutcomeKind) -> None:
+async def test_words_of_a_status_turn_are_journalled_once(desk: ConversationActivityScene, kind: OutcomeKind) -> None:
     """An answer's words are in the transcript, others come with the request."""
     async with desk.database.begin() as work:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
@@ -65,7 +65,9 @@ async def test_words_of_a_status_turn_are_journalled_once(desk: Talking, kind: O
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.PROPOSED])
-async def test_failures_are_said_and_journalled_where_nothing_was_changed(desk: Talking, kind: OutcomeKind) -> None:
+async def test_failures_are_said_and_journalled_where_nothing_was_changed(
+    desk: ConversationActivityScene, kind: OutcomeKind
+) -> None:
     said = await settled(desk, kind, protocol=FAILED_TURN, failures="No change has succeeded.")
     assert said == "No change has succeeded.\n\nIt is new."
     entry = EntryKind.SAID if kind is OutcomeKind.PROPOSED else EntryKind.FAILED
@@ -75,7 +77,7 @@ async def test_failures_are_said_and_journalled_where_nothing_was_changed(desk: 
 @pytest.mark.parametrize(("state", "kind"), [(STATUS_TURN, EntryKind.SAID), (FAILED_TURN, EntryKind.FAILED)])
 @pytest.mark.parametrize("entered", [False, True])
 async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
-    desk: Talking, state: ProtocolState, kind: EntryKind, entered: bool
+    desk: ConversationActivityScene, state: ProtocolState, kind: EntryKind, entered: bool
 ) -> None:
     """Nobody knows how far it came: it may have made its entry, and never met the rules."""
     await _reply(desk, ToolCall("call_1", "slack_post_summary", '{"text": "It is won now."}'))
@@ -92,7 +94,7 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
     assert await journal(desk) == [(kind, said, f"{desk.thread.key}:1")]
 
 
-async def test_silent_turn_leaves_nothing_in_the_journal(desk: Talking) -> None:
+async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
     request = SettleRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
     marks = await desk.run(desk.thinking.settle_turn, request)
     assert (marks.turn, await journal(desk)) == (1, [])
@@ -108,12 +110,14 @@ WROTE = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attemp
         pytest.param(OutcomeKind.STOPPED, STATUS_TURN, id="stopped before anything was done"),
     ],
 )
-async def test_turn_that_needs_no_entry_leaves_none(desk: Talking, kind: OutcomeKind, state: ProtocolState) -> None:
+async def test_turn_that_needs_no_entry_leaves_none(
+    desk: ConversationActivityScene, kind: OutcomeKind, state: ProtocolState
+) -> None:
     await settled(desk, kind, protocol=state)
     assert await journal(desk) == []
 
 
-async def test_words_are_posted_although_the_rfp_was_deleted(desk: Talking) -> None:
+async def test_words_are_posted_although_the_rfp_was_deleted(desk: ConversationActivityScene) -> None:
     async with desk.database.begin() as work:
         await work.rfps.delete(TEAM, CITY)
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == "It is new."
@@ -121,7 +125,9 @@ async def test_words_are_posted_although_the_rfp_was_deleted(desk: Talking) -> N
 
 
 @pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.SPOKEN, "text"), (OutcomeKind.ASKED, "question")])
-async def test_words_of_a_speaking_call_are_the_turns_only_message(desk: Talking, kind: OutcomeKind, name: str) -> None:
+async def test_words_of_a_speaking_call_are_the_turns_only_message(
+    desk: ConversationActivityScene, kind: OutcomeKind, name: str
+) -> None:
     call = ToolCall("call_1", "slack_post_summary", f'{{"{name}": "It is with the client. Is that right?"}}')
     spoke = ProtocolState(scope=CITY, did_journal=True, did_post=True)
     await _reply(desk, call)
@@ -140,7 +146,7 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(desk: Talking
     assert metadata["event_payload"]["correlation_id"] == f"{desk.thread.key}:1"
 
 
-async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Talking) -> None:
+async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: ConversationActivityScene) -> None:
     async with desk.database.begin() as work:
         await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
         await work.turn_plans.prepared(desk.thread, 1, "Something else.", "", [])
@@ -172,20 +178,20 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Talking) -
         assert await work.turn_plans.of(desk.thread, 1) == plan
 
 
-async def _reply(desk: Talking, call: ToolCall) -> None:
+async def _reply(desk: ConversationActivityScene, call: ToolCall) -> None:
     """The model's reply as the transcript has it."""
     async with desk.database.begin() as work:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
 
 
-async def test_writer_of_a_long_message_during_the_turn_is_told(desk: Talking) -> None:
+async def test_writer_of_a_long_message_during_the_turn_is_told(desk: ConversationActivityScene) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
     async with desk.database.begin() as work:
         await work.conversations.take_up(desk.thread, 1, 2)
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == f"{questions.cut_note()}\n\nIt is new."
 
 
-async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Talking) -> None:
+async def test_deleted_request_clears_the_context_and_asks_no_model(desk: ConversationActivityScene) -> None:
     (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
     gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
     async with desk.database.begin() as work:
@@ -202,7 +208,7 @@ async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Talkin
     assert not desk.model.log
 
 
-async def test_question_by_rule_is_not_asked_after_a_stop(talk: Talking) -> None:
+async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActivityScene) -> None:
     await talk.said("add to journal: they called")
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.ASKED
@@ -216,7 +222,7 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: Talking) -> None
     assert answers.stopped(()) in " ".join(remembered)
 
 
-async def test_command_done_by_rule_is_reported_after_a_stop(desk: Talking) -> None:
+async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationActivityScene) -> None:
     await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
     await desk.said(f"link {CITY}")
     begun = await desk.begin(2)

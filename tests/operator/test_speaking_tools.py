@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.recording import create
-from tests.support.tool_desk import Desk
 from tests.support.tool_fakes import MemoryLog, context
+from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.estimates.toolset_adapters import postgres_ports
 from threadline.models.model import ToolCall
@@ -36,7 +36,7 @@ class Turn:
 
     def __init__(self, database: Database, scope: str) -> None:
         self._database = database
-        self._ports = postgres_ports(database, Desk.readers)
+        self._ports = postgres_ports(database, ToolScene.readers)
         self._log = MemoryLog()
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
@@ -112,13 +112,13 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
 async def test_empty_or_too_long_words_are_refused(
     database: Database, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
-    result = await Desk(database, speaking.TOOLS).refused(tool, **arguments)
+    result = await ToolScene(database, speaking.TOOLS).refused(tool, **arguments)
     assert result.error
     assert says in result.error.message
 
 
 async def test_words_are_accepted_without_any_service(database: Database) -> None:
-    desk, registry = Desk(database, speaking.TOOLS), Registry(speaking.TOOLS)
+    desk, registry = ToolScene(database, speaking.TOOLS), Registry(speaking.TOOLS)
     assert allowed(registry, Ports(), Agent.OPERATOR, read_only=False).names == {each.name for each in speaking.TOOLS}
     assert not allowed(registry, Ports(), read_only=False).names
     assert await desk.done("slack.post.summary", text="x" * 5_000)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import SettleRequest, ThinkRequest
 from threadline.conversations.operator_contract import Begun, PassOn
@@ -27,21 +27,21 @@ ASK = "add to journal: they called"
 
 
 @pytest.fixture
-async def desk(talk: Talking) -> Talking:
+async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
     """A thread in a team that has two RFPs."""
     await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website", client="Riga")
     await create(talk.database, "c2", team=TEAM, rfp_id=HARBOUR, title="Harbour crane", client="Port")
     return talk
 
 
-async def route(desk: Talking, turn: int = 1) -> Route:
+async def route(desk: ConversationActivityScene, turn: int = 1) -> Route:
     async with desk.database.begin() as work:
         plan = await work.turn_plans.of(desk.thread, turn)
     assert plan
     return plan.route
 
 
-async def begun(desk: Talking, turn: int, *words: str | IncomingMessage) -> tuple[str, int, str]:
+async def begun(desk: ConversationActivityScene, turn: int, *words: str | IncomingMessage) -> tuple[str, int, str]:
     """The RFP of a turn, the turn that it resumes, and how it ends, if it does before the loop."""
     await desk.said(*words)
     ends = (await desk.begin(turn)).ends
@@ -49,7 +49,7 @@ async def begun(desk: Talking, turn: int, *words: str | IncomingMessage) -> tupl
     return taken.scope.rfp_id, taken.resumes, ends.value if ends else ""
 
 
-async def ended(desk: Talking, begun: Begun, turn: int) -> str:
+async def ended(desk: ConversationActivityScene, begun: Begun, turn: int) -> str:
     """What is posted for a turn that was over before the loop."""
     assert begun.ends
     request = SettleRequest(desk.thread, turn, begun.ends, protocol=begun.protocol)
@@ -58,40 +58,40 @@ async def ended(desk: Talking, begun: Begun, turn: int) -> str:
     return desk.posted()[-1].text
 
 
-async def reply(desk: Talking, turn: int, *words: str | IncomingMessage) -> str:
+async def reply(desk: ConversationActivityScene, turn: int, *words: str | IncomingMessage) -> str:
     """What is answered by rule, without a model."""
     await desk.said(*words)
     return await ended(desk, await desk.begin(turn), turn)
 
 
-async def answered(desk: Talking, turn: int) -> None:
+async def answered(desk: ConversationActivityScene, turn: int) -> None:
     """A turn whose loop has come to an answer."""
     await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), turn)
     await desk.post(turn)
 
 
-async def bound(desk: Talking) -> list[str]:
+async def bound(desk: ConversationActivityScene) -> list[str]:
     return [row["record_id"] for row in await desk.rows("SELECT record_id FROM thread_bindings")]
 
 
-def overheard(desk: Talking, words: str) -> IncomingMessage:
+def overheard(desk: ConversationActivityScene, words: str) -> IncomingMessage:
     return desk.message(words, sender_id=DEVELOPER, addressed=False)
 
 
-def mine(desk: Talking, words: str) -> IncomingMessage:
+def mine(desk: ConversationActivityScene, words: str) -> IncomingMessage:
     """By whoever asks elsewhere in the test, without a mention."""
     return desk.message(words, addressed=False)
 
 
-def by_job(desk: Talking, words: str, run: int = 1) -> IncomingMessage:
+def by_job(desk: ConversationActivityScene, words: str, run: int = 1) -> IncomingMessage:
     return desk.message(words, id=addressing.job_question_id(TEAM, "JOB-1", run))
 
 
-def stop(desk: Talking, **given: Any) -> IncomingMessage:
+def stop(desk: ConversationActivityScene, **given: Any) -> IncomingMessage:
     return desk.message("stop", kind=messages.STOP, **given)
 
 
-async def test_thread_is_linked_and_located_without_a_model(desk: Talking) -> None:
+async def test_thread_is_linked_and_located_without_a_model(desk: ConversationActivityScene) -> None:
     linked = await reply(desk, 1, f"link {CITY}")
     assert CITY in linked
     assert "City website for Riga" in linked
@@ -105,7 +105,7 @@ async def test_thread_is_linked_and_located_without_a_model(desk: Talking) -> No
     assert not desk.model.log
 
 
-async def test_unknown_rfp_is_refused_with_the_nearest_id(desk: Talking) -> None:
+async def test_unknown_rfp_is_refused_with_the_nearest_id(desk: ConversationActivityScene) -> None:
     assert "did you mean rfp_abc123" in await reply(desk, 1, "link rfp_abc124")
     assert "not an RFP id" in await reply(desk, 2, "link rfp_...")
     assert "not bound" in await reply(desk, 3, "where")
@@ -115,7 +115,7 @@ async def test_unknown_rfp_is_refused_with_the_nearest_id(desk: Talking) -> None
     assert "Nothing was done" in said
 
 
-async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: Talking) -> None:
+async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, f"link {CITY}")
     await desk.said("what's the status?")
     begun = await desk.begin(2)
@@ -131,7 +131,7 @@ async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: Talking) 
     assert f"again for {CITY}" in note
 
 
-async def test_deleted_rfp_of_the_thread_is_told_where_it_matters(desk: Talking) -> None:
+async def test_deleted_rfp_of_the_thread_is_told_where_it_matters(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, f"link {CITY}")
     async with desk.database.begin() as work:
         await work.rfps.delete(TEAM, CITY)
@@ -153,7 +153,7 @@ async def test_deleted_rfp_of_the_thread_is_told_where_it_matters(desk: Talking)
     assert f"`{CITY}` before" in await reply(desk, 6, f"link {HARBOUR}")
 
 
-async def test_operator_takes_over_where_the_conversational_agent_fails(desk: Talking) -> None:
+async def test_operator_takes_over_where_the_conversational_agent_fails(desk: ConversationActivityScene) -> None:
     await desk.said("the proposal")
     first = await desk.begin()
     assert (first.agent, first.falls_through, (await route(desk)).branch) == (Agent.COPILOT, True, Branch.B)
@@ -166,7 +166,7 @@ async def test_operator_takes_over_where_the_conversational_agent_fails(desk: Ta
 
 
 @pytest.mark.parametrize("answer", [f"it's {CITY}", f"link {CITY}"])
-async def test_answer_resumes_the_request_that_needed_an_rfp(desk: Talking, answer: str) -> None:
+async def test_answer_resumes_the_request_that_needed_an_rfp(desk: ConversationActivityScene, answer: str) -> None:
     assert "Which RFP is this about?" in await reply(desk, 1, ASK)
     assert (await route(desk)).branch is Branch.C
     await desk.said(answer)
@@ -176,7 +176,7 @@ async def test_answer_resumes_the_request_that_needed_an_rfp(desk: Talking, answ
     assert begun.protocol == ProtocolState(scope=CITY)
 
 
-async def test_short_answer_that_the_question_offers_resumes_the_request(desk: Talking) -> None:
+async def test_short_answer_that_the_question_offers_resumes_the_request(desk: ConversationActivityScene) -> None:
     await desk.said(f"add to journal of {CITY}: they called")
     await desk.begin()
     question = json.dumps({"question": "Search for it, or wait?"})
@@ -202,7 +202,7 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(desk: T
     ],
 )
 async def test_request_stays_open_until_its_writer_answers(
-    desk: Talking, between: dict[str, Any], kind: OutcomeKind
+    desk: ConversationActivityScene, between: dict[str, Any], kind: OutcomeKind
 ) -> None:
     await reply(desk, 1, ASK)
     await desk.said(desk.message(**between))
@@ -212,7 +212,7 @@ async def test_request_stays_open_until_its_writer_answers(
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
 
-async def test_empty_answer_is_asked_for_again(desk: Talking) -> None:
+async def test_empty_answer_is_asked_for_again(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, ASK)
     await desk.said("")
     again = await desk.begin(2)
@@ -222,12 +222,12 @@ async def test_empty_answer_is_asked_for_again(desk: Talking) -> None:
 
 
 @pytest.mark.parametrize("own", ["what can you do?", "never mind"])
-async def test_message_with_a_request_of_its_own_is_no_answer(desk: Talking, own: str) -> None:
+async def test_message_with_a_request_of_its_own_is_no_answer(desk: ConversationActivityScene, own: str) -> None:
     await reply(desk, 1, ASK)
     assert (await begun(desk, 2, own))[1] == 0
 
 
-async def test_deleted_words_are_not_part_of_the_request(desk: Talking) -> None:
+async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActivityScene) -> None:
     await desk.said(ASK)
     async with desk.database.begin() as work:
         assert await work.turn_plans.said_in(desk.thread, 1) == []
@@ -237,7 +237,7 @@ async def test_deleted_words_are_not_part_of_the_request(desk: Talking) -> None:
         assert await work.turn_plans.said_in(desk.thread, 1) == []
 
 
-async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: Talking) -> None:
+async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: ConversationActivityScene) -> None:
     assert (await reply(desk, 1, "add to journal: " + "word " * 2_000)).startswith(f"{questions.cut_note()}\n\n")
     assert (await route(desk)).branch is Branch.C
     assert await begun(desk, 2, f"link {CITY}") == (CITY, 1, "")
@@ -247,13 +247,13 @@ async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: Talk
     assert (await route(desk, 3)).notes == (questions.cut_note(),)
 
 
-async def test_message_without_words_is_recorded_as_such(desk: Talking) -> None:
+async def test_message_without_words_is_recorded_as_such(desk: ConversationActivityScene) -> None:
     await desk.said("")
     await desk.begin()
     assert (await route(desk)).missing == "missing_question"
 
 
-async def test_turn_begun_again_keeps_its_route(desk: Talking) -> None:
+async def test_turn_begun_again_keeps_its_route(desk: ConversationActivityScene) -> None:
     await desk.said(f"link {CITY}")
     first = await desk.begin()
     async with desk.database.begin() as work:
@@ -263,7 +263,7 @@ async def test_turn_begun_again_keeps_its_route(desk: Talking) -> None:
     assert "is now bound to" in await ended(desk, again, 1)
 
 
-async def test_words_among_people_bind_nothing_and_are_no_request(desk: Talking) -> None:
+async def test_words_among_people_bind_nothing_and_are_no_request(desk: ConversationActivityScene) -> None:
     await desk.said(overheard(desk, f"link {CITY}"), overheard(desk, f"{HARBOUR} is lost"), ASK)
     first = await desk.begin()
     assert ((await route(desk)).scope.rfp_id, first.ends) == ("", OutcomeKind.ASKED)
@@ -275,12 +275,12 @@ async def test_words_among_people_bind_nothing_and_are_no_request(desk: Talking)
     assert (second.agent, second.ends, await bound(desk)) == (Agent.COPILOT, None, [])
 
 
-async def test_words_before_calling_the_bot_are_part_of_the_request(desk: Talking) -> None:
+async def test_words_before_calling_the_bot_are_part_of_the_request(desk: ConversationActivityScene) -> None:
     words = (overheard(desk, "hi"), mine(desk, f"{CITY} was lost"), mine(desk, f"<@U9> see {HARBOUR}"))
     assert await begun(desk, 1, *words, "put that into the journal, please") == (CITY, 0, "")
 
 
-async def test_edit_of_an_old_thread_command_changes_nothing(desk: Talking) -> None:
+async def test_edit_of_an_old_thread_command_changes_nothing(desk: ConversationActivityScene) -> None:
     first = desk.message(f"link {CITY}")
     await reply(desk, 1, first)
     await reply(desk, 2, f"link {HARBOUR}")
@@ -298,7 +298,7 @@ async def test_edit_of_an_old_thread_command_changes_nothing(desk: Talking) -> N
     assert (await route(desk, 3)).notes == ()
 
 
-async def test_request_counts_with_the_rfp_that_its_thread_had_then(desk: Talking) -> None:
+async def test_request_counts_with_the_rfp_that_its_thread_had_then(desk: ConversationActivityScene) -> None:
     assert (await begun(desk, 1, f"link {CITY}", "update the rfp: status won", f"link {HARBOUR}")) == (CITY, 0, "")
     assert f"earlier request is about `{CITY}`" in (await route(desk)).notes[-1]
     assert await bound(desk) == [HARBOUR]
@@ -312,19 +312,21 @@ async def test_request_counts_with_the_rfp_that_its_thread_had_then(desk: Talkin
         pytest.param(("link rfp_...", "update the rfp: status won"), CITY, id="no id"),
     ],
 )
-async def test_ambiguous_or_refused_link_ends_the_turn(desk: Talking, words: tuple[str, ...], rfp_id: str) -> None:
+async def test_ambiguous_or_refused_link_ends_the_turn(
+    desk: ConversationActivityScene, words: tuple[str, ...], rfp_id: str
+) -> None:
     assert "I did nothing else" in await reply(desk, 1, f"link {CITY}", *words)
     assert (await route(desk)).scope.rfp_id == ""
     assert await bound(desk) == [rfp_id]
 
 
-async def test_link_corrected_at_once_goes_on(desk: Talking) -> None:
+async def test_link_corrected_at_once_goes_on(desk: ConversationActivityScene) -> None:
     words = (f"link {CITY}", "link rfp_xyz788", "update the rfp: status won", f"link {HARBOUR}")
     assert await begun(desk, 1, *words) == (HARBOUR, 0, "")
 
 
 @pytest.mark.parametrize("question", [f"Look into {CITY} again and tell me more.", f"link {CITY}"])
-async def test_question_of_a_job_is_no_answer_and_binds_nothing(desk: Talking, question: str) -> None:
+async def test_question_of_a_job_is_no_answer_and_binds_nothing(desk: ConversationActivityScene, question: str) -> None:
     await reply(desk, 1, ASK)
     assert await begun(desk, 2, by_job(desk, question)) == (CITY, 0, "")
     await answered(desk, 2)
@@ -332,7 +334,7 @@ async def test_question_of_a_job_is_no_answer_and_binds_nothing(desk: Talking, q
     assert await begun(desk, 3, by_job(desk, f"again: {CITY}", 2), HARBOUR) == (HARBOUR, 1, "")
 
 
-async def test_answer_among_several_people_needs_no_mention(desk: Talking) -> None:
+async def test_answer_among_several_people_needs_no_mention(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, overheard(desk, "hello all"), ASK)
     assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).marks.addressed_due
     stored = await desk.said(mine(desk, CITY))
@@ -340,14 +342,14 @@ async def test_answer_among_several_people_needs_no_mention(desk: Talking) -> No
     assert await begun(desk, 2) == (CITY, 1, "")
 
 
-async def test_stop_ends_the_wait_for_an_answer(desk: Talking) -> None:
+async def test_stop_ends_the_wait_for_an_answer(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, ASK)
     assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.question, "somebody else's word"
     assert (await desk.said(stop(desk))).marks.question == ""
     assert await begun(desk, 2, f"I like {CITY}") == (CITY, 0, "")
 
 
-async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Talking) -> None:
+async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: ConversationActivityScene) -> None:
     before = (desk.message(f"link {CITY}"), desk.message(ASK))
     assert await begun(desk, 1, *before, stop(desk), "what can you do?") == ("", 0, "")
     assert await bound(desk) == []
@@ -357,7 +359,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Talkin
     assert [each.text for each in left] == ["what can you do?"]
 
 
-async def test_thread_command_waits_for_the_next_turn(desk: Talking) -> None:
+async def test_thread_command_waits_for_the_next_turn(desk: ConversationActivityScene) -> None:
     await desk.said("Good morning")
     await desk.begin()
     await desk.think()
@@ -371,7 +373,7 @@ async def test_thread_command_waits_for_the_next_turn(desk: Talking) -> None:
     assert await bound(desk) == [HARBOUR]
 
 
-async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Talking) -> None:
+async def test_words_about_another_rfp_wait_for_the_next_turn(desk: ConversationActivityScene) -> None:
     assert await begun(desk, 1, f"status of {CITY}") == (CITY, 0, "")
     await desk.said(f"due date of {CITY}, too", f"and of {HARBOUR}", "thanks")
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)

@@ -25,7 +25,7 @@ from tests.properties.turns import REFUSALS, TOOL_FAILURES, ScriptedModel, faili
 from tests.slack.limits import check, legible, tables
 from tests.support.conversation_activities import REGISTRY as LAMPS
 from tests.support.conversation_activities import Make, make_talk
-from tests.support.conversation_store import Talking, mention
+from tests.support.conversation_store import StoredConversation, mention
 from tests.support.tool_fakes import Clock, MemoryCache, MemoryLog, context
 from threadline.conversations import context_window, intent
 from threadline.conversations.blocks import answer_of
@@ -133,7 +133,7 @@ STORED = st.builds(
 @example([Message(Role.USER, "\ud83d\ude00"), Message(Role.USER, "\U0001f600"), Message(Role.USER, "\ufdd0d83d")])
 @example([Message(Role.ASSISTANT, "", (ToolCall("\x00", "a.b", '{"a": [1, {"b": "\\ud800"}]}', read_only=True),))])
 async def test_property_3_stored_messages_are_read_back_equal(database: Database, messages: list[Message]) -> None:
-    talk = Talking(database, Thread("T1", "C1", f"{next(numbers)}"))
+    talk = StoredConversation(database, Thread("T1", "C1", f"{next(numbers)}"))
     await talk.store(mention(1))
     half = len(messages) // 2
     entries = [(f"m:{-number}", message) for number, message in enumerate(messages, start=-3)]
@@ -201,7 +201,7 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     database: Database, earlier: list[Message], said: list[str], summary: str, budget: Budget
 ) -> None:
     """What no summary tells is sent as it is, from the summary's end to the last word."""
-    talk, number = Talking(database, Thread("T1", "C1", f"1{next(numbers):09}.000100")), count(1)
+    talk, number = StoredConversation(database, Thread("T1", "C1", f"1{next(numbers):09}.000100")), count(1)
 
     async def hear(*texts: str) -> None:
         await talk.hear(*(mention(at := next(number), each, id=f"{talk.thread.key}:{at}") for each in texts))

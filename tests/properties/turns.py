@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from tests.properties.internals import error_of
-from tests.support.conversation_activities import Make, Talking
+from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import OutOfOrder
 from threadline.conversations.contract import ActRequest, ThinkRequest
 from threadline.conversations.react_loop import react
@@ -63,7 +63,7 @@ class LossyLog(PostgresExecutionLog):
         await super().record(entry)
 
 
-async def new_turn(make_talk: Make, mind: Mind, guards: Guards | None = None) -> Talking:
+async def new_turn(make_talk: Make, mind: Mind, guards: Guards | None = None) -> ConversationActivityScene:
     """A new thread in which a user has asked for something, minutes after the last request."""
     talk, number = make_talk(mind=mind, guards=guards), next(numbers)
     talk.thread = Thread(TEAM, GENERAL, f"1{number:09}.000100")
@@ -74,7 +74,7 @@ async def new_turn(make_talk: Make, mind: Mind, guards: Guards | None = None) ->
 
 async def failing_turn(
     make_talk: Make, database: Database, raised: Any, condition: str, mutating: bool, after: Sequence[Exception]
-) -> Talking:
+) -> ConversationActivityScene:
     """The model makes a call that fails under this condition. Its next replies raise `after`."""
     error, internal = error_of(*raised), raised[2]
 
@@ -110,7 +110,7 @@ async def failing_turn(
     return talk
 
 
-async def play_turn(talk: Talking, *, stop: bool = False) -> str:
+async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> str:
     """The stored answer of the turn; with `stop` a user stops it after the first tool."""
     step = 0
     done: list[Execution] = []
@@ -137,7 +137,7 @@ async def play_turn(talk: Talking, *, stop: bool = False) -> str:
     return settled.answer
 
 
-async def _execute(talk: Talking, step: int, call: ToolCall) -> Execution:
+async def _execute(talk: ConversationActivityScene, step: int, call: ToolCall) -> Execution:
     """The call, tried as often as Temporal would."""
     request = ActRequest(talk.thread, 1, step, call.reference())
     for attempt in range(1, ACT.retry.maximum_attempts + 1):
@@ -152,7 +152,9 @@ async def _execute(talk: Talking, step: int, call: ToolCall) -> Execution:
     return broken_off(call, failed)
 
 
-async def _attempt(talk: Talking, method: Callable[..., Coroutine[Any, Any, Any]], given: object, attempt: int) -> Any:
+async def _attempt(
+    talk: ConversationActivityScene, method: Callable[..., Coroutine[Any, Any, Any]], given: object, attempt: int
+) -> Any:
     execute = FaultInterceptor().intercept_activity(_Activity()).execute_activity
     return await talk.run(execute, ExecuteActivityInput(method, (given,), None, {}), attempt=attempt)
 

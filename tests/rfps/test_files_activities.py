@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.documents import document_samples as papers
-from tests.rfps.filing import BRIEF, MIB, Desk, desk
+from tests.rfps.file_scene import BRIEF, MIB, FileScene, desk
 from tests.support.tool_results import code_of
 from threadline.rfps.files import AGAIN, CREATED
 from threadline.threads.addressing import Thread
@@ -18,7 +18,7 @@ from threadline_devstack.slack.model import User
 __all__ = ["desk"]
 
 
-async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: Desk) -> None:
+async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
     result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31", correlation_id="forged")
     assert result.success, result.error
@@ -45,13 +45,13 @@ async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: Desk) -> No
     assert event.payload["sha256"] == hashlib.sha256(BRIEF).hexdigest()
 
 
-async def test_title_of_the_model_goes_before_that_of_the_file(desk: Desk) -> None:
+async def test_title_of_the_model_goes_before_that_of_the_file(desk: FileScene) -> None:
     data = await desk.made(desk.upload(papers.word("Some words of the file"), "brief.docx").id, title="Crane  2")
     assert data["title"] == "Crane 2"
     assert (await desk.made(desk.upload(b"7", "the_big-crane.txt").id))["title"] == "the big crane"
 
 
-async def test_same_file_twice_is_the_same_rfp(desk: Desk) -> None:
+async def test_same_file_twice_is_the_same_rfp(desk: FileScene) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     elsewhere = desk.new_thread(REPORTS)
     result = await desk.ask(desk.upload(BRIEF, "copy.pdf", elsewhere).id, elsewhere, title="Another")
@@ -65,7 +65,7 @@ async def test_same_file_twice_is_the_same_rfp(desk: Desk) -> None:
     assert (await desk.kept())["rfps"] == 1
 
 
-async def test_same_file_at_once_makes_one_rfp(desk: Desk) -> None:
+async def test_same_file_at_once_makes_one_rfp(desk: FileScene) -> None:
     threads = [desk.new_thread() for _ in range(4)]
     uploads = [desk.upload(BRIEF, thread=each) for each in threads]
     made = await asyncio.gather(*(desk.made(file.id, thread=each) for file, each in zip(uploads, threads, strict=True)))
@@ -75,7 +75,7 @@ async def test_same_file_at_once_makes_one_rfp(desk: Desk) -> None:
     assert (kept["rfps"], kept["opportunity_states"], kept["events"], kept["thread_bindings"]) == (1, 1, 4, 4)
 
 
-async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: Desk) -> None:
+async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: FileScene) -> None:
     first = await desk.made(desk.upload(BRIEF).id)
     result = await desk.ask(desk.upload(b"A second harbour", "second.md").id)
     assert result.data["thread_is_about"] == first["rfp_id"]
@@ -86,7 +86,7 @@ async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: Desk) -> None:
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
 
 
-async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
+async def test_secrets_in_a_file_are_not_kept(desk: FileScene) -> None:
     data = await desk.made(desk.upload(b"Crane at postgres://shop:hunter2!@db/shop", "brief.txt").id)
     assert "hunter2" not in json.dumps(data)
     async with desk.database.begin() as work:
@@ -105,16 +105,16 @@ async def test_secrets_in_a_file_are_not_kept(desk: Desk) -> None:
         ("brief.docx", papers.bomb(150), "would unpack to 1"),
     ],
 )
-async def test_unreadable_document_is_refused(desk: Desk, name: str, content: bytes, says: str) -> None:
+async def test_unreadable_document_is_refused(desk: FileScene, name: str, content: bytes, says: str) -> None:
     assert says in await desk.refused(desk.upload(content, name).id)
 
 
-async def test_login_page_in_place_of_a_file_is_refused(desk: Desk) -> None:
+async def test_login_page_in_place_of_a_file_is_refused(desk: FileScene) -> None:
     desk.sandbox.faults.login_page()
     assert "files:read" in await desk.refused(desk.upload(BRIEF).id)
 
 
-async def test_large_file_is_refused_before_the_download(desk: Desk) -> None:
+async def test_large_file_is_refused_before_the_download(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
     file.announced = 60 * MIB
     desk.sandbox.faults.fail_before("files.download")
@@ -122,13 +122,13 @@ async def test_large_file_is_refused_before_the_download(desk: Desk) -> None:
     assert desk.sandbox.faults.ordered("files.download") == 1  # nobody asked for it
 
 
-async def test_download_ends_at_the_limit(desk: Desk) -> None:
+async def test_download_ends_at_the_limit(desk: FileScene) -> None:
     file = desk.upload(BRIEF + b" " * (20 * MIB))
     file.announced = 3
     assert "larger than 20 MiB" in await desk.refused(file.id)
 
 
-async def test_file_of_another_channel_is_not_told(desk: Desk) -> None:
+async def test_file_of_another_channel_is_not_told(desk: FileScene) -> None:
     private = Thread(TEAM, desk.sandbox.workspace.open_im(DEVELOPER).id, "")
     for hidden in (
         desk.upload(BRIEF, "salaries.pdf", desk.new_thread(REPORTS)),
@@ -140,7 +140,7 @@ async def test_file_of_another_channel_is_not_told(desk: Desk) -> None:
         assert "salaries" not in told
 
 
-async def test_file_in_a_direct_message_becomes_an_rfp(desk: Desk) -> None:
+async def test_file_in_a_direct_message_becomes_an_rfp(desk: FileScene) -> None:
     direct = desk.new_thread(desk.sandbox.workspace.open_im(REPORTER).id)
     told = await desk.ask(desk.upload(BRIEF, thread=direct).id, direct)
     assert told.success
@@ -148,13 +148,13 @@ async def test_file_in_a_direct_message_becomes_an_rfp(desk: Desk) -> None:
     assert "stays when the file is deleted" in told.display_text
 
 
-async def test_file_without_shares_is_found_in_its_thread(desk: Desk) -> None:
+async def test_file_without_shares_is_found_in_its_thread(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
     file.shares.clear()
     assert await desk.made(file.id)
 
 
-async def test_search_for_a_file_ends_when_it_is_found(desk: Desk) -> None:
+async def test_search_for_a_file_ends_when_it_is_found(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
     file.shares.clear()
     desk.sandbox.workspace.post(desk.thread.channel, REPORTER, "thanks", thread_ts=desk.thread.ts)
@@ -164,12 +164,12 @@ async def test_search_for_a_file_ends_when_it_is_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("file_id", ["F0", "../etc", "brief.pdf", "", "F" * 60])
-async def test_malformed_id_is_refused(desk: Desk, file_id: str) -> None:
+async def test_malformed_id_is_refused(desk: FileScene, file_id: str) -> None:
     result = await desk.ask(file_id)
     assert code_of(result) is Code.INVALID_ARGUMENTS
 
 
-async def test_missing_file_is_told(desk: Desk) -> None:
+async def test_missing_file_is_told(desk: FileScene) -> None:
     assert "was deleted" in await desk.refused("F0GONE")
 
 
@@ -181,7 +181,7 @@ async def test_missing_file_is_told(desk: Desk) -> None:
         User("U0ELSEWHERE", "ella", "Ella", team="T0ELSEWHERE"),
     ],
 )
-async def test_file_of_an_external_user_counts_when_a_member_shares_it(desk: Desk, who: User) -> None:
+async def test_file_of_an_external_user_counts_when_a_member_shares_it(desk: FileScene, who: User) -> None:
     desk.sandbox.workspace.add_user(who)
     file = desk.upload(BRIEF, user=who.id)
     assert "from a guest or another company" in await desk.refused(file.id)
@@ -189,7 +189,7 @@ async def test_file_of_an_external_user_counts_when_a_member_shares_it(desk: Des
     assert (await desk.made(file.id))["title"] == "A crane for the harbour"
 
 
-async def test_file_of_an_unknown_author_makes_nothing(desk: Desk) -> None:
+async def test_file_of_an_unknown_author_makes_nothing(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
     desk.sandbox.faults.fail_before("users.info")
     before = await desk.kept()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.rfps.filing import BRIEF, WORKER, Desk, desk
+from tests.rfps.file_scene import BRIEF, WORKER, FileScene, desk
 from tests.support.recording import AUTHOR, until_waited_for
 from tests.support.tool_results import code_of
 from tests.support.tool_store import change
@@ -29,7 +29,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("method", ["files.info", "files.download"])
-async def test_call_is_retried_while_slack_is_away(desk: Desk, method: str) -> None:
+async def test_call_is_retried_while_slack_is_away(desk: FileScene, method: str) -> None:
     file = desk.upload(BRIEF)
     desk.sandbox.faults.fail_before(method, 2)
     with pytest.raises(Transient):
@@ -40,7 +40,7 @@ async def test_call_is_retried_while_slack_is_away(desk: Desk, method: str) -> N
     assert (await desk.kept())["rfps"] == 1
 
 
-async def test_retry_after_a_killed_worker_makes_one_rfp(desk: Desk, database_url: str) -> None:
+async def test_retry_after_a_killed_worker_makes_one_rfp(desk: FileScene, database_url: str) -> None:
     file = desk.upload(BRIEF)
     given = (database_url, desk.sandbox.api_url, desk.thread.channel, desk.thread.ts, file.id)
     async with _held(desk.database) as work:
@@ -62,7 +62,7 @@ async def test_retry_after_a_killed_worker_makes_one_rfp(desk: Desk, database_ur
     }
 
 
-async def test_lost_result_is_found_without_a_download(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypatch: pytest.MonkeyPatch) -> None:
     file = desk.upload(BRIEF)
 
     async def lost(*_: object) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support import tool_store as tooling
 from tests.support.recording import create, until_waited_for
-from tests.support.tool_desk import Desk
 from tests.support.tool_results import code_of, message_of
+from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
@@ -44,16 +44,16 @@ async def rfp(database: Database) -> None:
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database, TOOLS)
+def desk(database: Database) -> ToolScene:
+    return ToolScene(database, TOOLS)
 
 
-async def everything(desk: Desk) -> Any:
+async def everything(desk: ToolScene) -> Any:
     """All that is on record of the RFP."""
     return [await desk.done(tool, rfp_id=ID) for tool, _ in READS]
 
 
-async def test_load_shows_facts_state_and_newest_entries(desk: Desk) -> None:
+async def test_load_shows_facts_state_and_newest_entries(desk: ToolScene) -> None:
     for number in range(opportunity.RECENT + 1):
         await desk.done("journal.append", rfp_id=ID, text=f"entry {number}")
     await desk.done("event.append", rfp_id=ID, event_type="asked")
@@ -66,7 +66,7 @@ async def test_load_shows_facts_state_and_newest_entries(desk: Desk) -> None:
     assert "rfp_abc123 (Website relaunch)" in result.display_text
 
 
-async def test_patch_tells_what_it_changed(desk: Desk) -> None:
+async def test_patch_tells_what_it_changed(desk: ToolScene) -> None:
     patch = '{"status": "Proposal submitted", "due_date": "2026-04-01", "client": null, "team": ["U1"]}'
     result = await desk.ask("opportunity.patch", rfp_id=ID, patch=patch)
     for fact in (ID, "status is proposal submitted", "2026-04-01", "client removed", "team changed"):
@@ -80,7 +80,7 @@ async def test_patch_tells_what_it_changed(desk: Desk) -> None:
     }
 
 
-async def test_rfp_is_shown_once_in_its_last_state(desk: Desk) -> None:
+async def test_rfp_is_shown_once_in_its_last_state(desk: ToolScene) -> None:
     results = [await desk.ask("opportunity.load", rfp_id=ID)]
     results.append(await desk.ask("opportunity.patch", rfp_id=ID, patch=SUBMITTED))
     results.append(await desk.ask("opportunity.load", rfp_id=ID))
@@ -90,7 +90,7 @@ async def test_rfp_is_shown_once_in_its_last_state(desk: Desk) -> None:
     assert "· new" not in text
 
 
-async def test_patch_may_be_an_object_and_keeps_its_nulls(desk: Desk) -> None:
+async def test_patch_may_be_an_object_and_keeps_its_nulls(desk: ToolScene) -> None:
     await desk.done("opportunity.patch", rfp_id=ID, patch={"client": None, "budget": {"total": 1.5, "x": None}})
     state = (await desk.done("opportunity.load", rfp_id=ID))["state"]
     assert "client" not in state
@@ -112,13 +112,13 @@ async def test_patch_may_be_an_object_and_keeps_its_nulls(desk: Desk) -> None:
         ('{"status": "asleep"}', "in_progress"),
     ],
 )
-async def test_bad_patch_is_refused_and_changes_nothing(desk: Desk, patch: str, says: str) -> None:
+async def test_bad_patch_is_refused_and_changes_nothing(desk: ToolScene, patch: str, says: str) -> None:
     before = await everything(desk)
     assert says in message_of(await desk.refused("opportunity.patch", rfp_id=ID, patch=patch))
     assert await everything(desk) == before
 
 
-async def test_lost_race_is_retried_on_the_newer_state(desk: Desk, database: Database) -> None:
+async def test_lost_race_is_retried_on_the_newer_state(desk: ToolScene, database: Database) -> None:
     async with database.begin() as work:
         first = {"status": "won", "budget": {"total": 1}}
         await work.opportunities.patch(tooling.change("other"), ID, first, 1, Author("U2", "turn-2"))
@@ -130,7 +130,7 @@ async def test_lost_race_is_retried_on_the_newer_state(desk: Desk, database: Dat
     assert (state["status"], state["budget"]) == ("won", {"total": 1, "currency": "EUR"})
 
 
-async def test_concurrent_patches_are_all_kept(desk: Desk) -> None:
+async def test_concurrent_patches_are_all_kept(desk: ToolScene) -> None:
     async def patch(number: int) -> None:
         given = json.dumps({f"field {number}": number})
         while (await desk.ask("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=given)).error:
@@ -142,7 +142,7 @@ async def test_concurrent_patches_are_all_kept(desk: Desk) -> None:
     assert {f"field {number}" for number in range(8)} < loaded["state"].keys()
 
 
-async def test_patch_of_an_older_version_is_refused(desk: Desk) -> None:
+async def test_patch_of_an_older_version_is_refused(desk: ToolScene) -> None:
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"risks": ["late"]}')
     late = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"risks": ["dear"]}', version=1)
     assert "version 2" in message_of(late)
@@ -180,7 +180,7 @@ class Late(Opportunities):
 
 async def test_patch_that_loses_every_race_changes_nothing(database: Database, database_url: str) -> None:
     overtaken = Overtaken(database_url, database)
-    desk = Desk(overtaken, TOOLS)
+    desk = ToolScene(overtaken, TOOLS)
     result = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"a": 1}')
     assert code_of(result) is Code.SERVICE_UNAVAILABLE
     loaded = await desk.done("opportunity.load", rfp_id=ID)
@@ -192,7 +192,7 @@ async def test_patch_that_loses_every_race_changes_nothing(database: Database, d
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
 async def test_call_with_lost_result_is_found_and_made_once(
-    desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
+    desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
     desk.log.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
@@ -211,13 +211,13 @@ async def test_call_with_lost_result_is_found_and_made_once(
 
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
-async def test_same_call_at_once_is_made_once(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
+async def test_same_call_at_once_is_made_once(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
     await asyncio.gather(*(desk.ask(tool, "same", rfp_id=ID, **arguments) for _ in range(6)))
     loaded, entries, events = await everything(desk)
     assert loaded["version"] + len(entries["entries"]) + len(events["events"]) == 2
 
 
-async def test_records_have_the_correlation_id_of_their_turn(desk: Desk, database: Database) -> None:
+async def test_records_have_the_correlation_id_of_their_turn(desk: ToolScene, database: Database) -> None:
     for tool, arguments in WRITES:
         await desk.done(tool, rfp_id=ID, correlation_id="another turn's", **arguments)
     async with database.begin() as work:
@@ -229,7 +229,7 @@ async def test_records_have_the_correlation_id_of_their_turn(desk: Desk, databas
 
 
 @pytest.mark.parametrize(("tool", "one", "many"), [("journal", "entry", "entries"), ("event", "event", "events")])
-async def test_journal_and_events_come_in_pages(desk: Desk, tool: str, one: str, many: str) -> None:
+async def test_journal_and_events_come_in_pages(desk: ToolScene, tool: str, one: str, many: str) -> None:
     given = {"journal": {"text": "It is so."}, "event": {"event_type": "asked"}}[tool]
     for _ in range(3):
         await desk.done(f"{tool}.append", rfp_id=ID, **given)
@@ -259,7 +259,7 @@ async def test_journal_and_events_come_in_pages(desk: Desk, tool: str, one: str,
     ],
 )
 async def test_bad_argument_is_named_and_nothing_is_written(
-    desk: Desk, tool: str, arguments: dict[str, Any], says: str
+    desk: ToolScene, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     before = await everything(desk)
     assert says in message_of(await desk.refused(tool, **({"rfp_id": ID} | arguments)))
@@ -268,7 +268,7 @@ async def test_bad_argument_is_named_and_nothing_is_written(
 
 @pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES])
 async def test_unknown_deleted_and_foreign_rfps_are_refused(
-    desk: Desk, database: Database, tool: str, arguments: dict[str, Any]
+    desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
     unknown = await desk.refused(tool, rfp_id="rfp_abc12", **arguments)
     assert code_of(unknown) is Code.REFUSED
@@ -280,7 +280,7 @@ async def test_unknown_deleted_and_foreign_rfps_are_refused(
 
 
 async def test_rate_of_a_state_holds_over_all_threads(database: Database) -> None:
-    desk = Desk(database, TOOLS, Rate(2, 60))
+    desk = ToolScene(database, TOOLS, Rate(2, 60))
     for number in range(2):
         await desk.done("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=json.dumps({"a": number}))
     result = await desk.refused("opportunity.patch", thread_ts="3.1", rfp_id="RFP_abc123", patch='{"a": 3}')

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.support.recording import AUTHOR, HASH, create
-from tests.support.tool_desk import Desk
 from tests.support.tool_results import message_of
+from tests.support.tool_scene import ToolScene
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
@@ -21,15 +21,15 @@ TOOLS = [*rfps.TOOLS, *team.TOOLS, *memory.TOOLS]
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database, TOOLS)
+def desk(database: Database) -> ToolScene:
+    return ToolScene(database, TOOLS)
 
 
 def ids(data: Any) -> list[str]:
     return [each["rfp_id"] for each in data["rfps"]]
 
 
-async def test_open_rfps_are_listed_by_due_date(desk: Desk, database: Database) -> None:
+async def test_open_rfps_are_listed_by_due_date(desk: ToolScene, database: Database) -> None:
     await create(database, "1", rfp_id="rfp_late", due_date=date(2026, 5, 1), owner="Ida")
     await create(database, "2", rfp_id="rfp_soon", due_date=date(2026, 4, 1), status=RfpStatus.SHORTLISTED)
     await create(database, "3", rfp_id="rfp_won", status=RfpStatus.WON, owner="ida")
@@ -50,7 +50,7 @@ async def test_open_rfps_are_listed_by_due_date(desk: Desk, database: Database) 
     assert "in_progress" in message_of(await desk.refused("rfp.list", status="asleep"))
 
 
-async def test_long_list_says_that_there_are_more(desk: Desk, database: Database) -> None:
+async def test_long_list_says_that_there_are_more(desk: ToolScene, database: Database) -> None:
     for number in range(rfps.MOST + 1):
         await create(database, f"{number}")
     result = await desk.ask("rfp.list")
@@ -58,14 +58,14 @@ async def test_long_list_says_that_there_are_more(desk: Desk, database: Database
     assert "more than 30" in result.display_text
 
 
-async def test_rfp_is_found_by_words(desk: Desk, database: Database) -> None:
+async def test_rfp_is_found_by_words(desk: ToolScene, database: Database) -> None:
     await create(database, "1", rfp_id="rfp_abc123")
     await create(database, "2", rfp_id="rfp_xyz789", title="Crane for the harbour", client="Port of Oslo")
     assert ids(await desk.done("rfp.search", words="harbour cranes")) == ["rfp_xyz789"]
     assert ids(await desk.done("rfp.search", words="submarine")) == []
 
 
-async def test_rfp_shows_its_file_in_parts(desk: Desk, database: Database) -> None:
+async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) -> None:
     text = "".join(f"line {number}\n" for number in range(2_000))
     async with database.begin() as work:
         new = NewRfp(Facts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text))
@@ -85,7 +85,7 @@ async def test_rfp_shows_its_file_in_parts(desk: Desk, database: Database) -> No
     assert "did you mean rfp_file" in message_of(await desk.refused("rfp.get", rfp_id="rfp_fille"))
 
 
-async def test_team_is_listed_by_skill(desk: Desk, database: Database) -> None:
+async def test_team_is_listed_by_skill(desk: ToolScene, database: Database) -> None:
     assert (await desk.done("team.list"))["members"] == []
     async with database.begin() as work:
         ida = TeamMember("U7", "Ida", "ida@example.com", "Writer", "Wrote forty bids.", ("tenders", "law"), 16)
@@ -104,7 +104,7 @@ async def test_team_is_listed_by_skill(desk: Desk, database: Database) -> None:
     assert "'Ida'" in message_of(await desk.refused("team.get", team="T2", name="Ida"))
 
 
-async def test_memories_are_found_by_channel_and_kind(desk: Desk, database: Database) -> None:
+async def test_memories_are_found_by_channel_and_kind(desk: ToolScene, database: Database) -> None:
     async with database.begin() as work:
         for key, channel in (("a", "C1"), ("b", "C2"), ("c", "")):
             new = NewMemory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Transient
@@ -35,6 +35,6 @@ class Directory(PeopleLookup):
         return self._people.get(user)
 
 
-def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> Desk:
+def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> ToolScene:
     book = PostgresCrm(database, people or Directory(), rate)
-    return Desk(database, crm.TOOLS, ports=Ports().having(CRM, book))
+    return ToolScene(database, crm.TOOLS, ports=Ports().having(CRM, book))

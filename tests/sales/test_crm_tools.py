@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select, text
 
 from tests.sales.customers import Directory, desk_of
-from tests.support.tool_desk import Desk
 from tests.support.tool_results import code_of, message_of
+from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
@@ -29,7 +29,7 @@ ON_A_LEAD: list[tuple[str, dict[str, str]]] = [
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
+def desk(database: Database) -> ToolScene:
     return desk_of(database)
 
 
@@ -42,7 +42,7 @@ async def audit(database: Database) -> list[tuple[str, str, str, str, str]]:
         return [(each[0] or each[1], *each[2:]) for each in rows]
 
 
-async def test_update_makes_a_lead_and_audits_each_field(desk: Desk, database: Database) -> None:
+async def test_update_makes_a_lead_and_audits_each_field(desk: ToolScene, database: Database) -> None:
     first = await desk.ask("crm.update", company="Acme Corp", stage="qualified", industry="Ships")
     assert "LEAD-1 (Ana Silva): company, name, email, stage, industry" in first.display_text
     assert first.data["lead"] == {
@@ -68,7 +68,7 @@ async def test_update_makes_a_lead_and_audits_each_field(desk: Desk, database: D
     assert "Acme Corp" in json.dumps(message.blocks)
 
 
-async def test_update_without_a_change_is_not_audited(desk: Desk, database: Database) -> None:
+async def test_update_without_a_change_is_not_audited(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", name=" Ana   Maria ", email="ANA@acme.example")
     before = await audit(database)
     again = await desk.ask("crm.update", name="Ana Maria", email="ana@ACME.example ")
@@ -79,14 +79,14 @@ async def test_update_without_a_change_is_not_audited(desk: Desk, database: Data
 @pytest.mark.parametrize(
     "statement", ["UPDATE crm_audit SET became = 'x'", "TRUNCATE crm_audit"], ids=["update", "truncate"]
 )
-async def test_audit_cannot_be_changed(desk: Desk, database: Database, statement: str) -> None:
+async def test_audit_cannot_be_changed(desk: ToolScene, database: Database, statement: str) -> None:
     await desk.done("crm.update", title="Captain")
     with pytest.raises(OnRecord):
         async with database.begin() as work:
             await work.connection.execute(text(statement))
 
 
-async def test_call_with_lost_result_is_made_once(desk: Desk, database: Database) -> None:
+async def test_call_with_lost_result_is_made_once(desk: ToolScene, database: Database) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("crm.update", {"title": "Captain"}),
         ("crm.log", {"kind": "call", "summary": "They want a boat."}),
@@ -103,7 +103,7 @@ async def test_call_with_lost_result_is_made_once(desk: Desk, database: Database
     assert [each["summary"] for each in shown["interactions"]] == ["They want a boat."]
 
 
-async def test_concurrent_updates_make_one_lead_and_are_all_audited(desk: Desk, database: Database) -> None:
+async def test_concurrent_updates_make_one_lead_and_are_all_audited(desk: ToolScene, database: Database) -> None:
     titles = [f"title {number}" for number in range(8)]
     done = await asyncio.gather(*(desk.ask("crm.update", title=each) for each in titles))
     assert all(each.success for each in done)
@@ -135,7 +135,9 @@ async def test_concurrent_leads_make_one_company(database: Database) -> None:
         ({"email": "ben@shop.example"}, "another lead has this mail address"),
     ],
 )
-async def test_refused_update_changes_nothing(desk: Desk, database: Database, given: dict[str, Any], said: str) -> None:
+async def test_refused_update_changes_nothing(
+    desk: ToolScene, database: Database, given: dict[str, Any], said: str
+) -> None:
     await desk.done("crm.update", title="Captain")
     await desk.done("crm.update", user_id="U2", title="Cook")
     before = await audit(database)
@@ -147,13 +149,13 @@ async def test_refused_update_changes_nothing(desk: Desk, database: Database, gi
     "given",
     [{"nickname": "A"}, {"name": "x" * 201}, {"notes": "x" * 4_001}, {"stage": "enthusiastic"}, {"lead_id": "x" * 41}],
 )
-async def test_bad_argument_is_named(desk: Desk, given: dict[str, Any]) -> None:
+async def test_bad_argument_is_named(desk: ToolScene, given: dict[str, Any]) -> None:
     result = await desk.refused("crm.update", **given)
     assert code_of(result) is Code.INVALID_ARGUMENTS
     assert next(iter(given)) in message_of(result)
 
 
-async def test_leads_are_found_by_name_email_company_and_id(desk: Desk) -> None:
+async def test_leads_are_found_by_name_email_company_and_id(desk: ToolScene) -> None:
     await desk.done("crm.update", company="Acme Corp")
     await desk.done("crm.update", user_id="U2", company="100% Ships")
     for words, found in (
@@ -169,7 +171,7 @@ async def test_leads_are_found_by_name_email_company_and_id(desk: Desk) -> None:
         assert [each["lead_id"] for each in (await desk.done("crm.find", words=words))["leads"]] == found, words
 
 
-async def test_leads_of_another_team_are_not_found(desk: Desk) -> None:
+async def test_leads_of_another_team_are_not_found(desk: ToolScene) -> None:
     await desk.done("crm.update", company="Acme Corp")
     there = {"team": "T2", "user_id": "U9"}
     assert (await desk.done("crm.find", words="ana", **there))["leads"] == []
@@ -180,7 +182,7 @@ async def test_leads_of_another_team_are_not_found(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("user_id", ["UGUEST", "UOTHER", "UNKNOWN"])
-async def test_external_user_has_only_the_own_lead(desk: Desk, user_id: str) -> None:
+async def test_external_user_has_only_the_own_lead(desk: ToolScene, user_id: str) -> None:
     await desk.done("crm.update", company="Acme Corp")
     assert (await desk.done("crm.find", words="", user_id=user_id))["leads"] == []
     for tool, given in ON_A_LEAD:
@@ -192,7 +194,7 @@ async def test_external_user_has_only_the_own_lead(desk: Desk, user_id: str) -> 
     assert (await desk.done("crm.get", lead_id=own.lower(), user_id=user_id))["title"] == "Buyer"
 
 
-async def test_external_user_sees_and_changes_nothing_of_a_company(desk: Desk, database: Database) -> None:
+async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolScene, database: Database) -> None:
     user_id = "UGUEST"
     about = {"website": "https://globex.example", "industry": "Steel", "company_notes": "They are about to cancel."}
     await desk.done("crm.update", company="Globex", **about)
@@ -219,7 +221,7 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: Desk, d
     assert (await desk.done("crm.get", lead_id="LEAD-1"))["company_notes"] == about["company_notes"]
 
 
-async def test_external_co_requester_limits_what_is_seen(desk: Desk) -> None:
+async def test_external_co_requester_limits_what_is_seen(desk: ToolScene) -> None:
     await desk.done("crm.update", company="Acme Corp")
     both = {"user_id": "U2", "others": ("Gus (UGUEST)",), "other_ids": ("UGUEST",)}
     assert (await desk.done("crm.find", words="", **both))["leads"] == []
@@ -228,7 +230,7 @@ async def test_external_co_requester_limits_what_is_seen(desk: Desk) -> None:
     assert len((await desk.done("crm.find", words="", **insiders))["leads"]) == 1
 
 
-async def test_lead_is_found_by_the_email_address(desk: Desk, database: Database) -> None:
+async def test_lead_is_found_by_the_email_address(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", user_id="U2", email="ana@acme.example")
     async with database.begin() as work:
         await work.connection.execute(text("UPDATE crm_leads SET user_id = ''"))
@@ -236,21 +238,21 @@ async def test_lead_is_found_by_the_email_address(desk: Desk, database: Database
     assert (done["created"], done["lead"]["lead_id"], done["lead"]["user_id"]) == (False, "LEAD-1", "U1")
 
 
-async def test_email_address_stays_with_its_lead(desk: Desk) -> None:
+async def test_email_address_stays_with_its_lead(desk: ToolScene) -> None:
     await desk.done("crm.update", user_id="U2", email="ana@acme.example")
     done = await desk.done("crm.update", title="Captain")
     assert done["created"]
     assert "email" not in done["lead"]
 
 
-async def test_several_requesters_must_name_the_lead(desk: Desk) -> None:
+async def test_several_requesters_must_name_the_lead(desk: ToolScene) -> None:
     for tool, given in ON_A_LEAD:
         said = message_of(await desk.refused(tool, others=("Ben (U2)",), **given))
         assert "written: U1 and" not in said
         assert "lead_id" in said
 
 
-async def test_missing_lead_is_told(desk: Desk) -> None:
+async def test_missing_lead_is_told(desk: ToolScene) -> None:
     assert "has no record yet" in message_of(await desk.refused("crm.get"))
 
 
@@ -272,7 +274,7 @@ async def test_rate_limits_changes_of_a_lead(database: Database) -> None:
     assert (await desk.done("crm.get"))["title"] == "Captain"
 
 
-async def test_decision_context_has_the_lead_or_the_slack_profile(desk: Desk, database: Database) -> None:
+async def test_decision_context_has_the_lead_or_the_slack_profile(desk: ToolScene, database: Database) -> None:
     people = Directory()
     about = lead_context(PostgresCrm(database, people), people)
     assert await about("T1", "U1") == "Ana Silva (U1)\nAna@Acme.example"
@@ -289,7 +291,7 @@ async def test_decision_context_has_the_lead_or_the_slack_profile(desk: Desk, da
     assert await about("T2", "U1") == "Ana Silva (U1)\nAna@Acme.example"
 
 
-async def test_decision_context_has_a_maximum_length(desk: Desk, database: Database) -> None:
+async def test_decision_context_has_a_maximum_length(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", name="n" * 200, company="c" * 200, industry="i" * 200)
     for kind in ("call", "email", "meeting"):
         await desk.done("crm.log", kind=kind, summary=kind[0] * 2_000)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, nothing
 from tests.sales.mail_server import MailServer, serving
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.tool_results import message_of
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals import tools as proposals
@@ -53,7 +53,7 @@ async def _unspoken(_: Speech) -> None:
 class Office:
     """A thread with a mail server and one approver."""
 
-    talk: Talking
+    talk: ConversationActivityScene
     server: MailServer
 
     @property
@@ -116,7 +116,7 @@ class Office:
 
 
 @pytest.fixture
-async def office(talk: Talking) -> AsyncIterator[Office]:
+async def office(talk: ConversationActivityScene) -> AsyncIterator[Office]:
     async with serving() as server:
         yield Office(talk, server)
 

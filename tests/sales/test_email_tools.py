@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from tests.sales.customers import Directory
 from tests.sales.mail_server import MailServer, serving
-from tests.support.tool_desk import Desk
 from tests.support.tool_results import code_of, message_of
+from tests.support.tool_scene import ToolScene
 from threadline.approvals.model import ProposedAction, Risk
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
@@ -39,7 +39,7 @@ LETTER = {"subject": "Our call", "body": "Hello,\n\nit was good to talk."}
 class Post:
     """A desk with a mail server; `started` are the actions that wait for approval."""
 
-    desk: Desk
+    desk: ToolScene
     server: MailServer
     database: Database
     started: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
             sets_up_mail: bool = True,
             approvers: Sequence[str] = ("U7",),
         ) -> Post:
-            post = Post(Desk(database, ()), server, database)
+            post = Post(ToolScene(database, ()), server, database)
 
             async def start(team: str, action_id: str) -> None:
                 post.started.append(action_id)
@@ -90,7 +90,7 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
             )
             if sets_up_mail:
                 ports = ports.having(MAILER, Smtp(parse_account(server.url)))
-            post.desk = Desk(database, [*email.TOOLS, *crm.TOOLS], ports=ports)
+            post.desk = ToolScene(database, [*email.TOOLS, *crm.TOOLS], ports=ports)
             return post
 
         yield make

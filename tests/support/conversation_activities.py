@@ -90,7 +90,7 @@ REGISTRY = Registry([list_lamps, create_lamp, break_lamps, dump])
 
 
 @dataclass
-class Talking:
+class ConversationActivityScene:
     """`at` counts the messages, which come a minute apart: the guards let ten of them pass."""
 
     database: Database
@@ -200,7 +200,7 @@ class Talking:
         return [dict(each) for each in self.model.log[index].conversation.messages]
 
 
-Make = Callable[..., Talking]
+Make = Callable[..., ConversationActivityScene]
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             ports: Ports | None = None,
             mind: Mind | None = None,
             guards: Guards | None = None,
-        ) -> Talking:
+        ) -> ConversationActivityScene:
             mind = mind or mind_of(key, budget, registry, ports or Ports(), with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             posts = Posts(client, PostLedger(database, Claim))
@@ -239,7 +239,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             )
             thinking = Thinking(database, mind, Names(client), alerts)
             acting = Acting(database, mind, guards, alerts, attempts=3)
-            return Talking(
+            return ConversationActivityScene(
                 database,
                 model,
                 slack,
@@ -262,5 +262,5 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
 
 
 @pytest.fixture
-async def talk(make_talk: Make) -> Talking:
+async def talk(make_talk: Make) -> ConversationActivityScene:
     return make_talk()

@@ -34,7 +34,7 @@ def stop(at: float) -> IncomingMessage:
     return says(at, "stop", kind=messages.STOP)
 
 
-class Talking:
+class StoredConversation:
     def __init__(self, database: Database, thread: Thread = THREAD) -> None:
         self.database = database
         self.thread = thread
@@ -110,13 +110,13 @@ def flags(marks: ConversationMarks) -> tuple[bool, bool, bool]:
 
 
 @pytest.fixture
-def talk(database: Database) -> Talking:
-    return Talking(database)
+def talk(database: Database) -> StoredConversation:
+    return StoredConversation(database)
 
 
 @pytest.fixture
-async def other(database_url: str) -> AsyncIterator[Talking]:
+async def other(database_url: str) -> AsyncIterator[StoredConversation]:
     """The same thread at another worker."""
     database = Database(database_url)
-    yield Talking(database)
+    yield StoredConversation(database)
     await database.dispose()

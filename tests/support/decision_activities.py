@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.support.conversation_activities import Talking
+from tests.support.conversation_activities import ConversationActivityScene
 from threadline.conversations.contract import SettleRequest
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
@@ -40,7 +40,7 @@ class Documents:
 
 @dataclass
 class Engine:
-    talk: Talking
+    talk: ConversationActivityScene
     documents: Documents
     activities: LiveDecisionActivities
 
@@ -105,7 +105,11 @@ class Engine:
 
 
 def engine_of(
-    talk: Talking, *, lead: str | Exception = "Anna (U0ANNA)", rules: Rules | None = None, look_up: LookUp | None = None
+    talk: ConversationActivityScene,
+    *,
+    lead: str | Exception = "Anna (U0ANNA)",
+    rules: Rules | None = None,
+    look_up: LookUp | None = None,
 ) -> Engine:
     async def about(team: str, user_id: str) -> str:
         assert user_id == REPORTER

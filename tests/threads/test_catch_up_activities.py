@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from tests.conversations.test_catch_up_activities import BOT, CALL, CHANNELS, GENERAL, REPORTER, House, house
+from tests.conversations.test_catch_up_activities import BOT, CALL, CHANNELS, GENERAL, REPORTER, CatchUpWorkspace, house
 from threadline.errors import Permanent
 from threadline.slack.history import History
 
 __all__ = ["house"]
 
 
-async def test_mention_and_direct_message_are_found_in_any_channel_of_the_bot(house: House) -> None:
+async def test_mention_and_direct_message_are_found_in_any_channel_of_the_bot(house: CatchUpWorkspace) -> None:
     random = house.workspace.create_channel("random", [BOT, REPORTER])
     await house.say(f"{CALL} before the installation", kept=False)
     assert await house.look(talk=None) == []
@@ -28,7 +28,7 @@ async def test_mention_and_direct_message_are_found_in_any_channel_of_the_bot(ho
     assert await house.look(talk=None) == []
 
 
-async def test_mention_that_an_edit_brought_is_found_as_a_message(house: House) -> None:
+async def test_mention_that_an_edit_brought_is_found_as_a_message(house: CatchUpWorkspace) -> None:
     await house.look(talk=None)
     said = await house.say("add three items", kept=False)
     house.workspace.edit(GENERAL, said.ts, f"{CALL} add three items", by=REPORTER)
@@ -37,7 +37,7 @@ async def test_mention_that_an_edit_brought_is_found_as_a_message(house: House) 
     assert await house.memory.said(house.thread(said)) == ["add three items"]
 
 
-async def test_channels_without_cases_take_turns(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_channels_without_cases_take_turns(house: CatchUpWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.threads.catch_up_windows.LISTENED", 1)
     random = house.workspace.create_channel("random", [BOT, REPORTER])
     await house.look(talk=None)
@@ -48,7 +48,7 @@ async def test_channels_without_cases_take_turns(house: House, monkeypatch: pyte
 
 
 async def test_bot_that_may_not_list_its_channels_looks_where_it_was(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: CatchUpWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await house.look(talk=None)
     await house.say(f"{CALL} hi", kept=False)
@@ -61,7 +61,7 @@ async def test_bot_that_may_not_list_its_channels_looks_where_it_was(
     assert await house.look(deep=False, talk=None) == ["message"]
 
 
-async def test_start_of_a_gateway_forgets_no_channel(house: House) -> None:
+async def test_start_of_a_gateway_forgets_no_channel(house: CatchUpWorkspace) -> None:
     await house.look(talk=None)
     async with house.database.begin() as work:
         await work.followed.install(list(CHANNELS), time.time(), alone=False)
@@ -70,7 +70,7 @@ async def test_start_of_a_gateway_forgets_no_channel(house: House) -> None:
     assert await house.look(deep=False, talk=None) == ["message"]
 
 
-async def test_channel_that_the_bot_has_left_is_read_no_more(house: House) -> None:
+async def test_channel_that_the_bot_has_left_is_read_no_more(house: CatchUpWorkspace) -> None:
     await house.look(talk=None)
     house.workspace.leave(GENERAL, BOT)
     await house.look(talk=None)

@@ -20,7 +20,7 @@ def _reply(number: int) -> IncomingMessage:
 
 
 @dataclass
-class Desk:
+class ReplyScene:
     trouble: Exception | None = None
     known: bool = True
     forwarded: list[IncomingMessage] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Desk:
         return self.known
 
 
-async def _route(desk: Desk, *messages: IncomingMessage) -> str:
+async def _route(desk: ReplyScene, *messages: IncomingMessage) -> str:
     async with skipping_time() as environment:
         handle = await environment.client.start_workflow(
             RouteReplyWorkflow.run,
@@ -52,7 +52,7 @@ async def _route(desk: Desk, *messages: IncomingMessage) -> str:
 
 @pytest.mark.records("reply_forwarded")
 async def test_each_reply_is_forwarded_once_and_in_order() -> None:
-    desk = Desk()
+    desk = ReplyScene()
     first, second = _reply(1), _reply(2)
     assert await _route(desk, first, second, first) == "forwarded"
     assert desk.forwarded == [first, second]
@@ -60,11 +60,11 @@ async def test_each_reply_is_forwarded_once_and_in_order() -> None:
 
 @pytest.mark.records("reply_to_no_case")
 async def test_thread_that_is_no_case_ends_quietly() -> None:
-    assert await _route(Desk(known=False), _reply(1)) == "not a case"
+    assert await _route(ReplyScene(known=False), _reply(1)) == "not a case"
 
 
 @pytest.mark.parametrize("trouble", [Transient("Postgres is away"), Permanent("the bot is not in the channel")])
 async def test_failed_forward_is_tried_again(trouble: Exception) -> None:
-    desk = Desk(trouble)
+    desk = ReplyScene(trouble)
     assert await _route(desk, _reply(1), _reply(2)) == "forwarded"
     assert desk.forwarded == [_reply(1), _reply(2)]

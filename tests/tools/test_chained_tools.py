@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool_desk import Desk
+from tests.support.tool_scene import ToolScene
 from threadline.appointments import tools as appointments
 from threadline.cases import case_tools as cases
 from threadline.db.engine import Database
@@ -44,7 +44,7 @@ def test_toolset_without_port_is_not_offered() -> None:
     assert all(port.help for each in TOOLS for port in each.needs)
 
 
-async def test_project_can_be_switched_in_read_only(desk: Desk) -> None:
+async def test_project_can_be_switched_in_read_only(desk: ToolScene) -> None:
     assert desk.names(read_only=True) == {each.name for each in TOOLS} - CHANGING
     assert "estimates.useProject" not in CHANGING
 
@@ -57,12 +57,12 @@ def test_time_is_text_in_definitions_and_null_where_optional() -> None:
 
 
 @pytest.fixture
-async def desk(database: Database, database_url: str) -> Desk:
+async def desk(database: Database, database_url: str) -> ToolScene:
     await lay_sample_records(database_url, "T1")
-    return Desk(database, TOOLS)
+    return ToolScene(database, TOOLS)
 
 
-async def play(desk: Desk, words: str) -> list[tuple[str, str]]:
+async def play(desk: ToolScene, words: str) -> list[tuple[str, str]]:
     """The calls that the scripted model makes of a person's words, each with its tool and text."""
     offered = {each["name"]: each for each in REGISTRY.definitions(desk.names())}
     known, told = Known(), []
@@ -76,7 +76,7 @@ async def play(desk: Desk, words: str) -> list[tuple[str, str]]:
     return told
 
 
-async def test_mention_chains_three_tools(desk: Desk) -> None:
+async def test_mention_chains_three_tools(desk: ToolScene) -> None:
     words = "Show the details of PRJ-1, create three WBS items and then update the quote totals."
     [(tool, details), (then, added), (last, quote)] = await play(desk, words)
     assert (tool, then) == ("estimates_getProjectDetails", "estimates_createWbsItems")
@@ -86,7 +86,7 @@ async def test_mention_chains_three_tools(desk: Desk) -> None:
     assert "16962.56 EUR" in quote
 
 
-async def test_thread_keeps_its_project(desk: Desk, database: Database) -> None:
+async def test_thread_keeps_its_project(desk: ToolScene, database: Database) -> None:
     await play(desk, 'Use the project "Web shop"')
     here = Thread("T1", "C1", "1760000000.000100")
     async with database.begin() as work:
@@ -99,13 +99,13 @@ async def test_thread_keeps_its_project(desk: Desk, database: Database) -> None:
     assert "PRJ-1" in added
 
 
-async def test_locked_project_is_told(desk: Desk) -> None:
+async def test_locked_project_is_told(desk: ToolScene) -> None:
     [_, (tool, told)] = await play(desk, "Show the details of PRJ-2 and create an item")
     assert tool == "estimates_createWbsItems"
     assert "PRJ-2 (Mobile app) is locked" in told
 
 
-async def test_free_time_is_found_and_booked(desk: Desk) -> None:
+async def test_free_time_is_found_and_booked(desk: ToolScene) -> None:
     [(_, free), (_, booked)] = await play(desk, 'Look for free slots of the "Meeting room", then book an appointment')
     assert "2026-03-02 09:00 (Europe/Berlin)" in free
     assert "APT-1: Meeting room, 2026-03-02 09:00 (Europe/Berlin)" in booked

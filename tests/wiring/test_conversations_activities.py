@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.approvals.approval_scene import nothing
-from tests.support.conversation_activities import Talking, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.model import NewAction, Risk
 from threadline.cases.case_cards import Readers
@@ -38,7 +38,7 @@ DAY = 24 * 3600.0
 
 @pytest.mark.parametrize("key", ["", "sk-proj-0123456789abcdefghijklmn"])
 async def test_limits_reach_the_activities_with_and_without_a_key(
-    monkeypatch: pytest.MonkeyPatch, talk: Talking, key: str
+    monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     monkeypatch.setenv("THREADLINE_CONVERSATION_MAX_TURNS", "7")
@@ -59,7 +59,9 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     assert (limits.max_turns, limits.quiet, limits.model_patience) == (7, 7200, 600)
 
 
-async def test_forgetting_goes_on_after_an_unexpected_error(monkeypatch: pytest.MonkeyPatch, talk: Talking) -> None:
+async def test_forgetting_goes_on_after_an_unexpected_error(
+    monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
+) -> None:
     looks, third = itertools.count(1), asyncio.Event()
 
     async def breaking(*_: object) -> int:
@@ -74,7 +76,7 @@ async def test_forgetting_goes_on_after_an_unexpected_error(monkeypatch: pytest.
 
 
 async def test_each_kind_of_record_is_forgotten_after_its_own_time(
-    monkeypatch: pytest.MonkeyPatch, talk: Talking
+    monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
 ) -> None:
     """By default conversations are kept for 90 days, and what tools did for a year."""
     monkeypatch.setenv("THREADLINE_MEMORY_DAYS", "60")
@@ -119,7 +121,7 @@ async def test_each_kind_of_record_is_forgotten_after_its_own_time(
         assert await left() == expected, days
 
 
-async def test_forgotten_thread_begins_again_without_memory(talk: Talking) -> None:
+async def test_forgotten_thread_begins_again_without_memory(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.answer()
     assert await forget(talk.database, ConversationSettings.read(), time.time() + 91 * DAY) == 1

@@ -10,7 +10,7 @@ from icalendar import Calendar
 
 from tests.approvals.approval_scene import nothing
 from tests.sales.mail_server import MailServer, serving
-from tests.support.conversation_activities import KEY, Talking, make_talk, talk
+from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from threadline.appointments.model import Resource
 from threadline.cases.case_cards import Readers
 from threadline.conversations.decision_activities import LiveDecisionActivities
@@ -31,7 +31,7 @@ WEEKDAYS = (1, 2, 3, 4, 5, 6, 7)
 
 @dataclass
 class SalesScene:
-    talk: Talking
+    talk: ConversationActivityScene
     server: MailServer
     deciding: LiveDecisionActivities
     turn: int = 0
@@ -51,7 +51,7 @@ class SalesScene:
 
 
 @pytest.fixture
-async def scene(monkeypatch: pytest.MonkeyPatch, talk: Talking) -> AsyncIterator[SalesScene]:
+async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene) -> AsyncIterator[SalesScene]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{talk.model.url}/v1")
     monkeypatch.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")

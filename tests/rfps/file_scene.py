@@ -62,7 +62,7 @@ class Caller:
         return await self._run(ToolCall(call_id, TOOL, json.dumps(given)), where)
 
 
-class Desk(Caller):
+class FileScene(Caller):
     """Uploads files in a thread, and calls the tool there."""
 
     def __init__(self, database: Database, sandbox: SlackSandbox, session: aiohttp.ClientSession) -> None:
@@ -119,9 +119,9 @@ class Desk(Caller):
 
 
 @pytest.fixture
-async def desk(database: Database) -> AsyncIterator[Desk]:
+async def desk(database: Database) -> AsyncIterator[FileScene]:
     async with SlackSandbox.running() as sandbox, aiohttp.ClientSession() as session:
-        yield Desk(database, sandbox, session)
+        yield FileScene(database, sandbox, session)
 
 
 WORKER = "import asyncio, sys; from tests.rfps import filing; asyncio.run(filing.work(*sys.argv[1:]))"

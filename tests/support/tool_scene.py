@@ -21,7 +21,7 @@ from threadline.tools.runner import Guards, pipeline
 SUMMARIES = "CSUMMARIES"
 
 
-class Desk:
+class ToolScene:
     """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
 
     readers = Readers({SUMMARIES}, "https://example.slack.com/")

@@ -30,7 +30,7 @@ Attempt = tuple[str, dict[str, Any]]
 
 
 @dataclass
-class Trial:
+class PrivilegeScene:
     """Two cases: the agent of `victim` is held in mid-turn; that of `intruder` tries `attempts` in its second turn."""
 
     stack: Stack
@@ -64,9 +64,9 @@ class Trial:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def trial() -> AsyncIterator[Trial]:
+async def trial() -> AsyncIterator[PrivilegeScene]:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
-    found: list[Trial] = []
+    found: list[PrivilegeScene] = []
 
     async def script(turn: Turn) -> None:
         if turn.bug_id == "BUG-1":
@@ -84,7 +84,7 @@ async def trial() -> AsyncIterator[Trial]:
             Scene.on(stack) as victim,
             Scene.on(stack) as intruder,
         ):
-            trial = Trial(stack, victim, intruder)
+            trial = PrivilegeScene(stack, victim, intruder)
             found.append(trial)
             await victim.write_report("The first case.")
             assert victim.bug_id == "BUG-1"
