@@ -108,6 +108,7 @@ class PlayedHandover:
     """A handover as it went: `answers` were written under its card, `asks` by its author while a person had it."""
 
     thread: Thread
+    word: str
     answers: list[str] = field(default_factory=list)
     asks: list[str] = field(default_factory=list)
 
@@ -160,6 +161,13 @@ class People:
                 together.create_task(self._play_conversation(conversation))
             for handover in self._plan.handovers:
                 together.create_task(self._play_handover(handover))
+
+    def answer_late_cards(self) -> bool:
+        """Write under each card that nobody has answered, and return whether there was one."""
+        late = [(each, cards[0]) for each in self.handovers if not each.answers and (cards := self._cards(each.thread))]
+        for handover, card in late:
+            self._answer(handover, card)
+        return bool(late)
 
     async def close_handovers(self) -> None:
         """Press each card's button, as a person does in the end. A press that was lost is repeated by the next call."""
@@ -233,23 +241,28 @@ class People:
         thread = PlayedThread(root, author)
         self.conversations.append(thread)
         self._keep(thread, root, messages.MESSAGE)
-        handover = PlayedHandover(thread.thread)
+        handover = PlayedHandover(thread.thread, planned.word)
         self.handovers.append(handover)
         async for _ in until(_CARD_PATIENCE, every=0.2):
             if cards := self._cards(handover.thread):
                 break
         else:
-            return  # nobody is asked to take it over, which is a fault for the oracle
+            return  # the card comes late, as when Slack gave up on the mention, or never, which the oracle finds
         for at in range(planned.answers):
             await asyncio.sleep(planned.gap)
-            word = f"{planned.word}a{at}"
-            answer = f"We look after it, {word}."
-            self._workspace.post(identity.ESCALATIONS, identity.DEVELOPER, answer, thread_ts=cards[0].ts)
-            handover.answers.append(word)
+            word = self._answer(handover, cards[0])
             if at < planned.asks and await self._is_relayed(handover, word):
                 ask = f"{planned.word}q{at}"
                 self._say(thread, author, f"And when, {ask}?")
                 handover.asks.append(ask)
+
+    def _answer(self, handover: PlayedHandover, card: Message) -> str:
+        """Write under a card as the person who has taken over, and return the word of the answer."""
+        word = f"{handover.word}a{len(handover.answers)}"
+        answer = f"We look after it, {word}."
+        self._workspace.post(identity.ESCALATIONS, identity.DEVELOPER, answer, thread_ts=card.ts)
+        handover.answers.append(word)
+        return word
 
     async def _is_relayed(self, handover: PlayedHandover, word: str) -> bool:
         async for _ in until(_CARD_PATIENCE, every=0.2):

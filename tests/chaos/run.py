@@ -129,7 +129,8 @@ class _Settling:
                 if caught_up and not (pending or running or unfinished):
                     catch_up.result()
                     return []
-                if caught_up and not pending and all(each.startswith(_HANDOVER) for each in running):
+                at_rest = caught_up and not pending and all(each.startswith(_HANDOVER) for each in running)
+                if at_rest and not self._people.answer_late_cards():
                     await self._people.close_handovers()
                 if time.monotonic() > until:
                     late = [] if caught_up else [Fault("", "the catch-up has no end")]

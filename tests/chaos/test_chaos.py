@@ -8,13 +8,12 @@ from tests.chaos.stack import ChaosStack
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-DROPS = "slack gives up"
 CANCEL, TERMINATE = ("cancel", "cancel a conversation"), ("terminate", "terminate a conversation")
-ALWAYS = {"reopened", "closed", "continued", "answered", "items"}
+ALWAYS = {"reopened", "closed", "continued", "answered", "items", "relayed"}
 """What happens in every run that is hard enough."""
 DUE = {
     "disk full": "interrupted",
-    DROPS: "caught_up",
+    "slack gives up": "caught_up",
     "cancel a conversation": "conversations_cancelled",
     "terminate a conversation": "conversations_terminated",
 }
@@ -25,7 +24,9 @@ DUE = {
     ("seed", "kinds"),
     [
         pytest.param(1, ("kill core in a post", "duplicates", "results late and lost", *TERMINATE), id="core"),
-        pytest.param(10, ("kill agents in a turn", "kill gateway", DROPS, "rate limits", *CANCEL), id="edges"),
+        pytest.param(
+            2, ("kill agents in a turn", "kill gateway", "slack gives up", "rate limits", *CANCEL), id="edges"
+        ),
         pytest.param(3, ("kill postgres", "kill temporal", "late and out of order", "disk full"), id="servers"),
     ],
 )
@@ -35,7 +36,5 @@ async def test_nothing_is_lost_and_nothing_is_answered_twice(
     outcome = await play(stack, plan_of(seed, kinds=kinds))
     assert not outcome.faults, outcome.report
     due = ALWAYS | {DUE[kind] for kind in kinds if kind in DUE}
-    if DROPS not in kinds:  # a dropped mention may be found after its author has stopped waiting for a person
-        due |= {"relayed"}
     absent = [what for what in due if not outcome.counts[what]]
     assert not absent, f"seed {seed} was too easy: nothing was {' or '.join(absent)}"
