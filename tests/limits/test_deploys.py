@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
+from temporalio import workflow
 from temporalio.api.enums.v1 import VersionDrainageStatus
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkerDeploymentVersionRequest,
@@ -14,11 +15,10 @@ from temporalio.service import RPCError
 
 from tests.limits.scene import LoadScene, connected, laid_out
 from tests.replay import diverging
-from threadline.cases.model import BugState
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.threads.addressing import BUG_WORKFLOW, Thread
+from threadline.threads.addressing import Thread
 from threadline.wiring import task_queues as queues
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.workers import deployment_config
@@ -158,15 +158,17 @@ async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
     ground: LoadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
-    assert "0 are open" in await queues.nobody_forgotten()
-    state = BugState(thread=ground.thread())
-    await ground.client.start_workflow(BUG_WORKFLOW, state, id="bug:lost", task_queue="threadline-old")
+    monkeypatch.setattr(queues, "_NAMED", len(WORKFLOWS))
+    assert (await queues.nobody_forgotten()).startswith("0, each")
+    names = {str(workflow._Definition.must_from_class(each).name) for each in WORKFLOWS}
+    for name in names:
+        await ground.client.start_workflow(name, id=f"{name}:lost", task_queue="threadline-old")
 
     async def named() -> bool:
         try:
             await queues.nobody_forgotten()
         except Permanent as advice:
-            return "bug:lost on 'threadline-old'" in str(advice)
+            return all(f"{name}:lost on 'threadline-old'" in str(advice) for name in names)
         return False
 
-    await ground.until(named, "the forgotten workflow is named")
+    await ground.until(named, "the forgotten workflows are named")

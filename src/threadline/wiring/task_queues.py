@@ -10,18 +10,11 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Permanent
-from threadline.threads import addressing
 from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
-from threadline.wiring.temporal import temporal_client
+from threadline.wiring.temporal import WORKFLOWS, temporal_client
 
 _SILENT = 90.0
 """Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
-WORKFLOW_TYPES = (
-    *(addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW, addressing.SLA_WORKFLOW),
-    *(addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_TICK_WORKFLOW, addressing.SWEEP_WORKFLOW),
-    addressing.APPROVAL_WORKFLOW,
-    addressing.AGENT_JOB_WORKFLOW,
-)
 _NAMED = 5
 """Workflows that are told by id."""
 _VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
@@ -48,13 +41,13 @@ async def served() -> str:
 async def nobody_forgotten() -> str:
     """Raises `Permanent` for open workflows of ours on a queue that is none of ours, where they wait for ever."""
     client = await temporal_client(tries=1)
-    types = ", ".join(f"'{name}'" for name in WORKFLOW_TYPES)
+    types = ", ".join(f"'{each.__name__}'" for each in WORKFLOWS)
     query = f"ExecutionStatus = 'Running' AND WorkflowType IN ({types})"
     elsewhere = f"{query} AND TaskQueue != '{CORE_QUEUE}'"
     try:
         lost = (await client.count_workflows(elsewhere)).count
         if not lost:
-            return f"{(await client.count_workflows(query)).count} are open, each on a queue of ours"
+            return f"{(await client.count_workflows(query)).count}, each on a queue of ours"
         named = [
             f"{found.id} on {found.task_queue!r}" async for found in client.list_workflows(elsewhere, limit=_NAMED)
         ]
