@@ -29,8 +29,8 @@ from bench.report import replace_block
 from bench.rows.turn import answer_at_once
 from bench.scale import FULL
 from bench.talk import OPERATE, PLAIN, WORK, SwiftModel, Talks, by_temporal
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity
 from threadline_devstack.trackers.app import Services

@@ -13,8 +13,8 @@ from sqlalchemy import text
 from bench.ground import Ground, ground
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline_devstack.slack import identity
 

@@ -20,8 +20,8 @@ from threadline.estimates.model import NewItem, Role
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Addressed
 from threadline.rfps.model import Facts, NewRfp
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation

@@ -32,7 +32,7 @@ from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind,
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.alerts import Alerts
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox_posts import Claim, Posts

@@ -11,8 +11,8 @@ from bench.parts.least import QUEUE, EmptyQueue
 from bench.path import Clock, Product, said
 from bench.scale import by_turns
 from bench.usage import Meter, resident_mib
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline_devstack.slack import identity
 
 FLOOR = "an empty workflow with a queue, in a worker of the same kind"

@@ -11,8 +11,8 @@ from bench.figures import Row, pair
 from bench.ground import Ground
 from bench.path import Clock, said
 from bench.scale import by_turns
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline_devstack.slack import identity
 

@@ -22,8 +22,8 @@ from threadline.gateway.routes import Lookup
 from threadline.handovers.model import HandoverRef
 from threadline.knowledge.model import Document, Query
 from threadline.knowledge.splitting import split
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline_devstack.sample_records import sample_documents
 from threadline_devstack.slack import identity

@@ -15,8 +15,8 @@ from bench.usage import Meter
 from threadline.cases.contract import TurnEnded
 from threadline.db.values import agent_pool
 from threadline.investigator.store import AgentTurns
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline_devstack.slack import identity
 
 LENGTH, BURST, COMPARED = 5000, 20, 20

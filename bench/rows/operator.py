@@ -11,8 +11,8 @@ from bench.rows import latency
 from bench.rows.talk import FLOOR, added, at_once
 from bench.scale import by_turns
 from bench.talk import OPERATE, Talks, Took, all_were_answered, talks
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 
 TURN = "an operator's turn with 5 model calls and 4 tool calls"
 STEPS = ("begin_turn", "prepare_turn", "analyse_request")

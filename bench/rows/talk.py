@@ -15,8 +15,8 @@ from bench.rows.latency import Least, Times
 from bench.scale import by_turns
 from bench.talk import PLAIN, READ, WORK, Talks, Took, all_were_answered, talks
 from bench.usage import Meter
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 
 FLOOR = "the same model calls, tools and SQL one after the other in one process, without Temporal"
 TURN = "a turn with a decision, 3 model calls and 2 tool calls"

@@ -15,8 +15,8 @@ from bench.parts.turn_probe import Given
 from bench.path import Clock, said
 from bench.scale import by_turns
 from bench.usage import proportional_mib
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity

@@ -1,16 +1,18 @@
-"""The two sides an error can be on; it picks one where it is understood, and Temporal does the retrying."""
+"""The kinds of errors: `Permanent` ends an activity, `Transient` is tried again by Temporal."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 
 
 class Permanent(Exception):
     """Trying again cannot help. The message tells a person what to do next."""
 
 
-class ProgramFault(Permanent):
-    """The program or its schema is wrong. The message is for whoever runs it, and for nobody who only asks for
-    something."""
+class InternalError(Permanent):
+    """The program or its schema is wrong. The message is for operators alone: users get a general sentence."""
 
 
 class Transient(Exception):
@@ -24,25 +26,17 @@ class Transient(Exception):
         self.retry_after = retry_after
 
 
-class Undone(Transient):
-    """The other side surely did nothing: it limits the rate of calls, say."""
+class NotDone(Transient):
+    """The other side did nothing for certain, as when it limits the rate of calls."""
 
 
 @contextmanager
 def before_a_change() -> Iterator[None]:
-    """Around what is read before something is changed: when that fails for now, surely nothing was changed."""
+    """For reads before a change: a `Transient` inside becomes `NotDone`, since nothing was changed yet."""
     try:
         yield
     except Transient as fault:
-        raise Undone(str(fault), retry_after=fault.retry_after) from fault
-
-
-class CaseNotFound(Permanent):
-    """No case has this `bug_id`, or no case belongs to this thread."""
-
-
-class ConversationNotFound(Permanent):
-    """Nobody has spoken to the bot in this thread, or it is forgotten."""
+        raise NotDone(str(fault), retry_after=fault.retry_after) from fault
 
 
 class IllegalTransition(Permanent):
@@ -50,8 +44,36 @@ class IllegalTransition(Permanent):
 
 
 class ClaimLost(Permanent):
-    """Another attempt, or the closing of the case, has taken the turn over: whoever sees this stops at once."""
+    """Another attempt, or the closing of the case, has taken the turn over. The attempt that sees this stops."""
 
 
-class OnRecord(Permanent):
-    """What is on record stays as it is: a journal, a log of events and a decision are never rewritten."""
+class AppendOnly(Permanent):
+    """Journals, events and decisions are never changed after they were written."""
+
+
+def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """The seconds that another server asks to wait, by `Retry-After` (seconds or a date, RFC 9110) or `retry-after-ms`.
+
+    Args:
+        headers: by names in any case; a plain mapping has them in small letters.
+
+    Returns:
+        None when it names none, or one that is no time to wait.
+    """
+    seconds = _number(headers.get("retry-after-ms", ""), 1000.0)
+    if seconds is None:
+        seconds = _number(headers.get("retry-after", ""))
+    if seconds is None:
+        try:
+            seconds = (parsedate_to_datetime(headers.get("retry-after", "")) - now).total_seconds()
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return seconds if seconds > 0 else None
+
+
+def _number(text: str, divisor: float = 1.0) -> float | None:
+    try:
+        value = float(text) / divisor
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

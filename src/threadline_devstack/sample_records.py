@@ -16,7 +16,7 @@ from threadline.knowledge.splitting import split
 from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.model import Facts, NewRfp, RfpNotFound, RfpStatus
 from threadline.rfps.team_members import TeamMember
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.slack import identity

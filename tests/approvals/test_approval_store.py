@@ -21,7 +21,7 @@ from threadline.approvals.model import (
     action_hash,
 )
 from threadline.db.engine import Database
-from threadline.errors import OnRecord
+from threadline.errors import AppendOnly
 
 ACTION = {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "a\x00b"}}
 APPROVERS = ("U1", "U2", "U3")
@@ -171,7 +171,7 @@ async def test_decided_action_is_not_rewritten(database: Database, change_: str)
         async with database.begin() as work:
             await work.connection.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
 
-    with pytest.raises(OnRecord, match="decided once"):
+    with pytest.raises(AppendOnly, match="decided once"):
         await attempt()
 
 

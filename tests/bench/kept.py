@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import text
 
 from bench.ground import Ground
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 _TALKED = {
     "what the model has read and said": """

@@ -8,7 +8,7 @@ from bench.scale import TINY
 from bench.talk import OPERATE, all_were_answered, talks
 from tests.bench.kept import Kept, kept
 from tests.support.temporal import until
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp_path: Path) -> None:

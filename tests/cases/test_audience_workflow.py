@@ -12,6 +12,7 @@ from tests.support.temporal import skipping_time
 from threadline.cases.model import Action
 from threadline.errors import Permanent
 from threadline.investigator.store import TurnOutcome
+from threadline.slack.model import FileRef
 from threadline.threads import messages
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 
@@ -148,7 +149,7 @@ async def test_what_the_reporter_has_named_may_be_told_to_them(start_case: Start
     cited = [{"file": "orders.csv", "line": 3, "note": ""}, {"file": "shop/canary_file.py", "line": 3, "note": ""}]
     script = [marked(action, words, evidence=cited) for action, words in zip((POST, RESOLVE), told, strict=True)]
     async with start_case(*script) as scene:
-        files = (messages.FileRef("F1", "orders.csv", "text/csv", 3),)
+        files = (FileRef("F1", "orders.csv", "text/csv", 3),)
         said = scene.message(messages.REPORT, messages.REPORTER, REPORTER, "canary_file.py fails", scene.thread.ts)
         await scene.send(replace(said, files=files))
         await scene.until_said(told[0])

@@ -9,13 +9,13 @@ from sqlalchemy.exc import DBAPIError
 from tests.support.case_store import THREAD, Scene, close, report, said, ts
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.contract import FlushRequest, TurnRef
-from threadline.cases.model import TRANSITIONS, Action, CaseStatus, Limits, Marks, Reason, Severity
+from threadline.cases.model import TRANSITIONS, Action, CaseNotFound, CaseStatus, Limits, Marks, Reason, Severity
 from threadline.cases.sla import SlaEventKind
 from threadline.db.errors import sqlstate
-from threadline.errors import CaseNotFound, ClaimLost, IllegalTransition
+from threadline.errors import ClaimLost, IllegalTransition
 from threadline.investigator.store import TurnOutcome
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 
 
 async def reach(scene: Scene, status: CaseStatus) -> None:

@@ -15,8 +15,8 @@ from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Lookup
 from threadline.investigator.store import Claim, TurnOutcome
 from threadline.slack.client import POST_EVENT
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline.wiring.gateway import CaseThreads
 from threadline_devstack.slack import identity

@@ -10,8 +10,8 @@ from threadline.cases.contract import TurnEnded
 from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import Claim, TurnOutcome
+from threadline.slack.model import FileRef
 from threadline.threads import addressing, messages
-from threadline.threads.messages import FileRef
 
 DONE = TurnOutcome(Action.POST_FINDINGS)
 

@@ -23,8 +23,8 @@ from threadline.estimates.model import Role
 from threadline.handovers.model import CLOSE
 from threadline.rfps.model import Facts, NewRfp
 from threadline.slack import mentions
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.clients import until

@@ -22,8 +22,8 @@ from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stack import ChaosStack
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Close
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.catch_up_model import CatchUpState
 from threadline.threads.messages import IncomingMessage
 from threadline.wiring.gateway import CaseThreads

@@ -25,8 +25,8 @@ from threadline.conversations.model import answers
 from threadline.conversations.prompt import NO_REPLY
 from threadline.models.chat_model import Prompt
 from threadline.models.model import Message, ModelReply, Role, ToolChoice
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message as Post
 

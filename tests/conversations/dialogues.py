@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from threadline.conversations.context_window import Placed
 from threadline.conversations.turn_note import Briefing
 from threadline.models.model import Message, Role, ToolCall
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.context import ToolContext
 from threadline.tools.registry import Registry, tool
 

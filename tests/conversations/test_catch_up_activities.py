@@ -16,8 +16,8 @@ from threadline.gateway.routes import Addressed, Ignored, Overheard, RoutingConf
 from threadline.gateway.thread_resolver import Placing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.catch_up_activities import LiveCatchUpActivities
 from threadline.threads.catch_up_contract import LookPlan, PageRequest, WindowDone
 from threadline.threads.catch_up_model import Passed

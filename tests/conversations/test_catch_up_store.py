@@ -5,7 +5,7 @@ from sqlalchemy import text
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
 from threadline.db.engine import Database
 from threadline.models.model import OutcomeKind
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 _OPEN = """
 INSERT INTO conversations (team, channel, thread_ts, stored, turn, last_at)

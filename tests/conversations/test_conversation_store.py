@@ -22,14 +22,12 @@ from tests.support.conversation_store import (
     ts,
 )
 from threadline.conversations.contract import Refusal, Refused
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
-from threadline.errors import ConversationNotFound
 from threadline.models.model import Usage
+from threadline.slack.model import FileRef, Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef
 
 
 async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversation) -> None:

@@ -16,8 +16,8 @@ from tests.support.conversation_store import (
     says,
     texts,
 )
+from threadline.slack.model import FileRef
 from threadline.threads import messages
-from threadline.threads.messages import FileRef
 
 
 async def test_corrections_need_no_turn(talk: StoredConversation) -> None:

@@ -13,7 +13,7 @@ from threadline.conversations.thread_reads import GONE
 from threadline.conversations.thread_tool import THREADS, ThreadMessage, ThreadPart
 from threadline.conversations.turn_note import Briefing
 from threadline.models.model import Execution, ExecutionStatus, Message, Role, ToolCall
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 from threadline_devstack.slack.identity import REPORTER

@@ -25,9 +25,8 @@ from threadline.cases import case_row
 from threadline.cases.model import CaseStatus, Marks, Reason
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
+from threadline.slack.model import FileRef, Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef
 
 
 async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from threadline.conversations.context_window import TIGHT, Budget, Past
 from threadline.conversations.prompt import INSTRUCTIONS, SUMMARISE
 from threadline.models.chat_model import Prompt
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from tests.support.conversation_store import THREAD, StoredConversation, mention
 from threadline.conversations.transcript_store import Transcript
 from threadline.models.model import Message, Role, ToolCall
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from threadline.conversations import conversation_row
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal
 from threadline.models.model import OutcomeKind
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef
 
 
 async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: StoredConversation) -> None:

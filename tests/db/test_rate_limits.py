@@ -8,7 +8,7 @@ import pytest
 from tests.support.tool_store import NOW, THREAD, operation
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate, Verdict
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 OK, FIRST, SILENT = Verdict.OK, Verdict.THROTTLED_FIRST, Verdict.THROTTLED
 

@@ -6,7 +6,7 @@ from typing import Any
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Action, Course, Decided, Reason, Result, Verdict, handed_over
 from threadline.decisions.outcomes import Outcome
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 THREAD = Thread("T1", "C1", "100.000000")
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -19,7 +19,7 @@ from threadline.gateway.author_policy import PeopleLookup
 from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline_devstack.slack import SlackSandbox, identity
 
 SOCKET = GatewayConfig(

@@ -22,7 +22,8 @@ from threadline.errors import Permanent, Transient
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.gateway.web import MAX_BODY
-from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline.slack.model import Thread
+from threadline.threads.addressing import bug_workflow_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -10,7 +10,7 @@ from threadline.approvals.buttons import APPROVE, REJECT, button_value
 from threadline.gateway import interactions as clicks
 from threadline.gateway.routes import Clicked, Ignored, IgnoreReason, Pressed
 from threadline.handovers.model import CLOSE, TAKE, HandoverRef
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 HASH = "0f" * 32
 

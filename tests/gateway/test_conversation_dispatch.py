@@ -17,9 +17,9 @@ from threadline.gateway.author_policy import Doorkeeper, PeopleLookup
 from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.routes import Addressed, Overheard, Sign, StopWord
 from threadline.gateway.thread_resolver import BEGINNING
-from threadline.slack.people import Person
+from threadline.slack.model import Thread, User
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread, conversation_workflow_id
+from threadline.threads.addressing import conversation_workflow_id
 from threadline.threads.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -249,9 +249,9 @@ class Guests(PeopleLookup):
     def __init__(self) -> None:
         self.asked = 0
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         self.asked += 1
-        return Person(team="T1", guest=True)
+        return User(team="T1", guest=True)
 
 
 async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
@@ -275,10 +275,10 @@ async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, th
 class Apps(PeopleLookup):
     """Of whom Slack says what they are: people, apps, or nothing."""
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         if user == "U_UNSAID":
             raise Transient("Slack did not say")
-        return Person(team="T1", bot=user == "U_ALERTS")
+        return User(team="T1", bot=user == "U_ALERTS")
 
 
 @pytest.mark.parametrize("open_to_all", [(), ("C_ELSE",)])

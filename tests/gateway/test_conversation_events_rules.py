@@ -37,7 +37,7 @@ from threadline.gateway.routes import (
     StopWord,
     route,
 )
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.messages import UNKNOWN, IncomingMessage
 
 ELSE, DIRECT = "C_ELSE", "D_1"

@@ -11,8 +11,9 @@ from temporalio.client import Client
 
 from tests.gateway.conftest import SOCKET, KnownThreads, Process
 from tests.gateway.test_dispatch import accepted
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread, conversation_workflow_id
+from threadline.threads.addressing import conversation_workflow_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -14,7 +14,8 @@ from tests.gateway.conftest import KnownThreads
 from threadline.cases.model import BugState
 from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Start
-from threadline.threads.addressing import Thread, bug_workflow_id, message_id, route_reply_workflow_id
+from threadline.slack.model import Thread
+from threadline.threads.addressing import bug_workflow_id, message_id, route_reply_workflow_id
 from threadline.threads.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

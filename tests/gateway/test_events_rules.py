@@ -30,8 +30,8 @@ from tests.gateway.slack_events import (
     share,
 )
 from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Sign, Start, route
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef, parse
+from threadline.slack.model import FileRef, Thread
+from threadline.threads.messages import parse
 
 
 def rich(*elements: Json) -> list[Json]:

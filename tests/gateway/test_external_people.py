@@ -21,23 +21,23 @@ from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.routes import Ignored, IgnoreReason, Message
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.client import Slack
-from threadline.slack.people import Person
+from threadline.slack.model import Thread, User
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline.threads.addressing import bug_workflow_id
 from threadline.threads.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
 from threadline.wiring.gateway import run_gateway
 from threadline_devstack.slack import SlackSandbox, identity
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import User as SandboxUser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPEN = replace(SOCKET, external_people=(identity.REPORTS,))
-GUEST = User("U0GUEST", "guest", "guest", is_restricted=True)
+GUEST = SandboxUser("U0GUEST", "guest", "guest", is_restricted=True)
 EXTERNAL = (
     GUEST,
-    User("U0GUEST1", "guest1", "guest", is_restricted=True, is_ultra_restricted=True),
-    User("U0STRANGER", "stranger", "stranger", is_stranger=True),
-    User("U0ELSEWHERE", "elsewhere", "elsewhere", team="T0ELSEWHERE"),
+    SandboxUser("U0GUEST1", "guest1", "guest", is_restricted=True, is_ultra_restricted=True),
+    SandboxUser("U0STRANGER", "stranger", "stranger", is_stranger=True),
+    SandboxUser("U0ELSEWHERE", "elsewhere", "elsewhere", team="T0ELSEWHERE"),
 )
 
 
@@ -112,7 +112,7 @@ async def test_bot_without_the_scope_to_ask_says_so_at_its_start(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> None:
     class MayNot(PeopleLookup):
-        async def person(self, user: str) -> Person | None:
+        async def person(self, user: str) -> User | None:
             raise Permanent("The bot token lacks the scope users:read.")
 
     with pytest.raises(Permanent, match="users:read"):
@@ -130,13 +130,13 @@ class Directory(PeopleLookup):
         self.fails = False
         self.guests: set[str] = set()
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         self.asked.append(user)
         self.called.set()
         await self.answering.wait()
         if self.fails:
             raise Transient("Slack is away")
-        return None if user == "U0NOBODY" else Person(team="T1", guest=user in self.guests)
+        return None if user == "U0NOBODY" else User(team="T1", guest=user in self.guests)
 
 
 def said(user: str, kind: str = MESSAGE, channel: str = "C1") -> Message:

@@ -19,7 +19,8 @@ from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.socket_mode import SocketModeLink
 from threadline.gateway.thread_resolver import ThreadLookup
-from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline.slack.model import Thread
+from threadline.threads.addressing import bug_workflow_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -25,8 +25,8 @@ from threadline.handovers.model import Handing, HandoverClick, HandoverRef
 from threadline.handovers.relay import Relaying
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.models.model import OutcomeKind
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage

@@ -6,8 +6,8 @@ from dataclasses import replace
 from sqlalchemy import text as sql
 
 from tests.handovers.scene import PERSON, HandoverScene, correction
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import DELETION, EDIT, IncomingMessage
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 

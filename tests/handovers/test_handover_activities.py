@@ -9,8 +9,9 @@ from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HandoverRef
 from threadline.models.model import Outcome, OutcomeKind
+from threadline.slack.model import FileRef
 from threadline.threads import messages
-from threadline.threads.messages import FileRef, IncomingMessage
+from threadline.threads.messages import IncomingMessage
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
 from threadline_devstack.slack.model import User
 

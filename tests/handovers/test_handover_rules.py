@@ -5,7 +5,7 @@ import pytest
 from threadline.handovers import blocks
 from threadline.handovers.blocks import Told
 from threadline.handovers.model import HandoverRef, button_read, button_value
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline_devstack.slack.blocks import check_blocks
 
 REF = HandoverRef(Thread("T1", "C1234", "1700000000.000100"), 3)

@@ -8,8 +8,8 @@ from threadline.cases.records import Finding, Service
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.case_reader import AgentReader
 from threadline.investigator.store import Claim
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 
 FINDING = Finding("Wrong boundary", "`>` should be `>=`", "shop/discounts.py", 12, "S2")
 

@@ -17,8 +17,8 @@ from threadline.investigator.errors import TurnBroken
 from threadline.investigator.ports import TurnBrief
 from threadline.investigator.stream import Spend
 from threadline.investigator.workspace import Workspaces
+from threadline.slack.model import FileRef
 from threadline.threads import messages
-from threadline.threads.messages import FileRef
 from threadline_devstack.models import ModelSandbox, Turn
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"

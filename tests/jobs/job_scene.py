@@ -21,7 +21,7 @@ from threadline.jobs.model import AgentJob, JobStatus, WantedJob, When
 from threadline.jobs.schedules import Jobs, live_jobs
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.client import Slack, make_client
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.outbox_posts import Claim, Posts
 from threadline.threads.post_ledger import PostLedger
 from threadline.tools.author import Author

@@ -20,9 +20,8 @@ from threadline.gateway.author_policy import Doorkeeper
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.jobs.model import JobStatus
 from threadline.rfps.model import RfpStatus
-from threadline.slack.actor_model import Actor
 from threadline.slack.client import Slack, make_client
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, UserProfile
 from threadline.tools.operations import Change, Operation
 from threadline.wiring.gateway import CaseThreads
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
@@ -47,7 +46,7 @@ async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
     overdue = await scene.rfp(late, RfpStatus.IN_PROGRESS, title="<!channel> bridge")
     await scene.rfp(due, RfpStatus.WON, title="Done")
     async with scene.database.begin() as work:
-        await work.actors.save(TEAM, Actor(DEVELOPER, "", "Dora *Dee*", "", 0.0))
+        await work.actors.save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
     job = await scene.schedule(after_minutes=90)
     shown = await scene.environment.client.get_workflow_handle(job.workflow_id).describe()
     assert await shown.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "corr-1", "rfp": ""}
@@ -219,7 +218,7 @@ async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
 
 async def test_requester_is_told_once_who_cancelled_the_job(scene: JobScene) -> None:
     async with scene.database.begin() as work:
-        await work.actors.save(TEAM, Actor(REPORTER, "", "Rita *R*", "", 0.0))
+        await work.actors.save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
     job = await scene.schedule(after_minutes=60)
     elsewhere = Change(Operation(ELSEWHERE, 1, 1, "x"), time.time())
     for _ in range(2):  # the answer was lost

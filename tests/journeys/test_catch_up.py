@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from threadline.cases.model import CaseStatus, Reason
 from threadline.db.engine import Database
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.messages import BOT
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack

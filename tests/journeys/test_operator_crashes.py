@@ -13,8 +13,8 @@ from sqlalchemy import TextClause, text
 from tests.journeys.crashes import INTENT, CrashScene, statuses
 from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.clients import Json

@@ -28,9 +28,10 @@ from threadline.gateway.dispatcher import RETRIES, Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Message
 from threadline.investigator.store import AgentTurns
 from threadline.slack.client import Slack, make_client
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.activity_errors import FaultInterceptor
-from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE, Thread
+from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
 from threadline.wiring.gateway import CaseThreads
 from threadline.wiring.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner

@@ -18,7 +18,7 @@ from tests.replay import diverging
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.wiring import task_queues as queues
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.workers import deployment_config

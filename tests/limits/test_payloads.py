@@ -18,8 +18,8 @@ from threadline.cases.model import BugState, Limits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.quarantine_store import QuarantinedMessage
 
 MIB = 1024 * 1024

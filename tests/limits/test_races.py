@@ -14,7 +14,7 @@ from tests.limits.scene import LoadScene, connected
 from tests.support.case_scene import Agent, outcome
 from threadline.cases.model import Action, Limits
 from threadline.gateway.routes import Start
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 THREADS, PATIENCE = 6, 75.0
 AMID = 0.06

@@ -147,7 +147,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "ledger: any fault strikes the intent out, and the next try makes a change again",
         "threadline/tools/ledger.py",
-        "        except Undone:\n",
+        "        except NotDone:\n",
         "        except Transient:\n",
         ("tests/tools/test_ledger_rules.py::test_change_before_a_fault_is_found_by_the_next_try",),
     ),

@@ -13,8 +13,7 @@ from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
 from threadline.rfps.model import Rfp, RfpStatus
 from threadline.rfps.opportunity_state import OpportunityState
 from threadline.rfps.team_members import TeamMember
-from threadline.slack.actor_model import Actor
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, UserProfile
 from threadline.tools.author import Author
 from threadline.wiring import toolset_list
 
@@ -66,7 +65,7 @@ class Told(Sources):
     async def person(self, request: Request) -> Person:
         await self._ask("person")
         member = TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {self.words}", ("Rust",), 12)
-        return Person(Actor("U1", "ann@x.test", "Ann", "ann@x.test", 0.0), member)
+        return Person(UserProfile("U1", "ann@x.test", "Ann", "ann@x.test", 0.0), member)
 
     async def said_before(self, request: Request) -> Sequence[Said]:
         await self._ask("said_before")

@@ -20,17 +20,16 @@ from threadline.operator.context_sources import Said
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.rfps.journal_entries import NewEntry, NewEvent
 from threadline.rfps.team_members import TeamMember
-from threadline.slack.people import Person
+from threadline.slack.model import Thread, User
 from threadline.threads.actor_lookup import Actors
-from threadline.threads.addressing import Thread
 from threadline.threads.thread_history import SaidBefore
 
 QUESTION = "Which skills does our team have for the website relaunch status?"
 
 
 class People:
-    async def person(self, user: str) -> Person | None:
-        return Person(name="Ann", email="ann@x.test")
+    async def person(self, user: str) -> User | None:
+        return User(name="Ann", email="ann@x.test")
 
 
 class Heard(SaidBefore):

@@ -25,8 +25,9 @@ from threadline.investigator.store import AgentTurns
 from threadline.privacy.encryption import data_converter
 from threadline.privacy.keys import KeyRing
 from threadline.slack.client import Slack, make_client
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import AGENTS_QUEUE, Thread
+from threadline.threads.addressing import AGENTS_QUEUE
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack import environment, temporal
 from threadline_devstack.ports import Ports

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from tests.privacy.innocent_corpus import INNOCENT
 from tests.privacy.secrets_corpus import SECRETS, Secret
-from threadline.privacy.redaction import RULES, redact, redact_files, redact_value
+from threadline.privacy.redaction import RULES, redact, redact_value
 from threadline.privacy.secret_shapes import _DETECTOR, LEFT_OUT, OURS
-from threadline.threads.messages import FileRef
+from threadline.slack.files import redact_files
+from threadline.slack.model import FileRef
 
 UNKNOWN = (
     "only letters, in a sentence",

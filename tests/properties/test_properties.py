@@ -40,14 +40,13 @@ from threadline.conversations.think import Mind
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.values import storable
-from threadline.errors import Permanent
+from threadline.errors import Permanent, parse_retry_after
 from threadline.models.chat_model import Prompt
 from threadline.models.errors import AnswerBroken, RateLimited, translate
 from threadline.models.model import Execution, ExecutionStatus, Message, ModelReply, Role, ToolCall, ToolChoice
-from threadline.retry_after import retry_after
 from threadline.slack.formatting import Rendered
+from threadline.slack.model import Thread
 from threadline.threads.activity_options import FOR
-from threadline.threads.addressing import Thread
 from threadline.threads.user_names import Names
 from threadline.tools.access import allowed
 from threadline.tools.cells import label
@@ -453,12 +452,12 @@ def test_property_11_rate_limited_call_waits_2_to_the_attempt_and_is_retried_3_t
     assert isinstance(failure, RateLimited)
     assert failure.retry_after is not None
     assert failure.retry_after >= 2.0 ** min(max(attempt, 0), 10)
-    asked = retry_after(headers, RATE_LIMITED_AT)
+    asked = parse_retry_after(headers, RATE_LIMITED_AT)
     assert asked is None or 0 < asked < float("inf")
     if not headers.get("retry-after", "").endswith("GMT"):  # a date is counted from the moment of the call
         assert failure.retry_after == max(2.0 ** min(max(attempt, 0), 10), asked or 0)
     date = format_datetime(RATE_LIMITED_AT + timedelta(seconds=away), usegmt=True)
-    assert retry_after({"retry-after": date}, RATE_LIMITED_AT) == away
+    assert parse_retry_after({"retry-after": date}, RATE_LIMITED_AT) == away
     assert FOR["think"].retry.maximum_attempts == 1 + 3
 
 

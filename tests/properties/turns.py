@@ -21,9 +21,9 @@ from threadline.db.rate_limit_rules import Rate
 from threadline.estimates.model import BINDING
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import Execution, ModelReply, ToolCall, ToolChoice
+from threadline.slack.model import Thread
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.activity_options import ACT, UNEXPECTED
-from threadline.threads.addressing import Thread
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.ledger import Entry
 from threadline.tools.model import Code, failure

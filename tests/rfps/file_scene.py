@@ -20,7 +20,7 @@ from threadline.rfps.files import SlackRfpFiles
 from threadline.rfps.model import BINDING
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports

@@ -10,7 +10,7 @@ from tests.documents import document_samples as papers
 from tests.rfps.file_scene import BRIEF, MIB, FileScene, desk
 from tests.support.tool_results import code_of
 from threadline.rfps.files import AGAIN, CREATED
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.model import Code
 from threadline_devstack.slack.identity import DEVELOPER, REPORTER, REPORTS, TEAM
 from threadline_devstack.slack.model import User

@@ -9,7 +9,7 @@ from tests.support.recording import AUTHOR, create, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate, RateExceeded
-from threadline.errors import OnRecord
+from threadline.errors import AppendOnly
 from threadline.rfps.journal_entries import EntryKind, EntryRefused, Event, JournalEntry, NewEntry, NewEvent
 from threadline.rfps.model import RfpNotFound
 
@@ -95,7 +95,7 @@ async def test_owner_neither_changes_nor_deletes_what_was_written(database: Data
         "MERGE INTO {0} a USING {0} b ON a.id = b.id WHEN MATCHED THEN DELETE",
         "SET LOCAL session_replication_role = replica; UPDATE {} SET user_id = 'U2'",
     ):
-        with pytest.raises(OnRecord):
+        with pytest.raises(AppendOnly):
             await execute(database, *statement.format(table).split("; "))
     async with database.begin() as work:
         assert await work.journal.of("T1", ID) == [entry]

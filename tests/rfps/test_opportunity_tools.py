@@ -16,7 +16,7 @@ from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
-from threadline.errors import Transient, Undone
+from threadline.errors import NotDone, Transient
 from threadline.rfps import event_tools as event
 from threadline.rfps import journal_tools as journal
 from threadline.rfps import opportunity_tools as opportunity
@@ -185,7 +185,7 @@ async def test_patch_that_loses_every_race_changes_nothing(database: Database, d
     assert code_of(result) is Code.SERVICE_UNAVAILABLE
     loaded = await desk.done("opportunity.load", rfp_id=ID)
     assert (loaded["version"], loaded["state"]["others"], "a" in loaded["state"]) == (1 + TRIES, TRIES, False)
-    with pytest.raises(Undone):
+    with pytest.raises(NotDone):
         await desk.ask("opportunity.patch", rfp_id=ID, patch='{"a": 1}', retries_left=1)
     await overtaken.dispose()
 

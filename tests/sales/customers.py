@@ -9,27 +9,27 @@ from threadline.errors import Transient
 from threadline.sales import tools as crm
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.tools import CRM
-from threadline.slack.people import Person
+from threadline.slack.model import User
 from threadline.threads.user_names import PeopleLookup
 from threadline.tools.context import Ports
 
 PEOPLE = {
-    "U1": Person("T1", name="Ana Silva", email="Ana@Acme.example"),
-    "U2": Person("T1", name="Ben Okoro", email="ben@shop.example"),
-    "UGUEST": Person("T1", guest=True, name="Gus", email="gus@acme.example"),
-    "UOTHER": Person("T9", stranger=True, name="Olga", email="olga@other.example"),
-    "U9": Person("T2", name="Nina", email="nina@second.example"),
+    "U1": User("T1", name="Ana Silva", email="Ana@Acme.example"),
+    "U2": User("T1", name="Ben Okoro", email="ben@shop.example"),
+    "UGUEST": User("T1", guest=True, name="Gus", email="gus@acme.example"),
+    "UOTHER": User("T9", external=True, name="Olga", email="olga@other.example"),
+    "U9": User("T2", name="Nina", email="nina@second.example"),
 }
 
 
 class Directory(PeopleLookup):
     """What Slack says of people; `away`: it does not answer."""
 
-    def __init__(self, people: Mapping[str, Person] = PEOPLE) -> None:
+    def __init__(self, people: Mapping[str, User] = PEOPLE) -> None:
         self._people = people
         self.away = False
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         if self.away:
             raise Transient("Slack did not answer.")
         return self._people.get(user)

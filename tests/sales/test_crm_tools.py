@@ -13,11 +13,11 @@ from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.errors import OnRecord, Transient
+from threadline.errors import AppendOnly, Transient
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.model import LONGEST_CONTEXT
 from threadline.sales.tables import crm_audit
-from threadline.slack.people import Person
+from threadline.slack.model import User
 from threadline.tools.model import Code
 from threadline.wiring.decisions import lead_context
 
@@ -81,7 +81,7 @@ async def test_update_without_a_change_is_not_audited(desk: ToolScene, database:
 )
 async def test_audit_cannot_be_changed(desk: ToolScene, database: Database, statement: str) -> None:
     await desk.done("crm.update", title="Captain")
-    with pytest.raises(OnRecord):
+    with pytest.raises(AppendOnly):
         async with database.begin() as work:
             await work.connection.execute(text(statement))
 
@@ -116,7 +116,7 @@ async def test_concurrent_updates_make_one_lead_and_are_all_audited(desk: ToolSc
 
 async def test_concurrent_leads_make_one_company(database: Database) -> None:
     users = [f"UX{number}" for number in range(8)]
-    desk = desk_of(database, people=Directory({each: Person("T1", name=each) for each in users}))
+    desk = desk_of(database, people=Directory({each: User("T1", name=each) for each in users}))
     done = await asyncio.gather(
         *(desk.ask("crm.update", user_id=each, company="Acme", website=f"https://{each}.example") for each in users)
     )

@@ -18,7 +18,7 @@ from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.errors import Transient, Undone
+from threadline.errors import NotDone, Transient
 from threadline.sales import email_tools as email
 from threadline.sales import tools as crm
 from threadline.sales.crm import PostgresCrm
@@ -170,7 +170,7 @@ async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None
 async def test_email_is_sent_later_when_the_server_asks_to_wait(post: Post) -> None:
     draft = await post.drafted()
     post.server.replies["RCPT"] = "451 try later"
-    with pytest.raises(Undone):
+    with pytest.raises(NotDone):
         await post.send(draft, call_id="once", retries_left=1)
     last = await post.send(draft, call_id="other")
     assert code_of(last) is Code.SERVICE_UNAVAILABLE

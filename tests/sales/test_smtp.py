@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.sales.mail_server import PASSWORD, USER, MailServer, certificates, serving
-from threadline.errors import Permanent, Transient, Undone
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.sales.email import Smtp
 from threadline.sales.mail_account import Tls, parse_account
 from threadline.sales.mail_message import composed, message_id
@@ -50,9 +50,9 @@ def test_message_id_belongs_to_the_operation() -> None:
     ("command", "reply", "kind"),
     [
         ("RCPT", "550 no such user ana@shop.example", Permanent),
-        ("RCPT", "451 greylisted, try later", Undone),
+        ("RCPT", "451 greylisted, try later", NotDone),
         ("DATA", "554 looks like spam", Permanent),
-        ("DATA", "452 no room", Undone),
+        ("DATA", "452 no room", NotDone),
     ],
 )
 async def test_refused_email_is_told_by_its_code_alone(command: str, reply: str, kind: type[Exception]) -> None:
@@ -73,14 +73,14 @@ async def test_unconfirmed_email_may_have_been_sent(reply: str) -> None:
         server.drops, server.confirms = not reply, reply
         with pytest.raises(Transient) as unsure:
             await of(server).send(mail())
-    assert not isinstance(unsure.value, Undone)
+    assert not isinstance(unsure.value, NotDone)
     assert len(server.received) == 1
 
 
 async def test_unreachable_server_is_transient() -> None:
     async with serving() as server:
         gone = of(server)
-    with pytest.raises(Undone, match="could not be reached"):
+    with pytest.raises(NotDone, match="could not be reached"):
         await gone.send(mail())
 
 
@@ -96,7 +96,7 @@ async def test_silent_server_is_left_after_the_timeout() -> None:
     silent = await asyncio.start_server(silence, "127.0.0.1", 0)
     async with silent:
         port = silent.sockets[0].getsockname()[1]
-        with pytest.raises(Undone, match="could not be reached"):
+        with pytest.raises(NotDone, match="could not be reached"):
             await Smtp(parse_account(f"smtp://127.0.0.1:{port}?tls=none"), timeout=0.2).send(mail())
         await gone.wait()
 

@@ -8,7 +8,7 @@ from tests.support.slack import Clock, Serve
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import POST_EVENT, Slack, make_client
 from threadline.slack.errors import Refused
-from threadline.slack.people import Person
+from threadline.slack.model import User
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_ID,
@@ -20,7 +20,7 @@ from threadline_devstack.slack.identity import (
     SUMMARIES,
     TEAM,
 )
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import User as SandboxUser
 
 
 def _metadata(key: str, event_type: str = POST_EVENT) -> dict[str, object]:
@@ -161,17 +161,17 @@ async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, s
 
 
 async def test_person_is_read_with_kind_and_workspace(sandbox: SlackSandbox, slack: Slack) -> None:
-    sandbox.workspace.add_user(User("U0GUEST", "guest", "guest", is_restricted=True, time_zone="Asia/Tokyo"))
-    sandbox.workspace.add_user(User("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
-    assert await slack.person(REPORTER) == Person(
+    sandbox.workspace.add_user(SandboxUser("U0GUEST", "guest", "guest", is_restricted=True, time_zone="Asia/Tokyo"))
+    sandbox.workspace.add_user(SandboxUser("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
+    assert await slack.person(REPORTER) == User(
         TEAM, name="reporter", time_zone="Etc/UTC", email="reporter@sandbox.invalid"
     )
-    assert await slack.person("U0GUEST") == Person(
+    assert await slack.person("U0GUEST") == User(
         TEAM, guest=True, name="guest", time_zone="Asia/Tokyo", email="guest@sandbox.invalid"
     )
-    assert (await slack.person(BOT_USER) or Person()).bot
-    assert await slack.person("U0ELSE") == Person(
-        "T0ELSE", stranger=True, name="else", time_zone="Etc/UTC", email="else@sandbox.invalid"
+    assert (await slack.person(BOT_USER) or User()).bot
+    assert await slack.person("U0ELSE") == User(
+        "T0ELSE", external=True, name="else", time_zone="Etc/UTC", email="else@sandbox.invalid"
     )
     assert await slack.person("U0NOBODY") is None
     sandbox.faults.fail_before("users.info")

@@ -37,8 +37,9 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import AGENTS_QUEUE, Thread
+from threadline.threads.addressing import AGENTS_QUEUE
 from threadline.threads.catch_up_activities import LiveCatchUpActivities
 from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
 from threadline.threads.intake_activities import LiveIntakeActivities

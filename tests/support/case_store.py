@@ -12,8 +12,8 @@ from threadline.cases.contract import Settled
 from threadline.cases.model import Action, CaseStatus, Marks, Reason
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 
 THREAD = Thread("T1", "C1", "1700000000.000000")

@@ -35,8 +35,8 @@ from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.model import Execution, Message, ModelReply, Outcome, ToolCall, ToolChoice
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.alerts import Alerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.messages import IncomingMessage

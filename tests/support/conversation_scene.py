@@ -46,8 +46,8 @@ from threadline.models.model import Message, Role
 from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.alerts import Alerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.messages import IncomingMessage

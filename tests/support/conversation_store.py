@@ -14,8 +14,8 @@ from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.transcript_store import Transcript
 from threadline.db.engine import Database
 from threadline.models.model import Message, OutcomeKind, Role
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 
 __all__ = ["REPORTER", "STRANGER", "THREAD", "deletion", "edit", "identity", "ts"]

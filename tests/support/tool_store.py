@@ -1,7 +1,7 @@
 """What the tests of the tools' records share: a thread, a moment, and calls in it."""
 
 from threadline.db.rate_limit_rules import Rate
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.operations import Change, Operation
 
 THREAD = Thread("T1", "C1", "1700000000.000000")

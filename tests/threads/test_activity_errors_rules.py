@@ -14,8 +14,8 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 from threadline.conversations.contract import ThinkRequest
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolChoice
+from threadline.slack.model import Thread
 from threadline.threads.activity_errors import FaultInterceptor
-from threadline.threads.addressing import Thread
 
 THREAD = Thread("T1", "C1", "1.5")
 

@@ -1,7 +1,7 @@
 """Ids are computed, never looked up."""
 
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 

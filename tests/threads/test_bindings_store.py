@@ -9,7 +9,7 @@ from tests.support.recording import create, explained
 from tests.support.tool_store import THREAD
 from threadline.db.engine import Database
 from threadline.rfps.model import RfpNotFound
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 async def test_first_binding_stays_until_somebody_names_another(database: Database) -> None:

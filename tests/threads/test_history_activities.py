@@ -9,7 +9,7 @@ from threadline.errors import Transient
 from threadline.operator.context_sources import Said
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.thread_history import MOST, SaidBefore
 from threadline_devstack.slack import SlackSandbox

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.slack.model import FileRef
 from threadline.threads import messages
-from threadline.threads.messages import FileRef, IncomingMessage, clean, parse
+from threadline.threads.messages import IncomingMessage, clean, parse
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),

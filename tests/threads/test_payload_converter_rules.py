@@ -12,8 +12,8 @@ from temporalio.contrib.pydantic import PydanticPayloadConverter
 
 from threadline.cases.contract import FlushRequest, Opened
 from threadline.cases.model import BugState, Limits, Marks
+from threadline.slack.model import Thread
 from threadline.threads import payload_converter
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.payload_converter import SharedPayloadConverter
 from threadline.threads.shared_modules import SHARED_MODULES

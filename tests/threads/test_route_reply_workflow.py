@@ -8,7 +8,8 @@ from temporalio import activity
 from tests.support.temporal import skipping_time, worker
 from threadline.cases.contract import Forward
 from threadline.errors import Permanent, Transient
-from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE, Thread
+from threadline.slack.model import Thread
+from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE
 from threadline.threads.messages import DEVELOPER, MESSAGE, IncomingMessage
 from threadline.threads.route_reply_workflow import RouteReplyWorkflow
 

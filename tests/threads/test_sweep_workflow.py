@@ -12,6 +12,7 @@ from tests.support.case_scene import CONVERSATION_QUIET, CaseScene, case_scene, 
 from tests.threads.catch_up_scene import entries, install, look, reply, resent, until_ended
 from threadline.cases.model import Action, CaseStatus, Limits, Reason
 from threadline.db.engine import Database
+from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline_devstack.slack import identity
 
@@ -158,7 +159,7 @@ async def talk(
 ) -> str:
     """A conversation with a turn that was settled so many hours ago, and a message that a turn has used or none;
     returns its workflow's id."""
-    thread = addressing.Thread(identity.TEAM, identity.GENERAL, ts)
+    thread = Thread(identity.TEAM, identity.GENERAL, ts)
     rows = """
     WITH opened AS (
         INSERT INTO conversations (team, channel, thread_ts, stored, turn) VALUES (:team, :channel, :ts, 1, 1)
@@ -205,7 +206,7 @@ async def handed_over(home: CaseScene, ts: str, *, closed: bool = False) -> str:
     FROM conversations WHERE thread_ts = :ts
     """
     await change(home, rows, ts=ts, closed=closed)
-    return addressing.handover_workflow_id(addressing.Thread(identity.TEAM, identity.GENERAL, ts), 1)
+    return addressing.handover_workflow_id(Thread(identity.TEAM, identity.GENERAL, ts), 1)
 
 
 async def test_every_open_handover_is_waited_for_again(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from threadline.db.engine import Database
 from threadline.estimates import tools as estimates
 from threadline.estimates.toolset_adapters import bound_project
 from threadline.knowledge import tools as qa
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports
 from threadline.tools.output import rendered

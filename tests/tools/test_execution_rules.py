@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
-from threadline.errors import Permanent, ProgramFault, Transient
+from threadline.errors import InternalError, Permanent, Transient
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.registry import Cache, Registry, Success, tool
@@ -104,7 +104,7 @@ async def test_failure_and_cached_answer_have_no_side_effects(theatre: Theatre) 
         (Permanent("The project is locked."), Code.REFUSED, "The project is locked."),
         (Transient("Jira is away."), Code.SERVICE_UNAVAILABLE, "Jira is away."),
         (Transient("Jira is away.", retry_after=30), Code.SERVICE_UNAVAILABLE, "30 seconds"),
-        (ProgramFault("the database refused: there is no table calendar"), Code.TOOL_EXECUTION_FAILED, ""),
+        (InternalError("the database refused: there is no table calendar"), Code.TOOL_EXECUTION_FAILED, ""),
         (KeyError("database"), Code.TOOL_EXECUTION_FAILED, ""),
         (TimeoutError("database"), Code.TOOL_EXECUTION_FAILED, ""),
     ],

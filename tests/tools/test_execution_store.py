@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.tool_store import NOW, THREAD, operation
 from threadline.db.engine import Database
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.store import Call, Status, ToolExecution
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}

@@ -9,7 +9,7 @@ import pytest
 from tests.support.tool_fakes import MemoryLog, context
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
-from threadline.errors import Transient, Undone
+from threadline.errors import NotDone, Transient
 from threadline.models.model import ToolCall
 from threadline.tools.calls import LONGEST_WAIT
 from threadline.tools.context import Port, Ports, ToolContext
@@ -169,10 +169,10 @@ async def test_change_before_a_fault_is_found_by_the_next_try(office: Office) ->
 
 
 async def test_long_wait_is_told_and_not_waited_for(office: Office) -> None:
-    office.accounts.fault = Undone("The bank limits the rate.", retry_after=LONGEST_WAIT)
-    with pytest.raises(Undone):
+    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=LONGEST_WAIT)
+    with pytest.raises(NotDone):
         await office.post("postOnce", retries_left=2)
-    office.accounts.fault = Undone("The bank limits the rate.", retry_after=LONGEST_WAIT + 1)
+    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=LONGEST_WAIT + 1)
     result = await office.post("postOnce", retries_left=2)
     assert code_of(result) is Code.SERVICE_UNAVAILABLE
     assert f"{LONGEST_WAIT + 1:.0f} seconds" in result.text
@@ -235,8 +235,8 @@ async def test_last_try_that_comes_too_early_makes_no_change(office: Office) -> 
 
 
 async def test_undone_change_is_made_again_at_once(office: Office) -> None:
-    office.accounts.fault = Undone("The bank limits the rate.", retry_after=7)
-    with pytest.raises(Undone):
+    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=7)
+    with pytest.raises(NotDone):
         await office.post("postSlowly", retries_left=1)
     assert (await office.post("postSlowly")).data == 5
     assert office.accounts.tried == 2

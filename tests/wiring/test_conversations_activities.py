@@ -21,7 +21,7 @@ from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.sales.email_model import NewLetter
 from threadline.sales.model import Contact
 from threadline.settings import ConversationSettings
-from threadline.slack.actor_model import Actor
+from threadline.slack.model import UserProfile
 from threadline.threads.alerts import Alerts
 from threadline.threads.outbox_posts import Claim, Posts
 from threadline.threads.post_ledger import PostLedger
@@ -91,7 +91,7 @@ async def test_each_kind_of_record_is_forgotten_after_its_own_time(
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as work:
         await work.memories.remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
-        await work.actors.save("T1", Actor("U1", "", "Ann", "", now))
+        await work.actors.save("T1", UserProfile("U1", "", "Ann", "", now))
         await work.proposed_actions.propose(change("proposed"), action, author)
         await work.letters.draft(change("drafted"), "U1", NewLetter("ana@shop.example", "Our call", "Hello Ana Silva."))
         contact = Contact("U1", "Ana Silva", "ana@shop.example")

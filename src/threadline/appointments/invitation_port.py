@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from threadline.sales.tools import Asker
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.context import Port
 from threadline.tools.registry import Success
 

@@ -9,8 +9,8 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.sales.model import Contact, is_address
 from threadline.sales.tools import Asker
+from threadline.slack.model import Thread
 from threadline.slack.uploads import Upload, Uploads
-from threadline.threads.addressing import Thread
 from threadline.threads.user_lookup import all_inside
 from threadline.threads.user_names import PeopleLookup
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.seen import first_time
 
 APPROVE, REJECT = "approval_approve", "approval_reject"

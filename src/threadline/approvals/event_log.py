@@ -9,7 +9,7 @@ from threadline.approvals.model import ProposedAction
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.rfps.journal_entries import NewEvent
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 

@@ -13,7 +13,7 @@ from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent, Transient
 from threadline.operator.enforcement import Speech
 from threadline.slack.formatting import Rendered
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.outbox_posts import Post
 from threadline.tools.operations import Operation
 from threadline.tools.public_text import sentence

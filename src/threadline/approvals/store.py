@@ -25,7 +25,7 @@ from threadline.db.values import storable, storable_json
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
 from threadline.rfps.tables import proposed_actions
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change

@@ -21,8 +21,9 @@ from threadline.cases.report import parse_bug_report
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import IllegalTransition, Transient
-from threadline.privacy.redaction import redact, redact_files
-from threadline.threads.addressing import Thread
+from threadline.privacy.redaction import redact
+from threadline.slack.files import redact_files
+from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage, clean
 
 _log = structlog.get_logger(__name__)

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from threadline.cases import audience
 from threadline.cases.case_queries import CaseRecord
 from threadline.cases.case_tools import CaseBook, CaseQuery
-from threadline.cases.model import Action
+from threadline.cases.model import Action, CaseNotFound
 from threadline.cases.records import CaseCard
 from threadline.cases.report import parse_bug_report
 from threadline.cases.turn_rows import TurnRecord
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.errors import CaseNotFound
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from typing import Any
 from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.cases.model import CaseStatus, Severity
+from threadline.cases.model import CaseNotFound, CaseStatus, Severity
 from threadline.db.tables import case_transitions, cases
 from threadline.db.values import storable
-from threadline.errors import CaseNotFound
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 _COSTS = text("""
 SELECT c.bug_id, c.title, count(t.turn) AS turns, coalesce(sum(t.cost_usd), 0) AS cost_usd,

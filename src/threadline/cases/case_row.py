@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import Row, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.cases.model import TRANSITIONS, CaseStatus, Marks, Reason, Severity
+from threadline.cases.model import TRANSITIONS, CaseNotFound, CaseStatus, Marks, Reason, Severity
 from threadline.db.tables import case_transitions, cases
-from threadline.errors import CaseNotFound, IllegalTransition
-from threadline.threads.addressing import Thread
+from threadline.errors import IllegalTransition
+from threadline.slack.model import Thread
 
 Case = Row[Any]
 

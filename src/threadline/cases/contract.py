@@ -13,7 +13,7 @@ from temporalio import activity
 
 from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason
 from threadline.cases.sla import SlaEventKind, Target
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage
 
 

@@ -3,8 +3,13 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from threadline.threads.addressing import Thread
+from threadline.errors import Permanent
+from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage
+
+
+class CaseNotFound(Permanent):
+    """No case has this `bug_id`, or none belongs to this thread."""
 
 
 class WorkflowState(StrEnum):

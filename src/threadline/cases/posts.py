@@ -32,8 +32,8 @@ from threadline.errors import Permanent
 from threadline.slack import formatting
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
+from threadline.slack.model import Thread
 from threadline.threads import thread_store as threads
-from threadline.threads.addressing import Thread
 from threadline.threads.outbox_posts import Post, Posts
 from threadline.threads.reactions import react
 

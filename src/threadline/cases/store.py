@@ -6,8 +6,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.cases import case_row
 from threadline.cases.model import CaseStatus, Marks, Reason, Severity
 from threadline.db.tables import cases
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 
 _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 

@@ -22,9 +22,8 @@ from threadline.operator import enforcement as protocol
 from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, NewEntry
-from threadline.slack.people import labelled
+from threadline.slack.model import Thread, name_with_id
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.alerts import Alerts
 from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
@@ -133,7 +132,7 @@ def _reads_thread(call: ToolCall) -> bool:
 
 async def _labels(work: Work, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
     """Who has asked, by their ids, as the model was told of them."""
-    labels = {brief.user_id: labelled(brief.actor, brief.user_id)}
+    labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     for each in askers:
         if each.user_id not in labels:
             said = await work.transcripts.at(thread, f"u:{each.message_id}")

@@ -28,9 +28,9 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.unit_of_work import Work
 from threadline.models.model import Execution
-from threadline.threads.addressing import Thread
+from threadline.slack.model import FileRef, Thread
 from threadline.threads.heartbeat import beating
-from threadline.threads.messages import FileRef, IncomingMessage
+from threadline.threads.messages import IncomingMessage
 
 Value = TypeVar("Value")
 

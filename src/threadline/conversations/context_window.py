@@ -13,8 +13,7 @@ from threadline.conversations import turn_note as briefing
 from threadline.conversations.call_pairing import paired
 from threadline.models.chat_model import Prompt, shown
 from threadline.models.model import MESSAGES, TOKENS, Message, Role, ToolCall, ToolChoice
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef, Thread
 from threadline.tools.access import Allowed
 from threadline.tools.registry import Registry, wire_name
 

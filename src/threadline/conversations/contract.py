@@ -15,7 +15,7 @@ from threadline.conversations.model.conversation import ConversationLimits, Conv
 from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage
 
 

@@ -7,10 +7,9 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
 from threadline.conversations.tables import conversations
-from threadline.errors import ConversationNotFound
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 Conversation = Row[Any]
 

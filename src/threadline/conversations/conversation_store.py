@@ -32,8 +32,8 @@ from threadline.conversations.transcript_store import BYTES, Transcripts
 from threadline.db.values import storable
 from threadline.models.model import OutcomeKind, Usage
 from threadline.operator.store import Memories
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 
 _QUESTION_KEPT = 200

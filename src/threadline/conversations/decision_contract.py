@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from threadline.decisions.model import Course, Reason
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 ROUNDS = 2
 """Of a turn: more is retrieved once at most."""

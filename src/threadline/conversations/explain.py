@@ -17,9 +17,8 @@ from threadline.errors import Permanent
 from threadline.operator.model.routing import Route
 from threadline.privacy.redaction import redact, redact_value
 from threadline.settings import DatabaseSettings, TemporalUiSettings
-from threadline.slack.permalinks import Place, place_of
+from threadline.slack.model import Permalink, Thread, parse_permalink
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 
 WITHHELD = "(left out: a message that this turn may have read was deleted)"
 _TOO_MUCH = "its author has written too much in a short time"
@@ -108,7 +107,7 @@ class ExplainDesk:
         Raises:
             Permanent: there is no turn to tell of; the message says why, and what can be given.
         """
-        place = place_of(address)
+        place = parse_permalink(address)
         async with self._database.begin() as work:
             found = await work.turn_traces.find(place.channel, place.ts)
             if found and found.turn:
@@ -177,7 +176,7 @@ def _no_turn(found: Found) -> str:
     return f"{where} no turn has used it: it waits for its answer, or was not meant for the bot. {_WAYS}"
 
 
-async def _nothing(work: Work, place: Place) -> str:
+async def _nothing(work: Work, place: Permalink) -> str:
     where = f"{place.channel}/{place.ts}"
     if await work.turn_traces.is_forgotten(place.channel, place.root):
         return (

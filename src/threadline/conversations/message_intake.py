@@ -20,8 +20,8 @@ from threadline.decisions.store import Decisions
 from threadline.handovers.store import Handovers
 from threadline.models.model import OutcomeKind
 from threadline.operator.store import Memories
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.message_store import Shelf, Storing, distinct, seconds
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.quarantine_store import Quarantine

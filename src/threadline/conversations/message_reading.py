@@ -9,8 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
 from threadline.conversations.transcript_store import DELETED
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef, Thread
 
 _TAKE_UP = text("""
 UPDATE conversation_messages SET turn = :turn, step = :step WHERE conversation_id = :id AND wakes AND turn IS NULL

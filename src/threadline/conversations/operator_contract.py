@@ -10,7 +10,7 @@ from threadline.conversations.model.conversation import ConversationMarks
 from threadline.models.model import OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 @dataclass(frozen=True)

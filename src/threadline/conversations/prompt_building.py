@@ -27,8 +27,8 @@ from threadline.estimates.toolset_adapters import bound_project
 from threadline.models.model import Message, Role
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.routing import Agent
-from threadline.slack.people import labelled
-from threadline.threads.addressing import Thread, message_id
+from threadline.slack.model import Thread, name_with_id
+from threadline.threads.addressing import message_id
 from threadline.threads.user_names import Names
 from threadline.tools.model import Code, failure
 from threadline.tools.output import rendered
@@ -187,7 +187,7 @@ class TakingUp:
         return context.from_people(said, self._budget)
 
     async def _label(self, user: str) -> str:
-        return labelled(await self._names.of(user), user)
+        return name_with_id(await self._names.of(user), user)
 
     async def _clocks(self, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Time zones with the people who live by them."""

@@ -2,7 +2,7 @@
 
 from threadline.db.unit_of_work import Work
 from threadline.operator.model import input_validation as questions
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 LONGEST_CHAIN = 6
 """Turns, the last one included; what came before is in the dialogue all the same."""

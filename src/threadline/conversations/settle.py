@@ -25,8 +25,8 @@ from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, EntryRefused, NewEntry
 from threadline.rfps.model import RfpNotFound
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline.tools.public_text import account

@@ -12,7 +12,7 @@ from threadline.db.engine import Database
 from threadline.decisions import sensitive_topics as sensitive
 from threadline.decisions.engine import Known, Offered, Said, Situation
 from threadline.decisions.model import RECENT
-from threadline.errors import Permanent, ProgramFault, Transient
+from threadline.errors import InternalError, Permanent, Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.model import DocumentType
 from threadline.models.model import Message
@@ -64,7 +64,7 @@ class Situations:
         """Empty where Slack does not say it now: a decision that knows less of who asks is better than none."""
         try:
             return (await self._lead(team, user_id))[:LONGEST_CONTEXT]
-        except ProgramFault:
+        except InternalError:
             raise
         except (Permanent, Transient) as error:
             _log.warning("asker_lookup_failed", user=user_id, reason=str(error))

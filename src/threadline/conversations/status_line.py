@@ -7,7 +7,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import SpeakingActivities, Status
-    from threadline.threads.addressing import Thread
+    from threadline.slack.model import Thread
 
 from threadline.threads.calls import attempt
 

@@ -28,8 +28,8 @@ from threadline.models.model import Message, ModelReply
 from threadline.operator import prompt as prompts
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import BOT_NAME, House, JobType, Runtime
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.alerts import Alerts
 from threadline.threads.user_names import Names
 from threadline.tools import access

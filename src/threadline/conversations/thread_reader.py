@@ -11,7 +11,7 @@ from typing import Any
 from threadline.conversations.thread_tool import ThreadMessage, ThreadPart, ThreadReader
 from threadline.slack.client import SlackMessage, message_of
 from threadline.slack.history import History
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.user_names import Names
 

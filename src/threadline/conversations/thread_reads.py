@@ -10,8 +10,8 @@ from threadline.conversations import conversation_row
 from threadline.conversations import message_codec as message_body
 from threadline.conversations.tables import conversation_messages, conversations, transcript
 from threadline.db.keys import storable_key
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 
 TOOLS = ("slack.get.thread", "slack_get_thread")
 """The tool's own name, and its name as providers write it."""

@@ -9,9 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from threadline.rfps.json_documents import Document
 from threadline.rfps.tool_parameters import counted, moment
-from threadline.slack.people import labelled
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef, Thread, name_with_id
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import tool
@@ -108,7 +106,7 @@ TOOLS = [get_thread]
 
 def _record(message: ThreadMessage, longest: int) -> Document:
     text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
-    told: Document = {"at": moment(message.at), "by": labelled(message.author, message.user_id), "text": text}
+    told: Document = {"at": moment(message.at), "by": name_with_id(message.author, message.user_id), "text": text}
     if message.files:
         told["files"] = [
             {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversation_messages, conversation_turns, conversations, model_calls
 from threadline.models.model import OutcomeKind
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 
 _RESULT_READ = 4_000
 """Characters of a result: of two megabytes nobody reads more."""

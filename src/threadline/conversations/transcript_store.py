@@ -14,7 +14,7 @@ from threadline.conversations.tables import conversations, transcript
 from threadline.db.keys import storable_key
 from threadline.db.values import storable
 from threadline.models.model import MESSAGES, TOKENS, Message
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 DELETED = "(deleted by its author)"
 """Stands where a person's words stood."""

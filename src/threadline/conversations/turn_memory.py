@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from threadline.conversations.model.conversation import ConversationNotFound
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import DELETED, Placed
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.errors import ConversationNotFound
 from threadline.models.model import ExecutionStatus, Role
 from threadline.operator import memory
 from threadline.operator.memory import TurnEnd, Used
@@ -17,7 +17,7 @@ from threadline.operator.model.memory import MemoryKind
 from threadline.operator.model.routing import Agent
 from threadline.rfps import model as rfps
 from threadline.rfps.rfp_ids import scope_of
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.registry import Registry
 from threadline.tools.store import CallOutcome
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import TypeAdapter, ValidationError
 
 from threadline.models.model import Message, Role
-from threadline.slack.people import labelled
+from threadline.slack.model import name_with_id
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Briefing:
             of those to the bot if there are any.
         actor: their name.
         request_id: the id of that message.
-        others: further people whose messages the turn began with, as `labelled` names them.
+        others: further people whose messages the turn began with, as `name_with_id` names them.
         clocks: time zones with the people who live by them, named likewise.
         begun_late: what was said in the thread before the bot was first called was not told to it.
         several: more than one person has written in the thread.
@@ -63,7 +63,7 @@ class Briefing:
             there = _moment(self.at, ZoneInfo(zone))
             yield f"For {_together(people)} it is {there} ({zone}): they mean its days and times."
         yield from [_BEGUN_LATE] if self.begun_late else []
-        yield f"{_together([labelled(self.actor, self.user_id), *self.others])} wrote what follows."
+        yield f"{_together([name_with_id(self.actor, self.user_id), *self.others])} wrote what follows."
         if self.others:
             yield "What you do for one of them names that person by the id."
         if not self.addressed:

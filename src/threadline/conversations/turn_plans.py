@@ -14,7 +14,7 @@ from threadline.conversations import open_questions as pending_requests
 from threadline.conversations.tables import conversations, turn_plans
 from threadline.db.values import storable, storable_json
 from threadline.operator.model.routing import Route
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.store import ToolExecutions
 
 _ROUTE = TypeAdapter(Route)

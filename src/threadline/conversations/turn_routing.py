@@ -30,8 +30,8 @@ from threadline.operator.model.thread_commands import Link
 from threadline.rfps import model as rfps
 from threadline.rfps.model import RfpNotFound
 from threadline.rfps.rfp_ids import Origin, Scope, rfp_ids
+from threadline.slack.model import Thread
 from threadline.threads import addressing, phrases
-from threadline.threads.addressing import Thread
 
 _log = structlog.get_logger(__name__)
 

@@ -8,11 +8,11 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from threadline.errors import ClaimLost, IllegalTransition, OnRecord, Permanent, ProgramFault, Transient
+from threadline.errors import AppendOnly, ClaimLost, IllegalTransition, InternalError, Permanent, Transient
 
 _RETRYABLE = ("08", "40", "53", "57P", "55P03", "57014")
 """Connection trouble, rollbacks and deadlocks, exhaustion, shutdown, locks not got and statements out of time."""
-_OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition, "TL004": OnRecord}
+_OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition, "TL004": AppendOnly}
 """What our own functions and triggers raise."""
 _REFUSED_VALUES = ("22", "23", "54")
 
@@ -58,7 +58,7 @@ def translated(error: BaseException) -> Exception:
         return kind(words(error))
     if state.startswith(_RETRYABLE) or _lost(error):
         return Transient(f"the database is not available: {words(error)}")
-    return ProgramFault(
+    return InternalError(
         f"the database refused the statement: {words(error)}; this is a bug in the program or its schema"
     )
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.rate_limit_rules import DUPLICATE_RATE, USER_RATE, Rate, Verdict
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 _TAKE_TURNS = text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))")
 """A statement of its own: one that waits for its lock still sees the rows as they were before it waited."""

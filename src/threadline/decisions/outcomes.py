@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from threadline.decisions.confidence import Factors, Thresholds, composite
 from threadline.decisions.model import Course, Decided, Reason, Result, Verdict
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 class Label(StrEnum):

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Course, Decided, Reason, Result, Verdict
 from threadline.decisions.outcomes import Outcome
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.phrases import THUMBS
 
 _DECIDED = TypeAdapter(Decided)

@@ -14,7 +14,7 @@ from threadline.conversations.tables import conversations, decisions
 from threadline.db.values import storable_json
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Course, Decided, Deliberation, Reason, Result, Retrieval, Source, Verdict
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 _DECIDED = TypeAdapter(Decided)
 _RETRIEVAL = TypeAdapter(Retrieval | None)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from threadline.estimates.model import ItemChange, NewItem, Project, ProjectDetails, Quote, WbsItem
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.context import Port
 from threadline.tools.operations import Change, Effect, Operation
 

@@ -28,7 +28,7 @@ from threadline.knowledge.search import Embedder
 from threadline.knowledge.tools import KNOWLEDGE
 from threadline.rfps.record_adapters import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
 from threadline.rfps.record_ports import MEMORIES, OPPORTUNITIES, RFPS, TEAM
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.context import Ports
 from threadline.tools.operations import Change, Effect, Operation
 

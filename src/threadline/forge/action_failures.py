@@ -14,9 +14,8 @@ from github.GithubException import GithubException, RateLimitExceededException
 from requests.exceptions import ConnectionError as Unreachable
 from requests.exceptions import RequestException, Timeout
 
-from threadline.errors import Permanent, Transient, Undone
+from threadline.errors import NotDone, Permanent, Transient, parse_retry_after
 from threadline.privacy.quoting import quotable
-from threadline.retry_after import retry_after
 
 _ACCOUNT = "GitHub does not accept the token: set a new one in THREADLINE_GITHUB_TOKEN, or GITHUB_TOKEN."
 _ADDRESS = "No GitHub API was found at the address: check THREADLINE_GITHUB_API_URL."
@@ -73,7 +72,7 @@ def _answered(error: GithubException, about: str) -> Permanent | Transient:
     spent = headers.get("x-ratelimit-remaining") == "0"
     limited = spent or "retry-after" in headers or isinstance(error, RateLimitExceededException)
     if status == 429 or (status == 403 and limited):
-        return Undone("GitHub's rate limit is reached.", retry_after=_pause(headers, spent))
+        return NotDone("GitHub's rate limit is reached.", retry_after=_pause(headers, spent))
     if status in (408, 409, 425) or status >= 500:
         return Transient(f"GitHub failed or is overloaded (HTTP {status}).", retry_after=_pause(headers, False))
     said = quotable(error.data.get("message")) if isinstance(error.data, Mapping) else ""
@@ -92,7 +91,7 @@ def _refused(status: int, said: str, about: str) -> str:
 
 def _pause(headers: Mapping[str, str], spent: bool) -> float | None:
     """Seconds; the reset is on every answer, and counts where the hour's calls are spent."""
-    named, reset = retry_after(headers, datetime.now(UTC)), headers.get("x-ratelimit-reset", "")
+    named, reset = parse_retry_after(headers, datetime.now(UTC)), headers.get("x-ratelimit-reset", "")
     if named is None and spent and reset.isdecimal():
         return max(float(reset) - time.time(), 1.0)
     return named

@@ -9,8 +9,7 @@ from typing import Protocol
 
 from threadline.errors import Permanent, Transient
 from threadline.gateway.routes import Ignored, IgnoreReason, Placed
-from threadline.slack.people import Person
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, User
 from threadline.threads.messages import DELETION
 
 KEPT = 3600.0
@@ -26,7 +25,7 @@ _MOST = 10_000
 
 
 class PeopleLookup(Protocol):
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         """Who the user is; None when Slack knows nobody of this id, or does not show them.
 
         Raises:
@@ -50,8 +49,8 @@ class Doorkeeper:
         self._people = people
         self._open = frozenset(open_to_all)
         self._clock = clock
-        self._known: OrderedDict[str, tuple[Person | None, float]] = OrderedDict()
-        self._asked: dict[str, asyncio.Task[Person | None]] = {}
+        self._known: OrderedDict[str, tuple[User | None, float]] = OrderedDict()
+        self._asked: dict[str, asyncio.Task[User | None]] = {}
 
     async def admit(self, route: Placed | Ignored) -> Placed | Ignored:
         """The route, or why it goes nowhere; a deletion passes, since it only takes something away.
@@ -84,7 +83,7 @@ class Doorkeeper:
             return route
         return replace(route, message=replace(message, root_by="")) if root and root.bot else route
 
-    async def _who(self, user: str) -> Person | None:
+    async def _who(self, user: str) -> User | None:
         person, until = self._known.get(user, (None, float("-inf")))
         if self._clock() < until:
             self._known.move_to_end(user)
@@ -97,13 +96,13 @@ class Doorkeeper:
         except TimeoutError as exc:
             raise Transient(f"Slack did not identify {user} in time, so it will deliver the event again.") from exc
 
-    def _ask(self, user: str) -> "asyncio.Task[Person | None]":
+    def _ask(self, user: str) -> "asyncio.Task[User | None]":
         task = asyncio.create_task(self._people.person(user))
         self._asked[user] = task
         task.add_done_callback(lambda done: self._remember(user, done))
         return task
 
-    def _remember(self, user: str, done: "asyncio.Task[Person | None]") -> None:
+    def _remember(self, user: str, done: "asyncio.Task[User | None]") -> None:
         del self._asked[user]
         # Looking at the exception also keeps asyncio from complaining where nobody waits for it any more.
         if done.cancelled() or done.exception():
@@ -114,8 +113,8 @@ class Doorkeeper:
             self._known.popitem(last=False)
 
 
-def _refusal(person: Person | None, thread: Thread) -> IgnoreReason | None:
-    if person is None or person.stranger:
+def _refusal(person: User | None, thread: Thread) -> IgnoreReason | None:
+    if person is None or person.external:
         return IgnoreReason.STRANGER
     # History, which the catch-up reads, does not always name the author's workspace; their record does.
     if person.team not in ("", thread.team):

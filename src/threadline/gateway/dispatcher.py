@@ -37,8 +37,8 @@ from threadline.gateway.routes import (
 )
 from threadline.gateway.thread_resolver import Placing, ThreadLookup
 from threadline.handovers.model import Handing, HandoverRef
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import STOP, THUMBS, IncomingMessage
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")

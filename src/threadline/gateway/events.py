@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.privacy.redaction import redact, redact_files
+from threadline.privacy.redaction import redact
 from threadline.slack import mentions
+from threadline.slack.files import redact_files
+from threadline.slack.model import FileRef, Thread
 from threadline.slack.rich_text import mappings, string, text_of, words_of
 from threadline.threads import addressing, messages, phrases
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef, IncomingMessage
+from threadline.threads.messages import IncomingMessage
 
 SLACKBOT = "USLACKBOT"
 REACTION_ADDED, REACTION_REMOVED = "reaction_added", "reaction_removed"

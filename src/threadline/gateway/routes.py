@@ -13,8 +13,8 @@ from threadline.gateway import events as posts
 from threadline.gateway.events import Post
 from threadline.handovers.model import HandoverClick, HandoverRef
 from threadline.slack import mentions
+from threadline.slack.model import Thread
 from threadline.threads import messages, phrases
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 
 

@@ -11,8 +11,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from threadline.errors import Transient
 from threadline.gateway.routes import Addressed, Ignored, IgnoreReason, Overheard, Placed, Sign, StopWord
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import MESSAGE, IncomingMessage
 
 PLACING = 1.0

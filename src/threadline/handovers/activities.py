@@ -8,7 +8,7 @@ from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
 from threadline.db.engine import Database
-from threadline.errors import Permanent, ProgramFault
+from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as handovers
 from threadline.handovers.card_data import Cards
 from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
@@ -18,7 +18,7 @@ from threadline.handovers.store import Handover, SaidMeanwhile
 from threadline.slack import formatting
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.outbox_posts import Posts
 
@@ -131,7 +131,7 @@ class LiveHandoverActivities(HandoverActivities):
         """Why somebody's click counts for nothing, in words for them; empty where it counts."""
         try:
             return "" if await self._say.has(place, user) else _NO_SAY
-        except ProgramFault:
+        except InternalError:
             raise
         except Permanent as unknown:  # else every click behind this one would wait for ever
             return f"Slack did not say who you are, so nothing was changed. {unknown}"
@@ -190,7 +190,7 @@ class LiveHandoverActivities(HandoverActivities):
         """In the thread of who asks; that nothing can be said there stands under the card, for whoever did it."""
         try:
             await self._posts.in_thread(handover, what, words)
-        except ProgramFault:
+        except InternalError:
             raise
         except Permanent as refused:
             _log.warning("thread_not_notified", handover=handover.ref.key, change=what, reason=str(refused))

@@ -13,9 +13,10 @@ from threadline.cases.message_reads import StoredMessage
 from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversations, handover_answers
 from threadline.handovers.model import HandoverRef
+from threadline.slack.model import FileRef
 from threadline.threads import messages
 from threadline.threads.message_store import seconds
-from threadline.threads.messages import FileRef, IncomingMessage
+from threadline.threads.messages import IncomingMessage
 
 _CORRECTIONS = (messages.EDIT, messages.DELETION)
 _row = handover_answers.c

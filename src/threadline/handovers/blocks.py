@@ -7,7 +7,7 @@ from threadline.decisions.model import Reason
 from threadline.handovers.model import CLOSE, TAKE, HandoverRef, button_value
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import Block, Rendered, context, fallback, link, mention, notice, plain, section
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef
 
 _LONGEST_QUESTION, _LONGEST_LINE, _LONGEST_DETAIL = 1_500, 200, 400
 """Characters as Slack counts them; together within the 3,000 of a section."""

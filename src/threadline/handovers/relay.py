@@ -4,15 +4,15 @@ import structlog
 
 from threadline.cases.activities import without_secrets
 from threadline.db.engine import Database
-from threadline.errors import Permanent, ProgramFault
+from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as shown
 from threadline.handovers.model import card_of, post_key
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.store import Handover
 from threadline.models.model import Message, Role
 from threadline.slack.client import Slack
+from threadline.slack.model import Thread
 from threadline.threads import messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox_posts import Posts
 
@@ -55,7 +55,7 @@ class Relaying:
         """Where nothing more can be said, its writer is told so."""
         try:
             await self._say(handover, message)
-        except ProgramFault:
+        except InternalError:
             raise
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
             _log.warning("message_not_relayed", handover=handover.ref.key, reason=str(refused))

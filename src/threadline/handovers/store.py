@@ -13,8 +13,7 @@ from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversations, decisions, handovers
 from threadline.decisions.model import Result
 from threadline.handovers.model import HandoverRef
-from threadline.threads.addressing import Thread
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef, Thread
 
 _SAID = text("""
 SELECT message_id, sender_id, message_text, files, redacted_at IS NOT NULL AS deleted,

@@ -13,8 +13,8 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.operator_contract import Begun
     from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
     from threadline.handovers.model import MOST_REMINDERS, Handing, HandoverClick, HandoverRef
+    from threadline.slack.model import Thread
     from threadline.threads import addressing
-    from threadline.threads.addressing import Thread
 
 from threadline.cases import display
 from threadline.threads import buttons as clicks

@@ -8,10 +8,10 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 
 from threadline.cases import conversation_pages as pages
+from threadline.cases.model import CaseNotFound
 from threadline.cases.records import CaseFacts, ConversationPage, Finding, Service, SimilarCase
 from threadline.db.errors import understood
 from threadline.db.values import storable
-from threadline.errors import CaseNotFound
 from threadline.investigator.store import Claim
 
 _PAGE: LiteralString = """

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from threadline.jobs.model import AgentJob, JobQuery, JobStanding, NewJob, WantedJob
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.context import Port
 from threadline.tools.operations import Change, Effect, Operation

@@ -15,8 +15,8 @@ from threadline.rfps import rfp_ids
 from threadline.rfps.model import OPEN, Rfp, RfpNotFound
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox_posts import Post, Posts
 

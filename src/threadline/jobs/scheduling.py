@@ -22,7 +22,7 @@ from threadline.jobs.model import AgentJob, JobQuery, JobRefused, JobSchedule, J
 from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
 from threadline.slack import formatting
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.outbox_posts import Post, Posts
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Effect, Operation

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, OpenAIError
 
-from threadline.errors import Permanent, Transient
-from threadline.retry_after import retry_after
+from threadline.errors import Permanent, Transient, parse_retry_after
 
 MOST_DOUBLINGS = 10
 """Attempts whose wait still doubles: nobody makes more, and the power of a huge number would not be one."""
@@ -123,7 +122,7 @@ def is_reasoning_missing(error: APIStatusError) -> bool:
 
 
 def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:
-    status, pause = error.status_code, retry_after(error.response.headers, datetime.now(UTC))
+    status, pause = error.status_code, parse_retry_after(error.response.headers, datetime.now(UTC))
     if status == 402 or error.code == "insufficient_quota":
         return ModelRefused(_QUOTA)
     if status == 429:

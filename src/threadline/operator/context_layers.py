@@ -12,7 +12,7 @@ from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.rfps.journal_entries import Event, JournalEntry
 from threadline.rfps.model import FACTS, Rfp
 from threadline.rfps.team_members import TeamMember
-from threadline.slack.people import labelled
+from threadline.slack.model import name_with_id
 
 LONGEST = 1_500
 """Bytes of one piece: a journal entry of 10,000 characters leaves room for others."""
@@ -165,7 +165,7 @@ def _member(member: TeamMember, *, asks: bool = False) -> str:
     biography = fences.line(member.biography, _BIOGRAPHY)
     told = "; ".join(filter(None, (member.role, skills, hours, biography)))
     mark = ", who asks" if asks else ""
-    return f"- {fences.line(labelled(member.name, member.user_id), _NAME)}{mark}: {fences.line(told, LONGEST)}"
+    return f"- {fences.line(name_with_id(member.name, member.user_id), _NAME)}{mark}: {fences.line(told, LONGEST)}"
 
 
 def _moment(at: datetime) -> str:

@@ -15,7 +15,7 @@ from threadline.operator import tool_patterns as patterns
 from threadline.operator.context import PATIENCE, TOKENS, LayerReport, build_comprehensive_context
 from threadline.operator.context_sources import Request, Sources
 from threadline.operator.model.memory import Memory, MemoryKind
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.registry import Tool
 
 _RECALLED = 20

@@ -9,8 +9,7 @@ from threadline.rfps.journal_entries import Event, JournalEntry
 from threadline.rfps.model import Rfp
 from threadline.rfps.opportunity_state import OpportunityState
 from threadline.rfps.team_members import TeamMember
-from threadline.slack.actor_model import Actor
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, UserProfile
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,13 @@ class Request:
 class Person:
     """Who asks; `member` is None for somebody who is not known to the team."""
 
-    actor: Actor
+    actor: UserProfile
     member: TeamMember | None = None
 
 
 @dataclass(frozen=True)
 class Said:
-    """A message in Slack. `author`: with the id, as `people.labelled` names them; `at`: seconds since 1970."""
+    """A message in Slack. `author`: with the id, as `name_with_id` names them; `at`: seconds since 1970."""
 
     author: str
     at: float

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from threadline.errors import Permanent, Transient, Undone
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import Asked, Kind, Permit, ProtocolState
@@ -152,7 +152,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
     """Have the words written down; what came of the call when they cannot be.
 
     Raises:
-        Undone: they may be soon, and the call is tried again.
+        NotDone: they may be soon, and the call is tried again.
     """
     try:
         async with asyncio.timeout(_JOURNAL_TIMEOUT):
@@ -167,7 +167,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
     else:
         return None
     if soon and context.retries_left > 0:
-        raise Undone(_UNSAID, retry_after=wait)
+        raise NotDone(_UNSAID, retry_after=wait)
     return failure(Code.SERVICE_UNAVAILABLE, _UNSAID)
 
 

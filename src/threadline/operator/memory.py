@@ -14,7 +14,8 @@ from threadline.operator import query_triggers as asking
 from threadline.operator.model.memory import MemoryKind, NewMemory, keys_of_facts
 from threadline.operator.model.protocol import kind_of
 from threadline.operator.tool_patterns import ARROW
-from threadline.threads.addressing import Thread, turn_id
+from threadline.slack.model import Thread
+from threadline.threads.addressing import turn_id
 from threadline.tools.model import Category, Code
 from threadline.tools.registry import wire_name
 

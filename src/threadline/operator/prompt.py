@@ -13,7 +13,7 @@ from threadline.conversations.prompt import NO_REPLY
 from threadline.operator import prompt_fences as fences
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import Kind
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.registry import Tool
 
 NO_SCOPE = "none - global operations allowed"

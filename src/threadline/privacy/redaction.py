@@ -6,12 +6,10 @@ Not for workflow code: what counts as a secret changes with each release, and a 
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from threadline.privacy.secret_shapes import DETECTED, OURS
 from threadline.privacy.secret_words import ADDRESSES, WORDS
-from threadline.threads.messages import FileRef
 
 RULES = (*OURS, *ADDRESSES, *DETECTED, *WORDS)
 """Shapes come first: they know what a thing is, where the words around it only say that it is secret.
@@ -42,11 +40,6 @@ def redact(text: str) -> str:
         if text == before:
             break
     return text
-
-
-def redact_files(files: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
-    """The references, without secrets in the files' names."""
-    return tuple(replace(file, name=redact(file.name)) for file in files)
 
 
 def redact_value(value: Any, *, field: str = "", depth: int = 0) -> Any:

@@ -60,7 +60,7 @@ class RfpFiles(Protocol):
             Permanent: the file is not shown where `change` comes from, is by somebody external whose words do not count
                 there and whom nobody of the workspace has shared it for, is too large, or is no document that can be
                 read; nothing was made, and the message says what to do.
-            Transient: Slack or the database did not answer; `Undone` when surely nothing was made.
+            Transient: Slack or the database did not answer; `NotDone` when surely nothing was made.
         """
         ...
 

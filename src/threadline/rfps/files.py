@@ -24,7 +24,7 @@ from threadline.slack import files
 from threadline.slack.client import Slack
 from threadline.slack.files import SharedFile
 from threadline.slack.history import History
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.history_authors import HavingASay
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation

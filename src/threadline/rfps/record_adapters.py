@@ -7,7 +7,7 @@ from typing import Any
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
-from threadline.errors import Undone
+from threadline.errors import NotDone
 from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.rfps.journal_entries import Event, JournalEntry, NewEntry, NewEvent
 from threadline.rfps.model import Rfp
@@ -66,7 +66,7 @@ class PostgresOpportunities(OpportunityBook):
             except StateMoved:
                 if version:
                     raise
-        raise Undone(f"Others keep changing the state of {rfp_id}, so nothing was changed.")
+        raise NotDone(f"Others keep changing the state of {rfp_id}, so nothing was changed.")
 
     async def append(self, change: Change, rfp_id: str, new: NewEntry, author: Author) -> JournalEntry:
         async with self._database.begin() as work:

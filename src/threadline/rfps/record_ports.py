@@ -83,7 +83,7 @@ class OpportunityBook(Protocol):
 
         Raises:
             StateMoved: `version` is not the newest.
-            Undone: others were faster again and again; nothing was changed.
+            NotDone: others were faster again and again; nothing was changed.
         """
         ...
 

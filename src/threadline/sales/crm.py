@@ -10,7 +10,7 @@ from threadline.errors import Permanent, before_a_change
 from threadline.sales import model as crm
 from threadline.sales.model import Contact, InteractionKind, Lead, LeadNotFound, LeadRefused, Updated
 from threadline.sales.tools import Asker, CrmBook, Dossier
-from threadline.slack.people import Person, belongs
+from threadline.slack.model import User, is_full_member
 from threadline.threads.user_lookup import all_inside
 from threadline.threads.user_names import PeopleLookup
 from threadline.tools.author import Author
@@ -90,10 +90,10 @@ class PostgresCrm(CrmBook):
             lead = await work.crm.known(team, _contact(user_id, person))
             if lead is None:
                 return ""
-            told = lead if belongs(team, person) else crm.from_outside(lead)
+            told = lead if is_full_member(team, person) else crm.from_outside(lead)
             return crm.context_lines(told, await work.crm.interactions(lead.lead_id, TOLD))
 
-    async def _who(self, team: str, asker: Asker) -> tuple[Person | None, bool]:
+    async def _who(self, team: str, asker: Asker) -> tuple[User | None, bool]:
         """Who asks, and whether all who do are of the workspace."""
         person = await self._people.person(asker.user_id)
         return person, await all_inside(self._people, team, (asker.user_id, *asker.others))
@@ -111,7 +111,7 @@ async def _allow(work: Work, team: str, contact: Contact, lead_id: str, *, insid
         raise LeadNotFound(_NOT_YOURS)
 
 
-def _contact(user_id: str, person: Person | None) -> Contact:
+def _contact(user_id: str, person: User | None) -> Contact:
     if not user_id.strip():
         raise Permanent("the person who asks is unknown: name the lead")
     return Contact(user_id, person.name, person.email) if person else Contact(user_id)

@@ -12,7 +12,7 @@ from email.utils import parseaddr
 import aiosmtplib
 import structlog
 
-from threadline.errors import Permanent, Transient, Undone
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.sales.mail_account import Account, Tls
 
 TIMEOUT = 5.0
@@ -48,7 +48,7 @@ class Smtp:
 
         Raises:
             Permanent: the server refuses it; nothing was sent.
-            Undone: the server is away or asks to wait; nothing was sent.
+            NotDone: the server is away or asks to wait; nothing was sent.
             Transient: behind the text the connection broke off, or the answer was no refusal and no 250: it may have
                 been sent.
         """
@@ -108,7 +108,7 @@ def _asking() -> Iterator[None]:
     """Around what comes before the text of a mail: whatever goes wrong there, nothing was sent.
 
     Raises:
-        Permanent | Undone: without a cause, since the library's own text repeats what the server says.
+        Permanent | NotDone: without a cause, since the library's own text repeats what the server says.
     """
     try:
         yield
@@ -120,12 +120,14 @@ def _asking() -> Iterator[None]:
     raise translated
 
 
-def _before_the_text(error: Exception) -> Permanent | Undone:
+def _before_the_text(error: Exception) -> Permanent | NotDone:
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return Permanent(_UNTRUSTED)
     match error:
         case aiosmtplib.SMTPAuthenticationError():
-            return Permanent(_ACCOUNT) if error.code >= 500 else Undone("The mail server cannot check the account now.")
+            return (
+                Permanent(_ACCOUNT) if error.code >= 500 else NotDone("The mail server cannot check the account now.")
+            )
         case aiosmtplib.SMTPNotSupported():
             return Permanent(_ACCOUNT)
         case aiosmtplib.SMTPResponseException():
@@ -133,13 +135,13 @@ def _before_the_text(error: Exception) -> Permanent | Undone:
         case aiosmtplib.SMTPRecipientsRefused() if error.recipients:
             return _answered(error.recipients[0])
         case _:
-            return Undone(_AWAY)
+            return NotDone(_AWAY)
 
 
-def _answered(refused: aiosmtplib.SMTPResponseException) -> Permanent | Undone:
+def _answered(refused: aiosmtplib.SMTPResponseException) -> Permanent | NotDone:
     """By the reply's code alone: its text may name hosts, and people."""
     if 400 <= refused.code < 500:
-        return Undone(f"The mail server asks to wait (code {refused.code}), and the mail was not sent.")
+        return NotDone(f"The mail server asks to wait (code {refused.code}), and the mail was not sent.")
     whom = "the recipient: check the address" if isinstance(refused, aiosmtplib.SMTPRecipientRefused) else "the mail"
     if isinstance(refused, aiosmtplib.SMTPSenderRefused):
         whom = "the sender: check THREADLINE_SMTP_FROM"

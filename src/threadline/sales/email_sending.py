@@ -9,7 +9,7 @@ from threadline.approvals import blocks as approvals
 from threadline.approvals.model import Risk
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.errors import Permanent, Undone
+from threadline.errors import NotDone, Permanent
 from threadline.privacy.redaction import redact
 from threadline.sales import email_model as letters
 from threadline.sales import mail_message as messages
@@ -17,7 +17,7 @@ from threadline.sales.email_model import Draft, DraftRefused, NewLetter
 from threadline.sales.email_tools import Mailer, Outbox
 from threadline.sales.model import Interaction, InteractionKind
 from threadline.sales.tools import Asker
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.user_names import PeopleLookup
 from threadline.tools.operations import Change, Effect, Operation
 
@@ -80,7 +80,7 @@ class PostgresOutbox(Outbox):
             await work.letters.claim(replace(change, rate=self._rate), draft_id)
         try:
             await mailer.send(message)
-        except (Permanent, Undone):
+        except (Permanent, NotDone):
             async with self._database.begin() as work:
                 await work.letters.release(operation)
             raise

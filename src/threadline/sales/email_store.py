@@ -13,7 +13,7 @@ from threadline.db.values import storable
 from threadline.sales import email_model as letters
 from threadline.sales.email_model import Draft, DraftNotFound, DraftRefused, DraftStatus, NewLetter
 from threadline.sales.tables import email_drafts
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change, Operation
 

@@ -10,7 +10,7 @@ from threadline.approvals.tools import LONGEST_REASON, PROPOSALS, waiting
 from threadline.sales import email_model as letters
 from threadline.sales.email_model import LONGEST_BODY, LONGEST_SUBJECT, Draft, DraftStatus, NewLetter
 from threadline.sales.tools import Asker
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.effects import by_effect
@@ -30,7 +30,7 @@ class Mailer(Protocol):
         ...
 
     async def send(self, message: EmailMessage) -> None:
-        """Raises `Permanent` and `Undone` when surely nothing was sent, `Transient` when nobody knows."""
+        """Raises `Permanent` and `NotDone` when surely nothing was sent, `Transient` when nobody knows."""
         ...
 
 

@@ -10,23 +10,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable
 from threadline.rfps.tables import actors
-from threadline.slack.actor_model import Actor
+from threadline.slack.model import UserProfile
 
 
 class Actors:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def of(self, team: str, user_id: str) -> Actor | None:
+    async def of(self, team: str, user_id: str) -> UserProfile | None:
         """Who that is, however long ago Slack was asked; None when nobody has asked yet."""
         return (await self.all_of(team, [user_id])).get(user_id)
 
-    async def all_of(self, team: str, user_ids: Sequence[str]) -> dict[str, Actor]:
+    async def all_of(self, team: str, user_ids: Sequence[str]) -> dict[str, UserProfile]:
         """Who these are, by id, as far as it is known."""
         query = select(actors).where(actors.c.team == team, actors.c.user_id.in_([storable(each) for each in user_ids]))
         return {row.user_id: _actor(row) for row in await self._connection.execute(query)}
 
-    async def save(self, team: str, actor: Actor) -> None:
+    async def save(self, team: str, actor: UserProfile) -> None:
         """Keep what Slack said, unless something newer is known."""
         row = {
             "email": storable(actor.email),
@@ -46,5 +46,5 @@ class Actors:
         return (await self._connection.execute(delete(actors).where(which))).rowcount
 
 
-def _actor(row: Row[Any]) -> Actor:
-    return Actor(row.user_id, row.email, row.display_name, row.platform_id, row.fetched_at.timestamp())
+def _actor(row: Row[Any]) -> UserProfile:
+    return UserProfile(row.user_id, row.email, row.display_name, row.platform_id, row.fetched_at.timestamp())

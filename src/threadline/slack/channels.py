@@ -63,12 +63,12 @@ class Channels:
 
     async def _may_read(self, channel: str, found: Mapping[str, Any], user_id: str) -> bool:
         person = await self._slack.person(user_id)
-        if person and person.gone:
+        if person and person.deactivated:
             return False
         if found.get("is_im"):
             return bool(found.get("user") == user_id)
         everybodys = not any(found.get(each) for each in ("is_private", "is_mpim", "is_ext_shared"))
-        if everybodys and person and not (person.guest or person.stranger):
+        if everybodys and person and not (person.guest or person.external):
             return True
         return await self._is_member(channel, user_id)
 

@@ -19,8 +19,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack import rich_text
 from threadline.slack.errors import calling, error_name
-from threadline.slack.people import Person
-from threadline.threads.messages import FileRef
+from threadline.slack.model import FileRef, User
 
 HTTP_TOTAL = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: what `slack.posts` counts on."""
@@ -205,7 +204,7 @@ class Slack:
         root = await self.message(channel, thread_ts)
         return {} if root is None else root.payload
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
         async with calling(f"user {user}"):
             try:
@@ -215,15 +214,15 @@ class Slack:
                     return None
                 raise
         told: Mapping[str, Any] = answer.get("user") or {}
-        return Person(
+        return User(
             team=str(told.get("team_id") or ""),
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
-            stranger=bool(told.get("is_stranger")),
+            external=bool(told.get("is_stranger")),
             name=_called(told),
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
             email=str((told.get("profile") or {}).get("email") or ""),
-            gone=bool(told.get("deleted")),
+            deactivated=bool(told.get("deleted")),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:

@@ -11,9 +11,9 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.privacy.redaction import redact
+from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.activity_options import NEVER_GIVE_UP, UNEXPECTED, keeps_failing
-from threadline.threads.addressing import Thread
 
 _WAITED_FOR = frozenset({"think", "summarise"})
 """Asked of a model: when it may be asked again only much later, the workflow waits, and says so to the people."""

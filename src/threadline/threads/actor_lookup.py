@@ -7,8 +7,7 @@ import structlog
 
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.slack.actor_model import Actor
-from threadline.slack.people import Person
+from threadline.slack.model import User, UserProfile
 from threadline.threads.user_names import LONGEST, PeopleLookup
 
 KEPT = 24 * 3600.0
@@ -26,12 +25,12 @@ class Actors:
         self._people = people
         self._clock = clock
 
-    async def of(self, team: str, user_id: str) -> Actor:
+    async def of(self, team: str, user_id: str) -> UserProfile:
         """Who that is, as far as it can be known; never raises: without an answer there is only the id."""
         known = await self._kept(team, user_id)
         if known and self._clock() - known.fetched_at < KEPT:
             return known
-        nobody = known or Actor(user_id, "", "", "", 0.0)
+        nobody = known or UserProfile(user_id, "", "", "", 0.0)
         try:
             person = await self._people.person(user_id)
         except (Permanent, Transient) as error:
@@ -39,7 +38,7 @@ class Actors:
             return nobody
         return await self._save(team, _actor(user_id, person, self._clock())) if person else nobody
 
-    async def _kept(self, team: str, user_id: str) -> Actor | None:
+    async def _kept(self, team: str, user_id: str) -> UserProfile | None:
         try:
             async with self._database.begin() as work:
                 return await work.actors.of(team, user_id)
@@ -47,7 +46,7 @@ class Actors:
             _log.warning("actor_read_failed", user=user_id, reason=str(error))
             return None
 
-    async def _save(self, team: str, actor: Actor) -> Actor:
+    async def _save(self, team: str, actor: UserProfile) -> UserProfile:
         try:
             async with self._database.begin() as work:
                 await work.actors.save(team, actor)
@@ -56,8 +55,8 @@ class Actors:
         return actor
 
 
-def _actor(user_id: str, person: Person, now: float) -> Actor:
+def _actor(user_id: str, person: User, now: float) -> UserProfile:
     """To the company's own systems a person is their address, whatever the case of its letters."""
     email = "".join(person.email.split())[:_LONGEST_EMAIL]
     name = " ".join(person.name.split())[:LONGEST]
-    return Actor(user_id, email, name, email.lower(), now)
+    return UserProfile(user_id, email, name, email.lower(), now)

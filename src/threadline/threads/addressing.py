@@ -2,7 +2,8 @@
 
 import re
 import uuid
-from dataclasses import dataclass
+
+from threadline.slack.model import Thread
 
 CORE_QUEUE = "threadline"
 AGENTS_QUEUE = "threadline-agents"
@@ -32,19 +33,6 @@ JOB_QUESTION = r":run:[0-9]+$"
 """In the id of what a job asks, and in that of nothing else; a pattern of Python and of Postgres alike."""
 
 _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
-
-
-@dataclass(frozen=True)
-class Thread:
-    """A Slack thread: `ts` is the timestamp of its root message."""
-
-    team: str
-    channel: str
-    ts: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.team}:{self.channel}:{self.ts}"
 
 
 def bug_workflow_id(thread: Thread) -> str:

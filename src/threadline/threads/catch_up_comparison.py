@@ -11,9 +11,9 @@ from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.privacy.redaction import redact
 from threadline.slack.history import History
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads import catch_up_events as missed_events
-from threadline.threads.addressing import Thread
 from threadline.threads.catch_up_events import MissedEvent, Raw
 from threadline.threads.catch_up_store import DueThread
 from threadline.threads.catch_up_stored import CaseMemory, HandoverMemory, Memory, TalkMemory

@@ -8,7 +8,7 @@ from threadline.cases.message_reads import StoredMessage
 from threadline.db.unit_of_work import Work
 from threadline.handovers.model import HandoverRef
 from threadline.slack import mentions, rich_text
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.catch_up_events import Raw, is_direct
 from threadline.threads.catch_up_store import DueThread
 

@@ -7,8 +7,7 @@ from typing import Any
 import structlog
 
 from threadline.errors import Permanent, Transient
-from threadline.slack.people import Person, belongs
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, User, is_full_member
 from threadline.threads.user_names import PeopleLookup
 
 _AT_ONCE = 5
@@ -27,7 +26,7 @@ class HavingASay:
         self._open = frozenset(open_to_all)
         self._places = asyncio.Semaphore(_AT_ONCE)
 
-    async def among(self, thread: Thread, shown: Sequence[Raw]) -> tuple[list[Raw], dict[str, Person | None]]:
+    async def among(self, thread: Thread, shown: Sequence[Raw]) -> tuple[list[Raw], dict[str, User | None]]:
         """Those messages of a thread that count, and who wrote there, as far as Slack says it, by their ids.
 
         Of whom Slack does not say who they are is left out, outside of the channels that are open to all.
@@ -44,9 +43,9 @@ class HavingASay:
         """
         if thread.channel in self._open or not user:
             return True
-        return belongs(thread.team, await self._people.person(user))
+        return is_full_member(thread.team, await self._people.person(user))
 
-    async def _who(self, user: str) -> Person | None:
+    async def _who(self, user: str) -> User | None:
         async with self._places:
             try:
                 return await self._people.person(user)
@@ -54,13 +53,13 @@ class HavingASay:
                 _log.info("author_lookup_failed", user=user, reason=str(error))
                 return None
 
-    def _counts(self, thread: Thread, said: Raw, people: Mapping[str, Person | None]) -> bool:
+    def _counts(self, thread: Thread, said: Raw, people: Mapping[str, User | None]) -> bool:
         """Whether it is by an app of this workspace, or by somebody who has a say here."""
         if thread.channel in self._open:
             return True
         if said.get("bot_id") or not _user(said):
             return _home(said) in ("", thread.team)
-        return belongs(thread.team, people[_user(said)])
+        return is_full_member(thread.team, people[_user(said)])
 
 
 def _user(said: Raw) -> str:

@@ -8,15 +8,16 @@ from temporalio import activity
 from threadline.cases.activities import tell_quarantined, without_secrets
 from threadline.cases.attachments import PendingFile
 from threadline.cases.contract import Forward, IntakeActivities
+from threadline.cases.model import CaseNotFound
 from threadline.db.engine import Database
-from threadline.errors import CaseNotFound, Permanent, Transient
+from threadline.errors import Permanent, Transient
 from threadline.handovers.relay import Relaying
-from threadline.privacy.redaction import redact, redact_files
+from threadline.privacy.redaction import redact
 from threadline.slack.client import Slack
-from threadline.slack.files import download
+from threadline.slack.files import download, redact_files
+from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.activity_options import FETCH_ATTEMPTS
-from threadline.threads.addressing import Thread
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.thread_store import ESCALATION, SUMMARY
 

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db import errors as failures
+from threadline.slack.model import FileRef
 from threadline.threads import messages
 from threadline.threads.messages import IncomingMessage
 
@@ -200,7 +201,7 @@ class Storing:
         }
         return row if self.shelf.files is not None else row | {"files": [asdict(file) for file in message.files]}
 
-    def _file_row(self, message: IncomingMessage, file: messages.FileRef) -> dict[str, object]:
+    def _file_row(self, message: IncomingMessage, file: FileRef) -> dict[str, object]:
         """A file belongs to the message that shows it: an edit brings its original's files again, perhaps a new one."""
         return {
             self.shelf.owner: self.owner,

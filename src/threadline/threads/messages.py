@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from threadline.slack.model import FileRef
+
 REPORT = "report"
 MESSAGE = "message"
 CLOSE = "close"
@@ -44,16 +46,6 @@ A workflow remembers 500 ids and hands them to its next run, whose input may not
 """
 MAX_FILES = 50
 """Files of one message that are kept: Slack takes ten."""
-
-
-@dataclass(frozen=True)
-class FileRef:
-    """A file that was attached in Slack; only the reference travels."""
-
-    id: str
-    name: str = ""
-    mimetype: str = ""
-    size: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.tables import quarantine
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.threads.messages import QUARANTINED, IncomingMessage, clean
 
 _ALL = text("""

@@ -8,8 +8,8 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import Forward, IntakeActivities
+    from threadline.slack.model import Thread
     from threadline.threads import addressing
-    from threadline.threads.addressing import Thread
 
 from threadline.threads import signals
 from threadline.threads.calls import call

@@ -11,8 +11,8 @@ from threadline.cases.model import Severity
 from threadline.cases.sla import Target
 from threadline.db.engine import Database
 from threadline.handovers.model import HandoverRef
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities, Swept, Unsaid
 from threadline.threads.sweep_store import OpenCase, OpenEscalation
 

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.model import Severity
 from threadline.conversations.conversation_row import WANTS
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 _END_UNSAID = """
 EXISTS (SELECT FROM (VALUES (c.channel), (c.summary_channel)) AS place (channel)

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.rfps import model as rfps
 from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.model import Bound
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.tables import thread_bindings
 
 

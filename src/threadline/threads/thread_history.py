@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from threadline.operator.context_sources import Said
 from threadline.slack import rich_text
-from threadline.slack.people import Person, labelled
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, User, name_with_id
 from threadline.threads.history_authors import HavingASay
 
 MOST = 50
@@ -57,10 +56,10 @@ class SaidBefore:
         return [*root, *last]
 
 
-def _author(said: Mapping[str, Any], people: Mapping[str, Person | None]) -> str:
+def _author(said: Mapping[str, Any], people: Mapping[str, User | None]) -> str:
     user = str(said.get("user") or "")
     person = people.get(user)
-    return labelled(person.name if person else "", user) or str(said.get("username") or "an app")
+    return name_with_id(person.name if person else "", user) or str(said.get("username") or "an app")
 
 
 def _files(said: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases import case_row
 from threadline.db.tables import cases, threads
-from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline.slack.model import Thread
+from threadline.threads.addressing import bug_workflow_id
 
 REPORT, SUMMARY, ESCALATION = "report", "summary", "escalation"
 

@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from threadline.slack.people import Person, belongs
+from threadline.slack.model import User, is_full_member
 from threadline.threads.user_names import PeopleLookup
 
 KEPT = 3600.0
@@ -24,10 +24,10 @@ class KnownPeople(PeopleLookup):
     def __init__(self, people: PeopleLookup, clock: Callable[[], float] = time.monotonic) -> None:
         self._people = people
         self._clock = clock
-        self._known: OrderedDict[str, tuple[Person | None, float]] = OrderedDict()
-        self._asked: dict[str, asyncio.Task[Person | None]] = {}
+        self._known: OrderedDict[str, tuple[User | None, float]] = OrderedDict()
+        self._asked: dict[str, asyncio.Task[User | None]] = {}
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         person, until = self._known.get(user, (None, float("-inf")))
         if self._clock() < until:
             self._known.move_to_end(user)
@@ -35,8 +35,8 @@ class KnownPeople(PeopleLookup):
         # One question for all who ask at once; whoever is broken off leaves it to the others.
         return await asyncio.shield(self._asked.get(user) or self._ask(user))
 
-    def _ask(self, user: str) -> "asyncio.Task[Person | None]":
-        async def ask() -> Person | None:
+    def _ask(self, user: str) -> "asyncio.Task[User | None]":
+        async def ask() -> User | None:
             return await self._people.person(user)
 
         task = asyncio.create_task(ask())
@@ -44,7 +44,7 @@ class KnownPeople(PeopleLookup):
         task.add_done_callback(lambda done: self._remember(user, done))
         return task
 
-    def _remember(self, user: str, done: "asyncio.Task[Person | None]") -> None:
+    def _remember(self, user: str, done: "asyncio.Task[User | None]") -> None:
         del self._asked[user]
         # Looking at the exception also keeps asyncio from complaining where nobody waits for it any more.
         if done.cancelled() or done.exception():
@@ -57,4 +57,4 @@ class KnownPeople(PeopleLookup):
 
 async def all_inside(people: PeopleLookup, team: str, users: Iterable[str]) -> bool:
     """Whether each of them is a full member of the team's workspace. Raises `Permanent` or `Transient`."""
-    return all([belongs(team, await people.person(each)) for each in users])
+    return all([is_full_member(team, await people.person(each)) for each in users])

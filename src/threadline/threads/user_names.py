@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from threadline.errors import Permanent, Transient
-from threadline.slack.people import Person
+from threadline.slack.model import User
 
 LONGEST = 80
 _MOST = 10_000
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class PeopleLookup(Protocol):
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> User | None:
         """Who the user is; None when nobody is known by this id. Raises `Permanent` or `Transient`."""
         ...
 

@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
 from threadline.errors import Permanent
-from threadline.slack.people import labelled
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread, name_with_id
 from threadline.threads.messages import MAX_NAME
 from threadline.tools.operations import Change, Operation
 
@@ -52,7 +51,7 @@ class ToolContext:
     `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
     would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
-    each as `labelled` names them: with any, it is not plain whom a call is for; `other_ids` are their
+    each as `name_with_id` names them: with any, it is not plain whom a call is for; `other_ids` are their
     ids. `deletions` counts what was deleted in the thread before the call: what a tool has read there holds no word
     that was deleted, as long as there is no more. `approved`: the proposed action that somebody has approved and that
     this call carries out; empty for what a model asks for.
@@ -92,7 +91,7 @@ class ToolContext:
     @property
     def people(self) -> tuple[str, ...]:
         """Whoever wrote what led here, each with the id."""
-        return (labelled(" ".join(self.actor.split()), self.user_id), *self.others)
+        return (name_with_id(" ".join(self.actor.split()), self.user_id), *self.others)
 
     @property
     def operation_key(self) -> str:

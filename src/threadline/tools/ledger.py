@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from threadline.errors import Permanent, Transient, Undone
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.tools import arguments
 from threadline.tools.calls import Run, is_soon
@@ -115,7 +115,7 @@ def intended(run: Run, registry: Registry, log: ExecutionLog) -> Run:
                 raise Transient("Another try of this call is under way.")
         try:
             return await run(call, context)
-        except Undone:
+        except NotDone:
             await log.withdraw(entry, intent)
             raise
 

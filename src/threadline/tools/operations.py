@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Permanent
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from threadline.db.rate_limit_rules import RateExceeded
-from threadline.errors import Permanent, ProgramFault, Transient, Undone
+from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.operator import enforcement as protocol
 from threadline.tools import arguments, policies
@@ -103,14 +103,14 @@ def with_side_effects(run: Run, registry: Registry) -> Run:
 
 def _failed(tool: Tool, error: Exception) -> ToolResult:
     """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
-    if isinstance(error, Permanent) and not isinstance(error, ProgramFault):
+    if isinstance(error, Permanent) and not isinstance(error, InternalError):
         return failure(Code.REFUSED, str(error))
     structlog.get_logger().error("tool_failed", tool=tool.name, exc_info=error)
     return failure(Code.TOOL_EXECUTION_FAILED)
 
 
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
-    if tool.mutating and not isinstance(fault, Undone):
+    if tool.mutating and not isinstance(fault, NotDone):
         return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
     wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
     return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)
@@ -121,7 +121,7 @@ async def _note(handler: SideEffect, success: Success) -> str | None:
         async with asyncio.timeout(_SIDE_EFFECT_TIMEOUT):
             said = await handler(success)
     except Exception as error:  # noqa: BLE001 - the call itself was a success and stays one
-        if isinstance(error, Permanent | Transient) and not isinstance(error, ProgramFault):
+        if isinstance(error, Permanent | Transient) and not isinstance(error, InternalError):
             return f"[Side Effect Error] {sentence(str(error), _NO_SIDE_EFFECT)}"
         structlog.get_logger().error("side_effect_failed", tool=success.tool, exc_info=error)
         return f"[Side Effect Error] {_NO_SIDE_EFFECT}"

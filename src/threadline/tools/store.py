@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable, storable_json
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.operations import Operation, OperationReused
 from threadline.tools.tables import agent_tool_executions
 

@@ -12,9 +12,8 @@ from jira.exceptions import JIRAError
 from requests.exceptions import ConnectionError as Unreachable
 from requests.exceptions import JSONDecodeError, RequestException, Timeout
 
-from threadline.errors import Permanent, Transient, Undone
+from threadline.errors import NotDone, Permanent, Transient, parse_retry_after
 from threadline.privacy.quoting import quotable
-from threadline.retry_after import retry_after
 
 _ACCOUNT = "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN."
 _ADDRESS = "No Jira was found at the address: check THREADLINE_JIRA_URL."
@@ -74,9 +73,9 @@ def _translated(error: Exception, about: str) -> Permanent | Transient:
 
 def _answered(error: JIRAError, about: str) -> Permanent | Transient:
     status = error.status_code or 0
-    pause = retry_after(error.response.headers, datetime.now(UTC)) if error.response is not None else None
+    pause = parse_retry_after(error.response.headers, datetime.now(UTC)) if error.response is not None else None
     if status == 429:
-        return Undone("Jira's rate limit is reached.", retry_after=pause)
+        return NotDone("Jira's rate limit is reached.", retry_after=pause)
     if status in (0, 408, 409, 425) or status >= 500:
         return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
     return Permanent(_refused(status, quotable(error.text), about))

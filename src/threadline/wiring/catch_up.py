@@ -32,8 +32,9 @@ from threadline.handovers.model import HandoverRef
 from threadline.settings import CaseSettings, CatchUpSettings, ChannelSettings, DatabaseSettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE, Thread
+from threadline.threads.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE
 from threadline.threads.catch_up_activities import LiveCatchUpActivities
 from threadline.threads.catch_up_model import LOOK_BACK
 from threadline.threads.catch_up_store import ChannelMark

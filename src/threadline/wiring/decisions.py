@@ -10,7 +10,7 @@ from threadline.knowledge.library import LookingUp
 from threadline.knowledge.search import Embedder
 from threadline.sales.crm import PostgresCrm
 from threadline.settings import DecisionSettings
-from threadline.slack.people import labelled
+from threadline.slack.model import name_with_id
 from threadline.threads.user_names import PeopleLookup
 
 
@@ -33,6 +33,6 @@ def lead_context(customers: PostgresCrm, people: PeopleLookup) -> Lead:
         person = await people.person(user_id)
         if person is None or not (person.name or person.email):
             return ""
-        return "\n".join(filter(None, (labelled(person.name, user_id), person.email)))
+        return "\n".join(filter(None, (name_with_id(person.name, user_id), person.email)))
 
     return lead

@@ -15,7 +15,7 @@ from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack, make_client
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.wiring.catch_up import mark_installation
 from threadline.wiring.temporal import temporal_client
 

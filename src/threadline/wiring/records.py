@@ -16,7 +16,7 @@ from threadline.rfps.model import Facts, NewRfp, Rfp, RfpNotFound, Traces
 from threadline.rfps.team_members import MemberNotFound, TeamMember
 from threadline.settings import DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
-from threadline.threads.addressing import Thread
+from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline.wiring.gateway import slack_client

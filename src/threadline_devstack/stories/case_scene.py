@@ -13,7 +13,8 @@ from threadline.cases.pull_request_rows import PullRequestRecord
 from threadline.cases.records import Entry
 from threadline.cases.turn_rows import TurnRecord
 from threadline.db.engine import Database
-from threadline.threads.addressing import Thread, bug_workflow_id
+from threadline.slack.model import Thread
+from threadline.threads.addressing import bug_workflow_id
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack

@@ -10,8 +10,8 @@ from threadline.errors import Permanent
 from threadline.rfps import model as rfps
 from threadline.rfps.journal_entries import JournalEntry
 from threadline.rfps.opportunity_state import OpportunityState
+from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.addressing import Thread
 from threadline_devstack.slack.identity import TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import Hear, words_of

@@ -3,8 +3,13 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from threadline.threads.addressing import Thread
+from threadline.errors import Permanent
+from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage
+
+
+class ConversationNotFound(Permanent):
+    """Nobody has written to the bot in this thread, or its retention has ended."""
 
 
 class ConversationState(StrEnum):
