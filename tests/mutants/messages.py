@@ -114,7 +114,7 @@ MUTANTS: list[Mutant] = [
         name="claim: an attempt that was overtaken is not told so when it renews",
         file="threadline/investigator/store.py",
         before=(
-            "        with understood():\n"
+            "        with translate_errors():\n"
             "            await self._pool.execute(\n"
             '                "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, '
             "claim.token, lease_s\n"
@@ -122,7 +122,7 @@ MUTANTS: list[Mutant] = [
         ),
         after=(
             "        try:\n"
-            "            with understood():\n"
+            "            with translate_errors():\n"
             "                await self._pool.execute(\n"
             '                    "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, '
             "claim.token, lease_s\n"

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 
 _EXCESS = """
 WITH me AS (SELECT * FROM pg_roles WHERE rolname = current_user)
@@ -38,5 +38,5 @@ ORDER BY 1
 
 async def excess(pool: asyncpg.Pool) -> list[str]:
     """What the login of `pool` may do and need not, each as a clause; empty when all is as it should be."""
-    with understood():
+    with translate_errors():
         return [str(row[0]) for row in await pool.fetch(_EXCESS)]

@@ -20,9 +20,9 @@ SLACK_TIME = Numeric(20, 6)
 """Seconds since 1970 with Slack's six decimals: exact, and ordered, which its text is not."""
 
 
-def must(name: str, kind: TypeEngine[Any]) -> Column[Any]:
+def required(name: str, kind: TypeEngine[Any]) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
-def serial() -> Column[int]:
+def identity() -> Column[int]:
     return Column("id", BigInteger, Identity(always=True), primary_key=True)

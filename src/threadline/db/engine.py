@@ -9,7 +9,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from threadline.conversations.transcript_store import BYTES
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 from threadline.db.unit_of_work import Work
 
 
@@ -55,7 +55,7 @@ class Database:
                 whatever is done inside is safe to repeat.
             Permanent: it refused what was asked.
         """
-        with understood():
+        with translate_errors():
             async with self._engine.begin() as connection:
                 yield Work(connection, self._context_bytes)
 

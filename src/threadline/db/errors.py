@@ -23,13 +23,13 @@ def sqlstate(error: BaseException) -> str:
     return str(getattr(orig, "sqlstate", None) or "")
 
 
-def refuses_a_value(error: DBAPIError) -> bool:
+def is_value_refused(error: DBAPIError) -> bool:
     """Whether it is the row that is at fault, and neither the connection nor the moment."""
     cause = getattr(error.orig, "__cause__", None)
     return sqlstate(error).startswith(_REFUSED_VALUES) or isinstance(cause, ValueError)
 
 
-def words(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of what the database said: further lines may quote values."""
     orig = getattr(error, "orig", None) or error
     first = str(getattr(orig, "__cause__", None) or orig).strip().splitlines()
@@ -37,7 +37,7 @@ def words(error: BaseException) -> str:
 
 
 @contextmanager
-def understood() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turn the faults of SQLAlchemy, asyncpg and psycopg into `Permanent` and `Transient`."""
     try:
         yield
@@ -49,17 +49,17 @@ def understood() -> Iterator[None]:
         OSError,
         TimeoutError,
     ) as exc:
-        raise translated(exc) from exc
+        raise translate(exc) from exc
 
 
-def translated(error: BaseException) -> Exception:
+def translate(error: BaseException) -> Exception:
     state = sqlstate(error)
     if kind := _OWN.get(state):
-        return kind(words(error))
+        return kind(first_line(error))
     if state.startswith(_RETRYABLE) or _lost(error):
-        return Transient(f"the database is not available: {words(error)}")
+        return Transient(f"the database is not available: {first_line(error)}")
     return InternalError(
-        f"the database refused the statement: {words(error)}; this is a bug in the program or its schema"
+        f"the database refused the statement: {first_line(error)}; this is a bug in the program or its schema"
     )
 
 
@@ -69,7 +69,7 @@ def _lost(error: BaseException) -> bool:
         return True
     if isinstance(error, DBAPIError):
         nameless = isinstance(error, InterfaceError | OperationalError) and not sqlstate(error)
-        return error.connection_invalidated or (nameless and not refuses_a_value(error))
+        return error.connection_invalidated or (nameless and not is_value_refused(error))
     if isinstance(error, asyncpg.InterfaceError):
         return not isinstance(error, ValueError)
     return isinstance(error, psycopg.OperationalError) and not sqlstate(error)

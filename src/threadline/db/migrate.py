@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from threadline.db.engine import driver_url
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 
 _IN_THE_WHEEL = Path(__file__).parent / "_alembic"
 _IN_THE_CHECKOUT = Path(__file__).parents[3] / "alembic"
@@ -63,7 +63,7 @@ def locked(url: str) -> Iterator[Connection]:
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
     engine = create_engine(driver_url(url, "psycopg"), poolclass=NullPool, connect_args={"connect_timeout": 10})
-    with understood(), engine.connect() as connection:
+    with translate_errors(), engine.connect() as connection:
         yield connection
 
 

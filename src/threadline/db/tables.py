@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, metadata, must, serial
+from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, identity, metadata, required
 
 
 def _case() -> Column[str]:
@@ -30,20 +30,23 @@ def _case() -> Column[str]:
 cases = Table(
     "cases",
     metadata,
-    serial(),
+    identity(),
     Column("bug_id", Text, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False),
-    *(must(name, Text()) for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")),
-    must("components", ARRAY(Text)),
-    must("rev", BigInteger()),
-    *(must(name, Integer()) for name in ("stored", "turn", "questions", "escalations", "closings")),
-    must("escalated", Boolean()),
-    must("wait_until", Double()),
-    *(must(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
-    must("base", JSONB()),
-    must("cost_usd", MONEY),
+    *(
+        required(name, Text())
+        for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")
+    ),
+    required("components", ARRAY(Text)),
+    required("rev", BigInteger()),
+    *(required(name, Integer()) for name in ("stored", "turn", "questions", "escalations", "closings")),
+    required("escalated", Boolean()),
+    required("wait_until", Double()),
+    *(required(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
+    required("base", JSONB()),
+    required("cost_usd", MONEY),
     Column("summary_channel", Text),
     Column("summary_ts", Text),
-    must("created_at", MOMENT),
+    required("created_at", MOMENT),
     Column("resolved_at", MOMENT),
     UniqueConstraint("bug_id"),
     UniqueConstraint("team", "channel", "thread_ts"),
@@ -54,33 +57,33 @@ cases = Table(
 case_transitions = Table(
     "case_transitions",
     metadata,
-    serial(),
+    identity(),
     _case(),
-    must("rev", BigInteger()),
+    required("rev", BigInteger()),
     Column("from_status", Text),
-    *(must(name, Text()) for name in ("to_status", "reason", "actor")),
-    must("at", MOMENT),
+    *(required(name, Text()) for name in ("to_status", "reason", "actor")),
+    required("at", MOMENT),
     UniqueConstraint("bug_id", "rev"),
 )
 
 bug_conversations = Table(
     "bug_conversations",
     metadata,
-    serial(),
+    identity(),
     _case(),
     Column("seq", Integer),
-    *(must(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
-    *(must(name, Text()) for name in ("channel", "slack_ts")),
-    must("said_at", SLACK_TIME),
-    must("correction_of", Text()),
-    must("version", SLACK_TIME),
+    *(required(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
+    *(required(name, Text()) for name in ("channel", "slack_ts")),
+    required("said_at", SLACK_TIME),
+    required("correction_of", Text()),
+    required("version", SLACK_TIME),
     Column("turn", Integer),
     Column("read_through", Integer),
-    must("wakes", Boolean()),
-    must("error", Text()),
+    required("wakes", Boolean()),
+    required("error", Text()),
     Column("redacted_at", MOMENT),
     Column("edited_at", MOMENT),
-    must("created_at", MOMENT),
+    required("created_at", MOMENT),
     UniqueConstraint("bug_id", "seq"),
     UniqueConstraint("bug_id", "message_id"),
     Index("bug_conversations_order_idx", "bug_id", "said_at"),
@@ -96,13 +99,13 @@ bug_conversations = Table(
 attachments = Table(
     "attachments",
     metadata,
-    serial(),
+    identity(),
     _case(),
-    *(must(name, Text()) for name in ("message_id", "file_id", "name", "mimetype")),
-    must("size", BigInteger()),
+    *(required(name, Text()) for name in ("message_id", "file_id", "name", "mimetype")),
+    required("size", BigInteger()),
     Column("content", LargeBinary),
-    must("error", Text()),
-    must("created_at", MOMENT),
+    required("error", Text()),
+    required("created_at", MOMENT),
     UniqueConstraint("bug_id", "message_id", "file_id"),
 )
 
@@ -111,36 +114,36 @@ agent_turns = Table(
     metadata,
     Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
-    must("attempt", Integer()),
-    must("status", Text()),
-    must("token", BigInteger()),
+    required("attempt", Integer()),
+    required("status", Text()),
+    required("token", BigInteger()),
     Column("lease_until", MOMENT),
-    *(must(name, Text()) for name in ("session_id", "parent_session")),
+    *(required(name, Text()) for name in ("session_id", "parent_session")),
     Column("first_seq", Integer),
     Column("last_seq", Integer),
     Column("action", Text),
-    *(must(name, JSONB()) for name in ("result", "diffs", "base")),
-    must("has_fix", Boolean()),
-    must("fix_asked_by", Text()),
-    must("cost_usd", MONEY),
-    *(must(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
-    must("duration_s", Double()),
-    must("read_seqs", ARRAY(Integer)),
-    must("failure", Text()),
-    must("started_at", MOMENT),
+    *(required(name, JSONB()) for name in ("result", "diffs", "base")),
+    required("has_fix", Boolean()),
+    required("fix_asked_by", Text()),
+    required("cost_usd", MONEY),
+    *(required(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
+    required("duration_s", Double()),
+    required("read_seqs", ARRAY(Integer)),
+    required("failure", Text()),
+    required("started_at", MOMENT),
     Column("finished_at", MOMENT),
 )
 
 findings = Table(
     "findings",
     metadata,
-    serial(),
+    identity(),
     _case(),
-    must("turn", Integer()),
-    *(must(name, Text()) for name in ("title", "detail", "file")),
-    must("line", Integer()),
-    must("severity", Text()),
-    must("created_at", MOMENT),
+    required("turn", Integer()),
+    *(required(name, Text()) for name in ("title", "detail", "file")),
+    required("line", Integer()),
+    required("severity", Text()),
+    required("created_at", MOMENT),
     UniqueConstraint("bug_id", "turn", "title", "file", "line"),
 )
 
@@ -150,16 +153,16 @@ agent_sessions = Table(
     Column("project_key", Text, primary_key=True),
     Column("session_id", Text, primary_key=True),
     Column("subpath", Text, primary_key=True),
-    must("modified_at", MOMENT),
+    required("modified_at", MOMENT),
 )
 
 agent_session_entries = Table(
     "agent_session_entries",
     metadata,
-    serial(),
-    *(must(name, Text()) for name in ("project_key", "session_id", "subpath")),
+    identity(),
+    *(required(name, Text()) for name in ("project_key", "session_id", "subpath")),
     Column("uuid", Text),
-    must("entry", Text()),
+    required("entry", Text()),
     ForeignKeyConstraint(
         ["project_key", "session_id", "subpath"],
         ["agent_sessions.project_key", "agent_sessions.session_id", "agent_sessions.subpath"],
@@ -183,11 +186,11 @@ slack_posts = Table(
     metadata,
     Column("key", Text, primary_key=True),
     Column("bug_id", Text, ForeignKey("cases.bug_id")),
-    *(must(name, Text()) for name in ("kind", "channel")),
+    *(required(name, Text()) for name in ("kind", "channel")),
     Column("thread_ts", Text),
-    *(must(name, Double()) for name in ("claimed_at", "lease_until")),
+    *(required(name, Double()) for name in ("claimed_at", "lease_until")),
     Column("ts", Text),
-    must("error", Text()),
+    required("error", Text()),
     Index("slack_posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
     Index("slack_posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
 )
@@ -198,29 +201,29 @@ sla_events = Table(
     Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
     Column("escalation", Integer, primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-    must("kind", Text()),
-    must("tier", Integer()),
-    must("at", MOMENT),
+    required("kind", Text()),
+    required("tier", Integer()),
+    required("at", MOMENT),
 )
 
 pull_requests = Table(
     "pull_requests",
     metadata,
     Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
-    *(must(name, Text()) for name in ("repository", "branch", "url")),
+    *(required(name, Text()) for name in ("repository", "branch", "url")),
     Column("number", Integer),
-    *(must(name, Text()) for name in ("state", "commit")),
-    must("turn", Integer()),
-    must("opened_at", MOMENT),
+    *(required(name, Text()) for name in ("state", "commit")),
+    required("turn", Integer()),
+    required("opened_at", MOMENT),
     Column("merged_at", MOMENT),
 )
 
 quarantine = Table(
     "quarantine",
     metadata,
-    serial(),
-    *(must(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
-    must("created_at", MOMENT),
+    identity(),
+    *(required(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
+    required("created_at", MOMENT),
     UniqueConstraint("team", "channel", "thread_ts", "message_id"),
 )
 
@@ -228,14 +231,14 @@ services = Table(
     "services",
     metadata,
     Column("name", Text, primary_key=True),
-    *(must(name, Text()) for name in ("description", "owner", "channel", "repository")),
+    *(required(name, Text()) for name in ("description", "owner", "channel", "repository")),
 )
 
 threads = Table(
     "threads",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("team", "channel", "thread_ts")),
-    *(must(name, Text()) for name in ("workflow_id", "kind")),
+    *(required(name, Text()) for name in ("workflow_id", "kind")),
     _case(),
 )
 
@@ -243,20 +246,20 @@ channel_marks = Table(
     "channel_marks",
     metadata,
     Column("channel", Text, primary_key=True),
-    must("installed_at", SLACK_TIME),
+    required("installed_at", SLACK_TIME),
     *(Column(name, MOMENT) for name in ("looked_at", "deep_at")),
-    must("error", Text()),
+    required("error", Text()),
 )
 
 followed_threads = Table(
     "followed_threads",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("channel", "thread_ts")),
-    *(must(name, SLACK_TIME) for name in ("said_at", "active_at")),
-    *(must(name, Text()) for name in ("shown", "compared")),
-    *(must(name, Double()) for name in ("seen_at", "compared_at")),
-    must("due", Boolean()),
-    must("error", Text()),
+    *(required(name, SLACK_TIME) for name in ("said_at", "active_at")),
+    *(required(name, Text()) for name in ("shown", "compared")),
+    *(required(name, Double()) for name in ("seen_at", "compared_at")),
+    required("due", Boolean()),
+    required("error", Text()),
     Index("followed_threads_due_idx", "active_at", postgresql_where=text("due")),
     Index("followed_threads_active_idx", "active_at", "compared_at"),
 )
@@ -265,13 +268,13 @@ resent_messages = Table(
     "resent_messages",
     metadata,
     Column("message_id", Text, primary_key=True),
-    must("times", Integer()),
-    must("last_at", MOMENT),
+    required("times", Integer()),
+    required("last_at", MOMENT),
 )
 
 refused_messages = Table(
     "refused_messages",
     metadata,
     Column("message_id", Text, primary_key=True),
-    must("refused_at", MOMENT),
+    required("refused_at", MOMENT),
 )

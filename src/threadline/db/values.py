@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 from threadline.errors import Permanent
 
 AGENT_ROLE = "threadline_agent"
@@ -26,7 +26,7 @@ async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
         Transient: the database cannot be reached now.
     """
     settings = {"application_name": "threadline-agents", "statement_timeout": "15s", "lock_timeout": "10s"}
-    with understood():
+    with translate_errors():
         pool = await asyncpg.create_pool(
             url,
             min_size=1,
@@ -37,7 +37,7 @@ async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
             reset=_keeps_nothing,
         )
     try:
-        with understood():
+        with translate_errors():
             login = await pool.fetchval("SELECT current_user")
         if login != AGENT_ROLE:
             raise Permanent(f"the agent worker must log in as {AGENT_ROLE}, not as {login}: correct its database URL")

@@ -10,7 +10,7 @@ from psycopg.rows import DictRow, dict_row
 from threadline.cases import conversation_pages as pages
 from threadline.cases.model import CaseNotFound
 from threadline.cases.records import CaseFacts, ConversationPage, Finding, Service, SimilarCase
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 from threadline.db.values import storable
 from threadline.investigator.store import Claim
 
@@ -93,7 +93,7 @@ class AgentReader:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[psycopg.AsyncConnection[dict[str, Any]]]:
-        with understood():
+        with translate_errors():
             connection = await psycopg.AsyncConnection.connect(
                 self._conninfo,
                 autocommit=True,

@@ -12,7 +12,7 @@ from claude_agent_sdk.types import (
     SessionStoreListEntry,
 )
 
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 from threadline.db.values import storable
 from threadline.investigator.store import Claim
 
@@ -50,7 +50,7 @@ class PostgresSessionStore(SessionStore):
         where = (*self._where(key), key.get("subpath", ""))
         uuids = [storable(entry["uuid"]) if "uuid" in entry else None for entry in entries]
         lines = [json.dumps(entry) for entry in entries]
-        with understood():
+        with translate_errors():
             if self._claim is None:
                 await self._pool.execute("SELECT append_entries($1, $2, $3, $4, $5)", *where, uuids, lines)
             else:
@@ -62,7 +62,7 @@ class PostgresSessionStore(SessionStore):
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """All entries in the order of their appending; None when there never was one."""
         query = f"SELECT entry FROM agent_transcripts {_WHERE} AND subpath = $3 ORDER BY id"  # noqa: S608 # constants
-        with understood():
+        with translate_errors():
             rows = await self._pool.fetch(query, *self._where(key), key.get("subpath", ""))
         return [cast("SessionStoreEntry", json.loads(row["entry"])) for row in rows] or None
 
@@ -71,20 +71,20 @@ class PostgresSessionStore(SessionStore):
             "SELECT session_id, (extract(epoch FROM modified_at) * 1000)::bigint AS mtime FROM agent_transcript_keys"
             " WHERE project_key = $1 AND subpath = ''"
         )
-        with understood():
+        with translate_errors():
             rows = await self._pool.fetch(query, self.project or project_key)
         return [{"session_id": row["session_id"], "mtime": row["mtime"]} for row in rows]
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         query = f"SELECT subpath FROM agent_transcript_keys {_WHERE} AND subpath <> ''"  # noqa: S608 # constants
-        with understood():
+        with translate_errors():
             rows = await self._pool.fetch(query, self.project or key["project_key"], key["session_id"])
         return [row["subpath"] for row in rows]
 
     async def delete(self, key: SessionKey) -> None:
         """Forget a transcript, and a main one with all that belongs to it. The agent's role may not."""
         query = f"DELETE FROM agent_sessions {_WHERE} AND ($3 = '' OR subpath = $3)"  # noqa: S608 # constants
-        with understood():
+        with translate_errors():
             await self._pool.execute(query, *self._where(key), key.get("subpath", ""))
 
     def _where(self, key: SessionKey) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from threadline.cases import conversation_pages as pages
 from threadline.cases.contract import TurnEnded
 from threadline.cases.model import Action, WorkflowState
 from threadline.cases.records import Entry
-from threadline.db.errors import understood
+from threadline.db.errors import translate_errors
 from threadline.db.values import jsonb, parsed
 from threadline.errors import ClaimLost
 
@@ -97,7 +97,7 @@ class AgentTurns:
         Raises:
             ClaimLost: the case is resolved or to be closed, the turn is not its next one, or a newer attempt is at it.
         """
-        with understood():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 answer = parsed(
                     await connection.fetchval(
@@ -127,7 +127,7 @@ class AgentTurns:
 
     async def renew(self, claim: Claim, lease_s: float) -> None:
         """Raises `ClaimLost` when the lease has run out or the turn is another's: stop at once."""
-        with understood():
+        with translate_errors():
             await self._pool.execute(
                 "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, claim.token, lease_s
             )
@@ -140,20 +140,20 @@ class AgentTurns:
         """
         told = asdict(outcome)
         told["read_seqs"] = sorted(told.pop("read"))
-        with understood():
+        with translate_errors():
             await self._pool.execute(
                 "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)", claim.bug_id, claim.turn, claim.token, jsonb(told)
             )
 
     async def open_cases(self) -> set[str]:
         """The cases whose workspaces may still be needed."""
-        with understood():
+        with translate_errors():
             rows = await self._pool.fetch("SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
         return {row["bug_id"] for row in rows}
 
     async def attachments(self, bug_id: str) -> list[AttachedFile]:
         """What was attached to the case's messages, in the order in which it came."""
-        with understood():
+        with translate_errors():
             rows = await self._pool.fetch(
                 "SELECT DISTINCT ON (file_id) id, name, mimetype, content, error FROM agent_attachments"
                 " WHERE bug_id = $1 ORDER BY file_id, content IS NULL, id",

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, Computed, ForeignKey, Index, Table, Text, UniqueConstraint, text
 
-from threadline.db.columns import MOMENT, metadata, must, serial
+from threadline.db.columns import MOMENT, identity, metadata, required
 
 
 def _numbered(name: str, prefix: str) -> Column[str]:
@@ -13,10 +13,10 @@ def _numbered(name: str, prefix: str) -> Column[str]:
 crm_companies = Table(
     "crm_companies",
     metadata,
-    serial(),
+    identity(),
     _numbered("company_id", "CO"),
-    *(must(name, Text()) for name in ("team", "name", "website", "industry", "company_notes")),
-    must("created_at", MOMENT),
+    *(required(name, Text()) for name in ("team", "name", "website", "industry", "company_notes")),
+    required("created_at", MOMENT),
     UniqueConstraint("company_id"),
     Index("crm_companies_name_idx", "team", text("lower(name)"), unique=True),
 )
@@ -24,11 +24,11 @@ crm_companies = Table(
 crm_leads = Table(
     "crm_leads",
     metadata,
-    serial(),
+    identity(),
     _numbered("lead_id", "LEAD"),
-    *(must(name, Text()) for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")),
+    *(required(name, Text()) for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")),
     Column("company_id", Text, ForeignKey("crm_companies.company_id")),
-    must("created_at", MOMENT),
+    required("created_at", MOMENT),
     UniqueConstraint("lead_id"),
     Index("crm_leads_user_idx", "team", "user_id", unique=True, postgresql_where=text("user_id <> ''")),
     Index("crm_leads_email_idx", "team", "email", unique=True, postgresql_where=text("email <> ''")),
@@ -37,22 +37,22 @@ crm_leads = Table(
 crm_interactions = Table(
     "crm_interactions",
     metadata,
-    serial(),
+    identity(),
     Column("lead_id", Text, ForeignKey("crm_leads.lead_id", ondelete="CASCADE"), nullable=False),
-    *(must(name, Text()) for name in ("kind", "summary")),
-    must("at", MOMENT),
-    must("by_user", Text()),
+    *(required(name, Text()) for name in ("kind", "summary")),
+    required("at", MOMENT),
+    required("by_user", Text()),
     Index("crm_interactions_lead_idx", "lead_id", "id"),
 )
 
 crm_audit = Table(
     "crm_audit",
     metadata,
-    serial(),
+    identity(),
     Column("lead_id", Text, ForeignKey("crm_leads.lead_id", ondelete="CASCADE")),
     Column("company_id", Text, ForeignKey("crm_companies.company_id", ondelete="CASCADE")),
-    *(must(name, Text()) for name in ("field", "was", "became", "user_id", "correlation_id", "operation_key")),
-    must("at", MOMENT),
+    *(required(name, Text()) for name in ("field", "was", "became", "user_id", "correlation_id", "operation_key")),
+    required("at", MOMENT),
     Index("crm_audit_lead_idx", "lead_id", "id"),
     Index("crm_audit_company_idx", "company_id", "id"),
 )
@@ -60,11 +60,11 @@ crm_audit = Table(
 email_drafts = Table(
     "email_drafts",
     metadata,
-    serial(),
+    identity(),
     _numbered("draft_id", "MAIL"),
-    *(must(name, Text()) for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")),
-    *(must(name, Text()) for name in ("status", "operation_key", "message_id")),
-    must("created_at", MOMENT),
+    *(required(name, Text()) for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")),
+    *(required(name, Text()) for name in ("status", "operation_key", "message_id")),
+    required("created_at", MOMENT),
     Column("sent_at", MOMENT),
     UniqueConstraint("draft_id"),
     Index("email_drafts_age_idx", "created_at"),

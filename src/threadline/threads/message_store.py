@@ -127,7 +127,7 @@ class Storing:
         except _KnownAlready as known:
             return await self._insert(0, [message for message in batch if message.id in known.others], columns)
         except DBAPIError as exc:
-            if not failures.refuses_a_value(exc):
+            if not failures.is_value_refused(exc):
                 raise
         kept: list[IncomingMessage] = []
         for message in batch:
@@ -139,9 +139,9 @@ class Storing:
         try:
             return await self._insert(before, [message], columns)
         except DBAPIError as exc:
-            if not failures.refuses_a_value(exc):
+            if not failures.is_value_refused(exc):
                 raise
-            words = f"the database refused this message: {failures.words(exc)}"
+            words = f"the database refused this message: {failures.first_line(exc)}"
             return await self._insert(before, [_quarantined(message)], columns, error=words)
 
     async def correct(self, stored: Sequence[IncomingMessage]) -> list[str]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, TSTZRANGE, TSVECTOR, ExcludeConstraint
 
-from threadline.db.columns import MOMENT, metadata, must, serial
+from threadline.db.columns import MOMENT, identity, metadata, required
 
 _NAME = String(255)
 _PLACE = ("team", "channel", "thread_ts")
@@ -33,8 +33,8 @@ limit_verdicts = Table(
     "limit_verdicts",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("rule", "scope", "event")),
-    must("at", Double()),
-    must("verdict", Text()),
+    required("at", Double()),
+    required("verdict", Text()),
     Index("limit_verdicts_window_idx", "rule", "scope", "at"),
     Index("limit_verdicts_told_idx", "rule", "scope", "at", postgresql_where=text("verdict = 'throttled_first'")),
     Index("limit_verdicts_age_idx", "at"),
@@ -44,12 +44,12 @@ agent_tool_executions = Table(
     "agent_tool_executions",
     metadata,
     Column("id", UUID, primary_key=True, server_default=func.gen_random_uuid()),
-    *(must(name, _NAME) for name in ("request_id", *_PLACE, "user_id")),
-    *(must(name, Integer()) for name in ("turn", "step")),
-    must("call_id", Text()),
-    must("tool_name", String(100)),
-    must("fingerprint", Text()),
-    must("cacheable", Boolean()),
+    *(required(name, _NAME) for name in ("request_id", *_PLACE, "user_id")),
+    *(required(name, Integer()) for name in ("turn", "step")),
+    required("call_id", Text()),
+    required("tool_name", String(100)),
+    required("fingerprint", Text()),
+    required("cacheable", Boolean()),
     *(Column(name, JSONB(none_as_null=True)) for name in ("parameters", "result")),
     Column("status", Text),
     Column(
@@ -59,7 +59,7 @@ agent_tool_executions = Table(
         nullable=False,
     ),
     Column("execution_time_ms", Integer),
-    must("created_at", MOMENT),
+    required("created_at", MOMENT),
     Column("finished_at", MOMENT),
     UniqueConstraint(*_PLACE, "turn", "step", "call_id", name="agent_tool_executions_call_key"),
     Index("idx_tool_executions_channel_thread", "channel", "thread_ts"),
@@ -71,9 +71,9 @@ tool_results = Table(
     "tool_results",
     metadata,
     Column("fingerprint", Text, primary_key=True),
-    *(must(name, Text()) for name in ("team", "toolset")),
-    must("result", JSONB()),
-    must("until", Double()),
+    *(required(name, Text()) for name in ("team", "toolset")),
+    required("result", JSONB()),
+    required("until", Double()),
     Index("tool_results_toolset_idx", "team", "toolset"),
     Index("tool_results_age_idx", "until"),
 )
@@ -82,9 +82,9 @@ tool_operations = Table(
     "tool_operations",
     metadata,
     Column("key", Text, primary_key=True),
-    *(must(name, Text()) for name in ("kind", "record")),
+    *(required(name, Text()) for name in ("kind", "record")),
     Column("result", JSONB),
-    must("created_at", MOMENT),
+    required("created_at", MOMENT),
     Index("tool_operations_age_idx", "created_at"),
 )
 
@@ -92,22 +92,22 @@ appointment_resources = Table(
     "appointment_resources",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("team", "name")),
-    must("time_zone", Text()),
-    *(must(name, Time()) for name in ("opens", "closes")),
-    must("weekdays", ARRAY(Integer)),
+    required("time_zone", Text()),
+    *(required(name, Time()) for name in ("opens", "closes")),
+    required("weekdays", ARRAY(Integer)),
 )
 
 appointments = Table(
     "appointments",
     metadata,
-    serial(),
+    identity(),
     Column("appointment_id", Text, Computed("('APT-'::text || (id)::text)", persisted=True), nullable=False),
-    *(must(name, Text()) for name in ("team", "resource")),
-    must("during", TSTZRANGE()),
-    *(must(name, Text()) for name in ("title", "attendee")),
-    must("created_at", MOMENT),
+    *(required(name, Text()) for name in ("team", "resource")),
+    required("during", TSTZRANGE()),
+    *(required(name, Text()) for name in ("title", "attendee")),
+    required("created_at", MOMENT),
     Column("cancelled_at", MOMENT),
-    must("revision", Integer()),
+    required("revision", Integer()),
     UniqueConstraint("appointment_id"),
     ForeignKeyConstraint(
         ["team", "resource"],
@@ -127,11 +127,11 @@ appointments = Table(
 estimate_projects = Table(
     "estimate_projects",
     metadata,
-    serial(),
+    identity(),
     Column("project_id", Text, Computed("('PRJ-'::text || (id)::text)", persisted=True), nullable=False),
-    *(must(name, Text()) for name in ("team", "name", "currency")),
-    must("locked", Boolean()),
-    must("created_at", MOMENT),
+    *(required(name, Text()) for name in ("team", "name", "currency")),
+    required("locked", Boolean()),
+    required("created_at", MOMENT),
     UniqueConstraint("project_id"),
     Index("estimate_projects_name_idx", "team", text("lower(name)"), unique=True),
 )
@@ -146,7 +146,7 @@ estimate_roles = Table(
     metadata,
     _project(),
     Column("name", Text, primary_key=True),
-    must("day_rate", Numeric()),
+    required("day_rate", Numeric()),
 )
 
 estimate_items = Table(
@@ -154,8 +154,8 @@ estimate_items = Table(
     metadata,
     _project(),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    *(must(name, Text()) for name in ("title", "role")),
-    must("days", Numeric()),
+    *(required(name, Text()) for name in ("title", "role")),
+    required("days", Numeric()),
     ForeignKeyConstraint(
         ["project_id", "role"],
         ["estimate_roles.project_id", "estimate_roles.name"],
@@ -168,23 +168,26 @@ estimate_quotes = Table(
     metadata,
     _project(),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    *(must(name, Numeric()) for name in ("discount_percent", "tax_percent", "subtotal", "discount", "tax", "total")),
+    *(
+        required(name, Numeric())
+        for name in ("discount_percent", "tax_percent", "subtotal", "discount", "tax", "total")
+    ),
 )
 
 thread_bindings = Table(
     "thread_bindings",
     metadata,
     *(Column(name, Text, primary_key=True) for name in (*_PLACE, "kind")),
-    *(must(name, Text()) for name in ("record_id", "bound_by")),
-    must("bound_at", MOMENT),
+    *(required(name, Text()) for name in ("record_id", "bound_by")),
+    required("bound_at", MOMENT),
     Index("thread_bindings_record_idx", "team", "kind", "record_id", "bound_at"),
 )
 
 knowledge_documents = Table(
     "knowledge_documents",
     metadata,
-    serial(),
-    *(must(name, Text()) for name in ("team", "title", "source", "body")),
+    identity(),
+    *(required(name, Text()) for name in ("team", "title", "source", "body")),
     Column(
         "words",
         TSVECTOR,
@@ -194,11 +197,11 @@ knowledge_documents = Table(
             persisted=True,
         ),
     ),
-    must("updated_at", MOMENT),
-    must("type", Text()),
-    must("authority", Double()),
+    required("updated_at", MOMENT),
+    required("type", Text()),
+    required("authority", Double()),
     *(Column(name, Date) for name in ("effective", "expires")),
-    *(must(name, Text()) for name in ("root", "content_hash")),
+    *(required(name, Text()) for name in ("root", "content_hash")),
     UniqueConstraint("team", "source"),
     Index("knowledge_documents_words_idx", "words", postgresql_using="gin"),
 )
@@ -208,7 +211,7 @@ knowledge_passages = Table(
     metadata,
     Column("document_id", ForeignKey("knowledge_documents.id", ondelete="CASCADE"), primary_key=True),
     Column("place", Integer, primary_key=True, autoincrement=False),
-    *(must(name, Text()) for name in ("title", "section", "body")),
+    *(required(name, Text()) for name in ("title", "section", "body")),
     Column(
         "words",
         TSVECTOR,
@@ -219,7 +222,7 @@ knowledge_passages = Table(
             persisted=True,
         ),
     ),
-    must("model", Text()),
+    required("model", Text()),
     Column("vector", ARRAY(REAL)),
     Index("knowledge_passages_words_idx", "words", postgresql_using="gin"),
 )
