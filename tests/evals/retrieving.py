@@ -15,7 +15,8 @@ from threadline.errors import Permanent
 from threadline.knowledge.ingest_service import KnowledgeDesk
 from threadline.knowledge.library import Shelves
 from threadline.knowledge.model import Found, Query
-from threadline.knowledge.search import Embedder, Library, retrieve
+from threadline.knowledge.search import Library, retrieve
+from threadline.models.chat_model import Embedder
 from threadline.models.open_embedder import embedding
 from threadline.settings import EmbeddingSettings
 from threadline_devstack import environment, postgres

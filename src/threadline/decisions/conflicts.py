@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadline.decisions.engine import Ask, Known, prompt
+from threadline.decisions.engine import Known, prompt
+from threadline.models.chat_model import Ask
 
 NAME = "comparison"
 FORM: Mapping[str, Any] = {

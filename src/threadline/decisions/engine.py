@@ -5,16 +5,16 @@ over. Everything that people, records and documents say reaches it as JSON strin
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, Protocol
 
 from threadline.decisions import parsing as answer
 from threadline.decisions.model import Action, Decided, Sensitivity, faults
 from threadline.decisions.parsing import Unreadable
+from threadline.models.chat_model import Ask
 
 LONGEST_QUERY = 12_000
 """Characters of a query that the model is shown: the head and the tail of a longer one."""
@@ -79,14 +79,6 @@ class Situation:
             "sensitive_words_in_the_query": self.sensitive,
         }
         return json.dumps(told, ensure_ascii=False, indent=1)
-
-
-class Ask(Protocol):
-    """A model that answers in a form. Raises what the model raises."""
-
-    async def __call__(self, instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
-        """Args: `questions`: what was said so far, the model's own answers at odd places; `form`: a JSON schema."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from threadline.db.engine import Database
 from threadline.decisions.model import Retrieval, Source
 from threadline.knowledge.conflicts import suspicious
 from threadline.knowledge.model import DocumentType, Passage, Query
-from threadline.knowledge.search import Embedder, Library, retrieve
+from threadline.knowledge.search import Library, retrieve
 from threadline.knowledge.tools import KnowledgeBase
+from threadline.models.chat_model import Embedder
 
 
 class Shelves(Library):

@@ -11,6 +11,7 @@ import structlog
 from threadline.errors import Permanent, Transient
 from threadline.knowledge import ranking
 from threadline.knowledge.model import Found, Passage, Query
+from threadline.models.chat_model import Embedder
 
 CANDIDATES = 20
 """Passages of each ranking that are fused, at least: one that is good in both may be first in neither."""
@@ -33,21 +34,6 @@ class Library(Protocol):
         self, query: Query, on: date, limit: int, model: str, vector: Sequence[float]
     ) -> Sequence[Passage] | None:
         """The likest first; `score` is the cosine of both vectors. None where vectors cannot be compared."""
-        ...
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors, which are comparable with those of the same `model` alone."""
-
-    @property
-    def model(self) -> str: ...
-
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, all of one length.
-
-        Raises:
-            Permanent, Transient: it cannot.
-        """
         ...
 
 

@@ -1,6 +1,6 @@
-"""What a model that converses is asked and answers, in words of the house, whichever API carries them."""
+"""What is asked of a model and what it answers, the same for each provider: a chat, a form (`Ask`), or vectors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -63,3 +63,26 @@ class ChatModel(Protocol):
 def shown(message: Message) -> str:
     """A message's text as the model is shown it: with its author in front, where one is named."""
     return f"{message.author}: {message.content}" if message.author else message.content
+
+
+class Ask(Protocol):
+    """A model that answers in a form. Raises what the model raises."""
+
+    async def __call__(self, instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
+        """Args: `questions`: what was said so far, the model's own answers at odd places; `form`: a JSON schema."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, which are comparable with those of the same `model` alone."""
+
+    @property
+    def model(self) -> str: ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, all of one length.
+
+        Raises:
+            Permanent, Transient: it cannot.
+        """
+        ...

@@ -12,7 +12,7 @@ from typing import Any
 from openai import AsyncOpenAI, Timeout
 
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.search import Embedder
+from threadline.models.chat_model import Embedder
 from threadline.models.client import OPENAI
 from threadline.models.errors import EXPECTED, reading, translate
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from threadline.errors import Permanent
-from threadline.knowledge.search import Embedder
+from threadline.models.chat_model import Embedder
 from threadline.models.embeddings import LOCAL_MODEL, OPENAI_MODEL, LocalEmbedder, OpenAIEmbedder, OpenAIEmbedding
 from threadline.settings import EmbeddingSettings, OpenAISettings
 

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadline.decisions.engine import Ask
 from threadline.errors import Transient
-from threadline.models.chat_model import ChatModel, Form, Prompt
+from threadline.models.chat_model import Ask, ChatModel, Form, Prompt
 from threadline.models.model import Message, Role, ToolChoice, Usage
 
 LONGEST_REPLY = 1_500
