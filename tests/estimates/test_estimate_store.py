@@ -26,7 +26,7 @@ from threadline.estimates.model import (
     WbsItem,
 )
 from threadline.tools.operations import Change
-from threadline.tools.tables import estimate_quotes
+from threadline.estimates.tables import estimate_quotes
 
 DESIGN, BUILD = NewItem("Design", "designer", Decimal("2.5")), NewItem("Build", "developer", Decimal(10))
 ID = "PRJ-1"

@@ -16,10 +16,10 @@ from threadline.appointments.model import (
     Slot,
     SlotTaken,
 )
+from threadline.appointments.tables import appointment_resources
 from threadline.db.values import storable
 from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change
-from threadline.tools.tables import appointment_resources
 
 _ZONE_IS_KNOWN = text("SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = :zone)")
 _SLOTS = """

@@ -20,11 +20,11 @@ from threadline.approvals.model import (
     ProposedAction,
     Risk,
 )
+from threadline.approvals.tables import proposed_actions
 from threadline.db.keys import storable_key
 from threadline.db.values import storable, storable_json
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
-from threadline.rfps.tables import proposed_actions
 from threadline.slack.model import Thread
 from threadline.tools.author import Author
 from threadline.tools.operation_store import Operations

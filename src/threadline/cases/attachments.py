@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.tables import attachments
+from threadline.cases.tables import attachments
 from threadline.threads import messages
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.model import CaseNotFound, CaseStatus, Severity
-from threadline.db.tables import case_transitions, cases
+from threadline.cases.tables import case_transitions, cases
 from threadline.db.values import storable
 from threadline.slack.model import Thread
 

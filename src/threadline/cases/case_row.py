@@ -6,7 +6,7 @@ from sqlalchemy import Row, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.model import TRANSITIONS, CaseNotFound, CaseStatus, Marks, Reason, Severity
-from threadline.db.tables import case_transitions, cases
+from threadline.cases.tables import case_transitions, cases
 from threadline.errors import IllegalTransition
 from threadline.slack.model import Thread
 

@@ -12,7 +12,7 @@ from threadline.cases import conversation_pages as pages
 from threadline.cases import message_store as intake
 from threadline.cases.model import Marks
 from threadline.cases.records import ConversationPage, Entry
-from threadline.db.tables import bug_conversations, cases
+from threadline.cases.tables import bug_conversations, cases
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.message_store import seconds

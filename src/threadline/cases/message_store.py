@@ -10,13 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases import case_row
 from threadline.cases.model import CaseStatus, Marks, Reason
-from threadline.db.tables import attachments, bug_conversations, cases, threads
+from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.slack.model import Thread
 from threadline.threads import messages, phrases
 from threadline.threads.addressing import bug_workflow_id
 from threadline.threads.message_store import Columns, Shelf, Storing, distinct, seconds
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.quarantine_store import Quarantine
+from threadline.threads.tables import threads
 
 _SHELF = Shelf(bug_conversations, "bug_id", attachments)
 

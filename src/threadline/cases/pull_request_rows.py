@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases import case_row
 from threadline.cases.model import Marks
-from threadline.db.tables import pull_requests
+from threadline.cases.tables import pull_requests
 
 PullRequestState = Literal["open", "merged", "closed"]
 

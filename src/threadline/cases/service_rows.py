@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.records import Service
-from threadline.db.tables import services
+from threadline.cases.tables import services
 
 
 class Services:

@@ -5,7 +5,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.sla import SlaEventKind, is_breach
-from threadline.db.tables import sla_events
+from threadline.cases.tables import sla_events
 
 
 class SlaEvents:

@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases import case_row
 from threadline.cases.model import CaseStatus, Marks, Reason, Severity
-from threadline.db.tables import cases
+from threadline.cases.tables import cases
 from threadline.slack.model import Thread
 from threadline.threads import messages
 

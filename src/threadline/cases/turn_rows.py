@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.cases import case_row
 from threadline.cases.contract import Settled
 from threadline.cases.model import Action, CaseStatus, Severity
-from threadline.db.tables import agent_turns, bug_conversations
+from threadline.cases.tables import agent_turns, bug_conversations
 from threadline.errors import Permanent
 from threadline.threads import addressing, messages
 

@@ -20,9 +20,6 @@ from threadline.conversations.tables import (
     conversation_messages,
     conversation_turns,
     conversations,
-    decisions,
-    handover_answers,
-    handovers,
     model_calls,
     thumbs,
     transcript,
@@ -30,6 +27,8 @@ from threadline.conversations.tables import (
 )
 from threadline.conversations.transcript_store import BYTES, Transcripts
 from threadline.db.values import storable
+from threadline.decisions.tables import decisions
+from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import OutcomeKind, Usage
 from threadline.operator.store import Memories
 from threadline.slack.model import Thread

@@ -1,4 +1,4 @@
-"""The tables of conversations, as queries see them; see `threadline.db.tables`."""
+"""The tables of conversations. Checks, defaults and triggers are in `alembic/`."""
 
 from sqlalchemy import (
     BigInteger,
@@ -17,6 +17,12 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from threadline.db.columns import MOMENT, SLACK_TIME, identity, metadata, required
 
+
+def _conversation(*, primary_key: bool = False) -> Column[int]:
+    whole = ForeignKey("conversations.id", ondelete="CASCADE")
+    return Column("conversation_id", BigInteger, whole, nullable=False, primary_key=primary_key, autoincrement=False)
+
+
 conversations = Table(
     "conversations",
     metadata,
@@ -32,12 +38,6 @@ conversations = Table(
     UniqueConstraint("team", "channel", "thread_ts", name="conversations_thread_key"),
     Index("conversations_age_idx", "last_at", postgresql_where=text("stored > 0")),
 )
-
-
-def _conversation(*, primary_key: bool = False) -> Column[int]:
-    whole = ForeignKey("conversations.id", ondelete="CASCADE")
-    return Column("conversation_id", BigInteger, whole, nullable=False, primary_key=primary_key, autoincrement=False)
-
 
 conversation_messages = Table(
     "conversation_messages",
@@ -110,50 +110,6 @@ turn_plans = Table(
     required("layers", JSONB()),
     Column("result", JSONB),
     required("created_at", MOMENT),
-)
-
-decisions = Table(
-    "decisions",
-    metadata,
-    _conversation(primary_key=True),
-    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("turn", "round")),
-    *(required(name, Text()) for name in ("inputs_hash", "prompt_version", "variant", "action")),
-    required("decided", JSONB()),
-    *(required(name, Double()) for name in ("threshold_high", "threshold_low")),
-    required("sources", JSONB()),
-    *(Column(name, JSONB) for name in ("retrieval", "factors")),
-    Column("confidence", Double),
-    *(required(name, Text()) for name in ("course", "reason", "outcome")),
-    required("cost_usd", Double()),
-    required("at", MOMENT),
-    Index("decisions_age_idx", "at"),
-)
-
-handovers = Table(
-    "handovers",
-    metadata,
-    _conversation(primary_key=True),
-    Column("turn", Integer, primary_key=True, autoincrement=False),
-    *(required(name, Text()) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
-    required("reminded", Integer()),
-    required("opened_at", MOMENT),
-    *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
-    Index("handovers_open_key", "conversation_id", unique=True, postgresql_where=text("closed_at IS NULL")),
-    Index("handovers_card_idx", "channel", "card_ts"),
-)
-
-handover_answers = Table(
-    "handover_answers",
-    metadata,
-    _conversation(primary_key=True),
-    Column("message_id", Text, primary_key=True),
-    required("turn", Integer()),
-    *(required(name, Text()) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),
-    required("version", SLACK_TIME),
-    required("message_text", Text()),
-    required("files", JSONB()),
-    required("deleted", Boolean()),
-    Index("handover_answers_message_idx", "message_id"),
 )
 
 thumbs = Table(

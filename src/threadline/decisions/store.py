@@ -10,10 +10,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
-from threadline.conversations.tables import conversations, decisions
+from threadline.conversations.tables import conversations
 from threadline.db.values import storable_json
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Course, Decided, Deliberation, Reason, Result, Retrieval, Source, Verdict
+from threadline.decisions.tables import decisions
 from threadline.slack.model import Thread
 
 _DECIDED = TypeAdapter(Decided)

@@ -27,9 +27,9 @@ from threadline.estimates.model import (
     number_within,
     totals,
 )
+from threadline.estimates.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
 from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change
-from threadline.tools.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
 
 Answer = TypeVar("Answer")
 _ITEMS = TypeAdapter(list[WbsItem])

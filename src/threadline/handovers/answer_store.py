@@ -11,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.message_reads import StoredMessage
 from threadline.conversations import conversation_row
-from threadline.conversations.tables import conversations, handover_answers
+from threadline.conversations.tables import conversations
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.tables import handover_answers
 from threadline.slack.model import FileRef
 from threadline.threads import messages
 from threadline.threads.message_store import seconds

@@ -10,9 +10,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
-from threadline.conversations.tables import conversations, decisions, handovers
+from threadline.conversations.tables import conversations
 from threadline.decisions.model import Result
+from threadline.decisions.tables import decisions
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.tables import handovers
 from threadline.slack.model import FileRef, Thread
 
 _SAID = text("""

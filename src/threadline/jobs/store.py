@@ -21,9 +21,9 @@ from threadline.jobs.model import (
     NewJob,
     OpenJob,
 )
+from threadline.jobs.tables import agent_jobs
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
-from threadline.rfps.tables import agent_jobs
 from threadline.tools.author import Author
 from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.db.values import storable
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document, DocumentType, Piece, Terms, source_of
-from threadline.tools.tables import knowledge_documents, knowledge_passages
+from threadline.knowledge.tables import knowledge_documents, knowledge_passages
 
 LARGEST = 300_000
 """Characters of a document. Postgres keeps at most 1 MiB of words of one text, and refuses what has more."""

@@ -12,7 +12,7 @@ from threadline.db.keys import storable_key
 from threadline.db.text_search import any_word, words_shared
 from threadline.db.values import storable
 from threadline.operator.model.memory import Memory, MemoryKind, NewMemory, keys_of_facts
-from threadline.rfps.tables import memories
+from threadline.operator.tables import memories
 
 LONGEST_CUE, LONGEST_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""

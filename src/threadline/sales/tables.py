@@ -1,4 +1,4 @@
-"""The tables of the sales tools, as queries see them; see `threadline.db.tables`."""
+"""The tables of the sales tools. Checks, defaults and triggers are in `alembic/`."""
 
 from sqlalchemy import Column, Computed, ForeignKey, Index, Table, Text, UniqueConstraint, text
 

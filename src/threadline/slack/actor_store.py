@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable
-from threadline.rfps.tables import actors
 from threadline.slack.model import UserProfile
+from threadline.slack.tables import actors
 
 
 class Actors:

@@ -8,7 +8,7 @@ from sqlalchemy import Update, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.tables import channel_marks, followed_threads, refused_messages, resent_messages, threads
+from threadline.threads.tables import channel_marks, followed_threads, refused_messages, resent_messages, threads
 
 GONE = "gone"
 """What is shown of a thread whose root Slack does not have any more."""

@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.model import CaseStatus
 from threadline.cases.sla import SlaEventKind
-from threadline.db.tables import cases, slack_posts
+from threadline.cases.tables import cases
+from threadline.threads.tables import slack_posts
 
 ClaimState = Literal["send", "look", "done", "refused", "busy"]
 _REMINDERS = frozenset(SlaEventKind)

@@ -8,9 +8,9 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.tables import quarantine
 from threadline.slack.model import Thread
 from threadline.threads.messages import QUARANTINED, IncomingMessage, clean
+from threadline.threads.tables import quarantine
 
 _ALL = text("""
 SELECT c.team, c.channel, c.thread_ts, m.bug_id, m.message_id, m.message_text, m.error, m.created_at

@@ -8,7 +8,7 @@ from threadline.rfps import model as rfps
 from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.model import Bound
 from threadline.slack.model import Thread
-from threadline.tools.tables import thread_bindings
+from threadline.threads.tables import thread_bindings
 
 
 class Bindings:

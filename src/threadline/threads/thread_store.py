@@ -7,9 +7,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases import case_row
-from threadline.db.tables import cases, threads
+from threadline.cases.tables import cases
 from threadline.slack.model import Thread
 from threadline.threads.addressing import bug_workflow_id
+from threadline.threads.tables import threads
 
 REPORT, SUMMARY, ESCALATION = "report", "summary", "escalation"
 

@@ -1,0 +1,164 @@
+"""The tables of bug cases. Checks, defaults and triggers are in `alembic/`."""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    Column,
+    Computed,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, identity, metadata, required
+
+
+def _case() -> Column[str]:
+    return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
+
+
+cases = Table(
+    "cases",
+    metadata,
+    identity(),
+    Column("bug_id", Text, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False),
+    *(
+        required(name, Text())
+        for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")
+    ),
+    required("components", ARRAY(Text)),
+    required("rev", BigInteger()),
+    *(required(name, Integer()) for name in ("stored", "turn", "questions", "escalations", "closings")),
+    required("escalated", Boolean()),
+    required("wait_until", Double()),
+    *(required(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
+    required("base", JSONB()),
+    required("cost_usd", MONEY),
+    Column("summary_channel", Text),
+    Column("summary_ts", Text),
+    required("created_at", MOMENT),
+    Column("resolved_at", MOMENT),
+    UniqueConstraint("bug_id"),
+    UniqueConstraint("team", "channel", "thread_ts"),
+    Index("cases_status_idx", "status"),
+    Index("cases_title_trgm_idx", "title", postgresql_using="gin", postgresql_ops={"title": "gin_trgm_ops"}),
+)
+
+case_transitions = Table(
+    "case_transitions",
+    metadata,
+    identity(),
+    _case(),
+    required("rev", BigInteger()),
+    Column("from_status", Text),
+    *(required(name, Text()) for name in ("to_status", "reason", "actor")),
+    required("at", MOMENT),
+    UniqueConstraint("bug_id", "rev"),
+)
+
+bug_conversations = Table(
+    "bug_conversations",
+    metadata,
+    identity(),
+    _case(),
+    Column("seq", Integer),
+    *(required(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
+    *(required(name, Text()) for name in ("channel", "slack_ts")),
+    required("said_at", SLACK_TIME),
+    required("correction_of", Text()),
+    required("version", SLACK_TIME),
+    Column("turn", Integer),
+    Column("read_through", Integer),
+    required("wakes", Boolean()),
+    required("error", Text()),
+    Column("redacted_at", MOMENT),
+    Column("edited_at", MOMENT),
+    required("created_at", MOMENT),
+    UniqueConstraint("bug_id", "seq"),
+    UniqueConstraint("bug_id", "message_id"),
+    Index("bug_conversations_order_idx", "bug_id", "said_at"),
+    Index("bug_conversations_turn_idx", "bug_id", "turn", postgresql_where=text("sender_type <> 'bot'")),
+    Index("bug_conversations_correction_idx", "bug_id", "correction_of", postgresql_where=text("correction_of <> ''")),
+    Index(
+        "bug_conversations_words_idx",
+        literal_column("to_tsvector('english'::regconfig, message_text)"),
+        postgresql_using="gin",
+    ),
+)
+
+attachments = Table(
+    "attachments",
+    metadata,
+    identity(),
+    _case(),
+    *(required(name, Text()) for name in ("message_id", "file_id", "name", "mimetype")),
+    required("size", BigInteger()),
+    Column("content", LargeBinary),
+    required("error", Text()),
+    required("created_at", MOMENT),
+    UniqueConstraint("bug_id", "message_id", "file_id"),
+)
+
+agent_turns = Table(
+    "agent_turns",
+    metadata,
+    Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
+    Column("turn", Integer, primary_key=True, autoincrement=False),
+    required("attempt", Integer()),
+    required("status", Text()),
+    required("token", BigInteger()),
+    Column("lease_until", MOMENT),
+    *(required(name, Text()) for name in ("session_id", "parent_session")),
+    Column("first_seq", Integer),
+    Column("last_seq", Integer),
+    Column("action", Text),
+    *(required(name, JSONB()) for name in ("result", "diffs", "base")),
+    required("has_fix", Boolean()),
+    required("fix_asked_by", Text()),
+    required("cost_usd", MONEY),
+    *(required(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
+    required("duration_s", Double()),
+    required("read_seqs", ARRAY(Integer)),
+    required("failure", Text()),
+    required("started_at", MOMENT),
+    Column("finished_at", MOMENT),
+)
+
+sla_events = Table(
+    "sla_events",
+    metadata,
+    Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
+    Column("escalation", Integer, primary_key=True, autoincrement=False),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    required("kind", Text()),
+    required("tier", Integer()),
+    required("at", MOMENT),
+)
+
+pull_requests = Table(
+    "pull_requests",
+    metadata,
+    Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
+    *(required(name, Text()) for name in ("repository", "branch", "url")),
+    Column("number", Integer),
+    *(required(name, Text()) for name in ("state", "commit")),
+    required("turn", Integer()),
+    required("opened_at", MOMENT),
+    Column("merged_at", MOMENT),
+)
+
+services = Table(
+    "services",
+    metadata,
+    Column("name", Text, primary_key=True),
+    *(required(name, Text()) for name in ("description", "owner", "channel", "repository")),
+)

@@ -1,0 +1,39 @@
+"""The tables of handovers and the answers under their cards. Checks, defaults and triggers are in `alembic/`."""
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from threadline.db.columns import MOMENT, SLACK_TIME, metadata, required
+
+
+def _conversation(*, primary_key: bool = False) -> Column[int]:
+    whole = ForeignKey("conversations.id", ondelete="CASCADE")
+    return Column("conversation_id", BigInteger, whole, nullable=False, primary_key=primary_key, autoincrement=False)
+
+
+handovers = Table(
+    "handovers",
+    metadata,
+    _conversation(primary_key=True),
+    Column("turn", Integer, primary_key=True, autoincrement=False),
+    *(required(name, Text()) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
+    required("reminded", Integer()),
+    required("opened_at", MOMENT),
+    *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
+    Index("handovers_open_key", "conversation_id", unique=True, postgresql_where=text("closed_at IS NULL")),
+    Index("handovers_card_idx", "channel", "card_ts"),
+)
+
+handover_answers = Table(
+    "handover_answers",
+    metadata,
+    _conversation(primary_key=True),
+    Column("message_id", Text, primary_key=True),
+    required("turn", Integer()),
+    *(required(name, Text()) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),
+    required("version", SLACK_TIME),
+    required("message_text", Text()),
+    required("files", JSONB()),
+    required("deleted", Boolean()),
+    Index("handover_answers_message_idx", "message_id"),
+)

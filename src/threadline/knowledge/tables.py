@@ -1,0 +1,70 @@
+"""The tables of documents. Checks, defaults and triggers are in `alembic/`."""
+
+from sqlalchemy import (
+    ARRAY,
+    REAL,
+    Column,
+    Computed,
+    Date,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.postgresql import TSVECTOR
+
+from threadline.db.columns import MOMENT, identity, metadata, required
+
+knowledge_documents = Table(
+    "knowledge_documents",
+    metadata,
+    identity(),
+    *(required(name, Text()) for name in ("team", "title", "source", "body")),
+    Column(
+        "words",
+        TSVECTOR,
+        Computed(
+            "(setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
+            " || setweight(to_tsvector('english'::regconfig, body), 'B'::\"char\"))",
+            persisted=True,
+        ),
+    ),
+    required("updated_at", MOMENT),
+    required("type", Text()),
+    required("authority", Double()),
+    *(Column(name, Date) for name in ("effective", "expires")),
+    *(required(name, Text()) for name in ("root", "content_hash")),
+    UniqueConstraint("team", "source"),
+    Index("knowledge_documents_words_idx", "words", postgresql_using="gin"),
+)
+
+knowledge_passages = Table(
+    "knowledge_passages",
+    metadata,
+    Column("document_id", ForeignKey("knowledge_documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    *(required(name, Text()) for name in ("title", "section", "body")),
+    Column(
+        "words",
+        TSVECTOR,
+        Computed(
+            "((setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
+            " || setweight(to_tsvector('english'::regconfig, section), 'B'::\"char\"))"
+            " || setweight(to_tsvector('english'::regconfig, body), 'C'::\"char\"))",
+            persisted=True,
+        ),
+    ),
+    required("model", Text()),
+    Column("vector", ARRAY(REAL)),
+    Index("knowledge_passages_words_idx", "words", postgresql_using="gin"),
+)
+
+knowledge_words = Table(
+    "knowledge_words",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("team", "word")),
+    Index("knowledge_words_letters_idx", "word", postgresql_using="gin", postgresql_ops={"word": "gin_trgm_ops"}),
+)

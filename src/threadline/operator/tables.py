@@ -1,0 +1,27 @@
+"""The table of what the operator remembers. Checks, defaults and triggers are in `alembic/`."""
+
+from sqlalchemy import Column, Computed, Index, Table, Text, UniqueConstraint
+from sqlalchemy.dialects.postgresql import TSVECTOR
+
+from threadline.db.columns import MOMENT, identity, metadata, required
+
+memories = Table(
+    "memories",
+    metadata,
+    identity(),
+    *(required(name, Text()) for name in ("team", "kind", "cue", "text", "error_class")),
+    *(required(name, Text()) for name in ("user_id", "channel", "rfp_id", "key")),
+    Column(
+        "words",
+        TSVECTOR,
+        Computed(
+            "(setweight(to_tsvector('english'::regconfig, cue), 'A'::\"char\")"
+            " || setweight(to_tsvector('english'::regconfig, text), 'B'::\"char\"))",
+            persisted=True,
+        ),
+    ),
+    required("at", MOMENT),
+    UniqueConstraint("team", "kind", "key"),
+    Index("memories_words_idx", "words", postgresql_using="gin"),
+    Index("memories_age_idx", "at"),
+)

@@ -1,0 +1,90 @@
+"""The tables of threads, posts, quarantine and the catch-up. Checks, defaults and triggers are in `alembic/`."""
+
+from sqlalchemy import Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
+
+from threadline.db.columns import MOMENT, SLACK_TIME, identity, metadata, required
+
+
+def _case() -> Column[str]:
+    return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
+
+
+_PLACE = ("team", "channel", "thread_ts")
+
+
+slack_posts = Table(
+    "slack_posts",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("bug_id", Text, ForeignKey("cases.bug_id")),
+    *(required(name, Text()) for name in ("kind", "channel")),
+    Column("thread_ts", Text),
+    *(required(name, Double()) for name in ("claimed_at", "lease_until")),
+    Column("ts", Text),
+    required("error", Text()),
+    Index("slack_posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
+    Index("slack_posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    identity(),
+    *(required(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
+    required("created_at", MOMENT),
+    UniqueConstraint("team", "channel", "thread_ts", "message_id"),
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("team", "channel", "thread_ts")),
+    *(required(name, Text()) for name in ("workflow_id", "kind")),
+    _case(),
+)
+
+channel_marks = Table(
+    "channel_marks",
+    metadata,
+    Column("channel", Text, primary_key=True),
+    required("installed_at", SLACK_TIME),
+    *(Column(name, MOMENT) for name in ("looked_at", "deep_at")),
+    required("error", Text()),
+)
+
+followed_threads = Table(
+    "followed_threads",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("channel", "thread_ts")),
+    *(required(name, SLACK_TIME) for name in ("said_at", "active_at")),
+    *(required(name, Text()) for name in ("shown", "compared")),
+    *(required(name, Double()) for name in ("seen_at", "compared_at")),
+    required("due", Boolean()),
+    required("error", Text()),
+    Index("followed_threads_due_idx", "active_at", postgresql_where=text("due")),
+    Index("followed_threads_active_idx", "active_at", "compared_at"),
+)
+
+resent_messages = Table(
+    "resent_messages",
+    metadata,
+    Column("message_id", Text, primary_key=True),
+    required("times", Integer()),
+    required("last_at", MOMENT),
+)
+
+refused_messages = Table(
+    "refused_messages",
+    metadata,
+    Column("message_id", Text, primary_key=True),
+    required("refused_at", MOMENT),
+)
+
+thread_bindings = Table(
+    "thread_bindings",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in (*_PLACE, "kind")),
+    *(required(name, Text()) for name in ("record_id", "bound_by")),
+    required("bound_at", MOMENT),
+    Index("thread_bindings_record_idx", "team", "kind", "record_id", "bound_at"),
+)
