@@ -124,7 +124,7 @@ async def desk(database: Database) -> AsyncIterator[FileScene]:
         yield FileScene(database, sandbox, session)
 
 
-WORKER = "import asyncio, sys; from tests.rfps import filing; asyncio.run(filing.work(*sys.argv[1:]))"
+WORKER = "import asyncio, sys; from tests.rfps import file_scene; asyncio.run(file_scene.work(*sys.argv[1:]))"
 
 
 async def work(database_url: str, api_url: str, channel: str, thread_ts: str, file_id: str) -> None:
