@@ -25,8 +25,8 @@ from threadline.estimates.model import (
     Totals,
     WbsItem,
 )
-from threadline.tools.operations import Change
 from threadline.estimates.tables import estimate_quotes
+from threadline.tools.operations import Change
 
 DESIGN, BUILD = NewItem("Design", "designer", Decimal("2.5")), NewItem("Build", "developer", Decimal(10))
 ID = "PRJ-1"
