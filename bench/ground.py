@@ -15,7 +15,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from bench.scale import Scale
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import RETRIES, Dispatcher
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.ports import HOST, Ports
 from threadline_devstack.postgres import Databases
@@ -47,7 +47,7 @@ class Ground:
     @property
     def dispatcher(self) -> Dispatcher:
         """As the gateway hands events over."""
-        return Dispatcher(self.client, CaseThreads(self.database))
+        return Dispatcher(self.client, DatabaseThreadLookup(self.database))
 
     async def first_event(self, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
         """How a run began."""

@@ -37,7 +37,7 @@ _TABLES = (
     "thumbs, turn_plans, model_calls, conversation_turns, transcript, conversation_messages, conversations",
     # threads
     "quarantine, refused_messages, resent_messages, followed_threads, channel_marks",
-    "thread_bindings, threads, slack_posts",
+    "thread_bindings, threads, posts",
     # investigations, cases
     "agent_session_entries, agent_sessions, findings, agent_turns",
     "services, pull_requests, sla_events, attachments, bug_conversations, case_transitions, cases",

@@ -54,14 +54,12 @@ CREATE TABLE cases (
     session_head text NOT NULL DEFAULT '',
     base jsonb NOT NULL DEFAULT '{}',
     cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
-    summary_channel text,
-    summary_ts text,
     created_at timestamptz NOT NULL DEFAULT now(),
     resolved_at timestamptz,
+    workflow_id text NOT NULL GENERATED ALWAYS AS ('bug:' || team || ':' || channel || ':' || thread_ts) STORED,
     UNIQUE (team, channel, thread_ts),
     CHECK ((status = 'resolved') = (resolved_at IS NOT NULL)),
-    CHECK ((status = 'resolved') = (close_reason <> '')),
-    CHECK ((summary_channel IS NULL) = (summary_ts IS NULL))
+    CHECK ((status = 'resolved') = (close_reason <> ''))
 );
 CREATE INDEX cases_status_idx ON cases (status);
 CREATE INDEX cases_title_trgm_idx ON cases USING gin (title gin_trgm_ops);
@@ -493,32 +491,34 @@ END $$;
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- One row for each visible post, claimed under its key before it is sent, so that a retry does not post it twice.
-CREATE TABLE slack_posts (
+CREATE TABLE posts (
     key text PRIMARY KEY,
-    bug_id text REFERENCES cases (bug_id),
-    kind text NOT NULL,
     channel text NOT NULL,
     thread_ts text,
     claimed_at double precision NOT NULL,
     lease_until double precision NOT NULL,
-    ts text,
-    error text NOT NULL DEFAULT ''
+    ts text
 );
 -- Finds the conversation that an answer of the bot belongs to.
-CREATE INDEX slack_posts_answers_idx ON slack_posts (channel, ts) WHERE key LIKE 'talk:%';
+CREATE INDEX posts_answers_idx ON posts (channel, ts) WHERE key LIKE 'talk:%';
 -- Finds the posts of a conversation that is being forgotten.
-CREATE INDEX slack_posts_talk_idx ON slack_posts (channel, thread_ts) WHERE key LIKE 'talk:%';
+CREATE INDEX posts_talk_idx ON posts (channel, thread_ts) WHERE key LIKE 'talk:%';
 
--- The threads of a case, and the workflow that their messages go to.
+-- The registry of threads: the workflow that gets what people write there. author_id wrote the root; it is kept for when
+-- Slack has it no more. The catch-up leaves alone what was said before compare_from. first_message_at: when the first
+-- message was said that is stored of a conversation.
 CREATE TABLE threads (
     team text NOT NULL,
     channel text NOT NULL,
     thread_ts text NOT NULL,
     workflow_id text NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('report', 'summary', 'escalation')),
-    bug_id text NOT NULL REFERENCES cases (bug_id),
+    kind text NOT NULL CHECK (kind IN ('case:report', 'case:summary', 'case:escalation', 'conversation', 'handover')),
+    author_id text NOT NULL DEFAULT '',
+    compare_from numeric(20, 6) NOT NULL DEFAULT 0,
+    first_message_at numeric(20, 6),
     PRIMARY KEY (team, channel, thread_ts)
 );
+CREATE INDEX threads_workflow_idx ON threads (workflow_id);
 
 -- The record that a thread is about, one for each kind of record.
 CREATE TABLE thread_bindings (
@@ -713,7 +713,7 @@ CREATE TABLE turn_plans (
 );
 
 -- Feedback: the thumbs on the bot's messages. `put` is false once a thumb was taken back; `at` is Slack's time, and the
--- latest event wins. slack_posts says which turn a message belongs to.
+-- latest event wins. posts says which turn a message belongs to.
 CREATE TABLE thumbs (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     message_ts text NOT NULL,

@@ -17,8 +17,7 @@ from threadline.db.engine import Database
 from threadline.slack.client import Slack, make_client
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import CORE_QUEUE
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline_devstack.slack import identity
 
 
@@ -28,7 +27,7 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
     async with aiohttp.ClientSession() as session:
         slack = Slack(make_client(identity.BOT_TOKEN, api_url, session))
-        speaking = LiveSlackActivities(database, slack, Posts(slack, PostLedger(database, Claim)), places)
+        speaking = LiveSlackActivities(database, slack, Outbox(slack, database), places)
         case = LiveCaseActivities(database, Limits(), speaking.present)
         named = [(case, CaseActivities), (speaking, SlackActivities)]
         async with Worker(

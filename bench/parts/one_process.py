@@ -35,8 +35,7 @@ from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads.alerts import Alerts
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import slack_client
 from threadline_devstack.ports import HOST
@@ -159,9 +158,9 @@ async def _serve(stop: asyncio.Event) -> None:
     operators = ChannelSettings.read().escalation
     async with slack_client(SlackSettings.read()) as web_client:
         slack = Slack(web_client)
-        posts = Posts(slack, PostLedger(database, Claim))
-        host = Host(Alerts(posts, operators), Readers(frozenset(), ""))
-        async with conversing(TalkSettings(), database, slack, posts, host) as talk:
+        outbox = Outbox(slack, database)
+        host = Host(Alerts(outbox, operators), Readers(frozenset(), ""))
+        async with conversing(TalkSettings(), database, slack, outbox, host) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)
             runner = web.AppRunner(application, access_log=None)

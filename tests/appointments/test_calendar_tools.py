@@ -11,7 +11,6 @@ from icalendar import Calendar
 from sqlalchemy import text
 
 from tests.sales.customers import Directory
-from tests.slack.ledger import MemoryLedger
 from tests.support.tool_scene import ToolScene
 from threadline.appointments import calendar_tools as calendar
 from threadline.appointments import tools as appointments
@@ -20,7 +19,7 @@ from threadline.appointments.invitation_sender import SlackInvitations
 from threadline.appointments.model import Resource
 from threadline.db.engine import Database
 from threadline.slack.client import Slack, make_client
-from threadline.slack.uploads import Uploads
+from threadline.threads.outbox import Outbox
 from threadline.tools.context import Ports
 from threadline.tools.model import Code, ToolResult
 from threadline_devstack.slack import SlackSandbox
@@ -56,8 +55,8 @@ async def office(database: Database) -> AsyncIterator[Office]:
     async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
         root = slack.workspace.post(GENERAL, REPORTER, "Book a meeting with me").ts
         people = Directory()
-        uploads = Uploads(Slack(make_client(BOT_TOKEN, slack.api_url, session)), MemoryLedger())
-        invitations = SlackInvitations(database, people, uploads, "Acme Sales <sales@acme.example>")
+        outbox = Outbox(Slack(make_client(BOT_TOKEN, slack.api_url, session)), database)
+        invitations = SlackInvitations(database, people, outbox, "Acme Sales <sales@acme.example>")
         ports = Ports().having(INVITATIONS, invitations)
         desk = ToolScene(database, [*calendar.TOOLS, *appointments.TOOLS], ports=ports)
         yield Office(desk, database, slack, root, people)

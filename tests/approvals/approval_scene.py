@@ -22,7 +22,7 @@ from threadline.operator.enforcement import Rules, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.client import Slack
-from threadline.threads.outbox_posts import Posts
+from threadline.threads.outbox import Outbox
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.model import Structured, ToolResult
@@ -121,8 +121,8 @@ class ApprovalScene:
         return Ports().having(WORKS, self.works).having(PROPOSALS, proposals)
 
     @property
-    def posts(self) -> Posts:
-        return self.talk.speaking._posts
+    def posts(self) -> Outbox:
+        return self.talk.speaking._outbox
 
     @property
     def slack(self) -> Slack:

@@ -28,7 +28,7 @@ _TALKED = {
         FROM conversation_turns t
         JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY t.turn
     """,
-    "posts": "SELECT kind, ts IS NOT NULL FROM slack_posts WHERE thread_ts = :ts ORDER BY claimed_at",
+    "posts": "SELECT split_part(key, ':', 5), ts IS NOT NULL FROM posts WHERE thread_ts = :ts ORDER BY claimed_at",
 }
 _OPERATED = {
     "ways": r"""

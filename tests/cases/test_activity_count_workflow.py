@@ -56,8 +56,8 @@ async def test_reply_takes_three_activities_and_two_for_its_reactions(start_case
 @pytest.fixture
 def hasty_posts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A post is tried again after a second."""
-    for name, seconds in (("HTTP_TOTAL", 1.0), ("LEASE", 1.5), ("GRACE", 0.1), ("ROOT_GRACE", 0.1)):
-        monkeypatch.setattr(f"threadline.threads.outbox_posts.{name}", seconds)
+    for name, seconds in (("HTTP_TOTAL", 1.0), ("CLAIM_LEASE", 1.5), ("LATE_ARRIVAL", 0.1), ("LATE_ROOT_ARRIVAL", 0.1)):
+        monkeypatch.setattr(f"threadline.threads.outbox.{name}", seconds)
 
 
 @pytest.mark.usefixtures("hasty_posts")
@@ -101,7 +101,7 @@ async def test_close_while_findings_are_retried_leaves_no_claim_of_a_post(start_
         await scene.until_status("resolved")
         await scene.result()
         async with scene.database.begin() as work:
-            unsure = await work.connection.scalar(text("SELECT count(*) FROM slack_posts WHERE ts IS NULL"))
+            unsure = await work.connection.scalar(text("SELECT count(*) FROM posts WHERE ts IS NULL"))
         assert unsure == 0
         assert scene.times_said("found it", identity.SUMMARIES) == 2
 

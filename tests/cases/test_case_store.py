@@ -7,15 +7,28 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tests.support.case_store import THREAD, Scene, close, report, said, ts
+from threadline.cases import case_row
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.contract import FlushRequest, TurnRef
-from threadline.cases.model import TRANSITIONS, Action, CaseNotFound, CaseStatus, Limits, Marks, Reason, Severity
+from threadline.cases.model import (
+    SUMMARY,
+    TRANSITIONS,
+    Action,
+    CaseNotFound,
+    CaseStatus,
+    Limits,
+    Marks,
+    Reason,
+    Severity,
+    case_owner,
+)
 from threadline.cases.sla import SlaEventKind
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition
 from threadline.investigator.store import TurnOutcome
-from threadline.slack.model import Thread
 from threadline.threads import messages
+from threadline.threads.model import ThreadOwner
+from threadline.threads.store import ThreadStore
 
 
 async def reach(scene: Scene, status: CaseStatus) -> None:
@@ -241,13 +254,13 @@ async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:
     await scene.flush(report())
     for _ in range(2):
         async with scene.database.begin() as work:
-            await work.threads.register("BUG-1", "summary", "C9", ts(1))
+            await ThreadStore(work.tx).register(case_owner(THREAD, SUMMARY), "C9", ts(1))
     async with scene.database.begin() as work:
         case = await work.overview.case("BUG-1")
         assert case.summary is not None
-        found = await work.threads.find(case.summary)
-        assert found is not None
-        assert (found.bug_id, found.kind, found.workflow_id) == ("BUG-1", "summary", f"bug:{THREAD.key}")
+        owner = await ThreadStore(work.tx).owner(case.summary)
+        assert owner == ThreadOwner(f"bug:{THREAD.key}", "case:summary")
+        assert (owner.feature, owner.thread) == ("case", THREAD)
 
 
 async def test_sla_event_is_recorded_once_and_breaches_are_counted(scene: Scene) -> None:
@@ -276,12 +289,10 @@ async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: S
     await scene.opened()
     both = asyncio.Barrier(2)
 
-    async def post_and_register(at: int) -> None:
+    async def write_and_lock(at: int) -> None:
         async with scene.database.begin() as work:
             await work.conversation.record_bot_message("BUG-1", "findings", "words", "C9", ts(at))
             await both.wait()
-            await work.threads.register("BUG-1", "escalation", "C9", ts(at))
+            await case_row.lock(work.tx, "BUG-1")
 
-    await asyncio.gather(post_and_register(1), post_and_register(2))
-    async with scene.database.begin() as work:
-        assert await work.threads.find(Thread(THREAD.team, "C9", ts(2))) is not None
+    await asyncio.gather(write_and_lock(1), write_and_lock(2))

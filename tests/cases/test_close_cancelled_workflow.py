@@ -16,7 +16,7 @@ from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
 THE_TURN = "SELECT FROM agent_turns WHERE bug_id = 'BUG-1' AND turn = 1 FOR UPDATE"
 THE_CASE = "SELECT FROM cases WHERE bug_id = 'BUG-1' FOR NO KEY UPDATE"
-THE_POSTS = "LOCK TABLE slack_posts IN ACCESS EXCLUSIVE MODE"
+THE_POSTS = "LOCK TABLE posts IN ACCESS EXCLUSIVE MODE"
 _WAITING = text("""
 SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
 """)

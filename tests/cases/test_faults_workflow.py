@@ -1,7 +1,7 @@
 """Faults around a case, each found in a review or by chaos: they neither block the case nor pass in silence."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecutionStatus
 from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, BugState, Limits
+from threadline.cases.model import Action, BugState, Limits, case_owner
 from threadline.errors import ClaimLost, Permanent
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Lookup
@@ -18,7 +18,8 @@ from threadline.slack.client import POST_EVENT
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.messages import IncomingMessage
-from threadline.wiring.gateway import CaseThreads
+from threadline.threads.store import PostStore
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTS, SUMMARIES
 
@@ -190,28 +191,29 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
     async with start_case() as scene:
         await scene.report()
         await scene.until_status("pending_verification")
+        owner = case_owner(scene.thread, "case:summary")
         root = scene.slack.workspace.post(
             SUMMARIES,
             identity.BOT_USER,
             "BUG-1",
             bot_id=identity.BOT_ID,
-            metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary", "bug_id": "BUG-1"}},
+            metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary"} | asdict(owner)},
         )
         async with scene.database.begin() as work:
-            unsure = text("UPDATE slack_posts SET ts = NULL WHERE key = 'BUG-1:summary'")
+            unsure = text("UPDATE posts SET ts = NULL WHERE key = 'BUG-1:summary'")
             assert (await work.connection.execute(unsure)).rowcount == 1
         reply = scene.message(
             messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
         )
         thread = Thread(identity.TEAM, SUMMARIES, root.ts)
-        await Dispatcher(scene.environment.client, CaseThreads(scene.database)).dispatch(Lookup(thread, reply))
+        await Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database)).dispatch(Lookup(thread, reply))
 
         async def stored() -> bool:
             return "the quantity?" in await scene.texts()
 
         await scene.until(stored, "the reply is stored with the case")
         async with scene.database.begin() as work:
-            assert await work.posts.ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
+            assert await PostStore(work.tx).ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
 
 
 async def test_running_clock_is_told_of_the_end_after_a_dropped_escalation(start_case: StartCase) -> None:

@@ -26,7 +26,10 @@ from threadline_devstack.slack.model import Message
 _PLACE = "c.channel || ':' || c.thread_ts"
 _KEY = f"c.team || ':' || {_PLACE}"
 CASES = text(f"""
-SELECT bug_id AS thread, {_PLACE} AS place, status, escalated, closings, summary_channel FROM cases c
+SELECT bug_id AS thread, {_PLACE} AS place, status, escalated, closings,
+       (SELECT t.channel FROM threads t WHERE t.workflow_id = c.workflow_id AND t.kind = 'case:summary')
+           AS summary_channel
+FROM cases c
 WHERE {_PLACE} = ANY(:places)
 """)  # noqa: S608 - all parts are written here
 _CASE_MESSAGES = text("""
@@ -55,8 +58,8 @@ _RUNNING_TURNS = text("""
 SELECT bug_id AS thread, turn FROM agent_turns WHERE status = 'running' AND bug_id = ANY(:cases)
 """)
 _UNSENT = text("""
-SELECT bug_id, key FROM slack_posts
-WHERE ts IS NULL AND ((bug_id = ANY(:cases) AND key NOT LIKE '%:forwarded:%') OR key LIKE 'talk:%')
+SELECT split_part(key, ':', 1) AS bug_id, key FROM posts
+WHERE ts IS NULL AND ((split_part(key, ':', 1) = ANY(:cases) AND key NOT LIKE '%:forwarded:%') OR key LIKE 'talk:%')
 """)
 """Posts that are claimed and were never sent. A notice that a message was forwarded may be left out after two tries."""
 _SESSIONS = text("""

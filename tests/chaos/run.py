@@ -26,7 +26,7 @@ from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.catch_up_model import CatchUpState
 from threadline.threads.messages import IncomingMessage
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 
 LONGEST = 75.0
@@ -36,7 +36,7 @@ _HANDOVER = addressing.handover_workflow_id(Thread("", "", ""), 0).partition(":"
 _UNSAID_ENDS = text("""
 SELECT count(*) FROM cases c
 WHERE status = 'resolved' AND c.channel || ':' || c.thread_ts = ANY(:places)
-  AND NOT EXISTS (SELECT FROM slack_posts p
+  AND NOT EXISTS (SELECT FROM posts p
                   WHERE p.ts IS NOT NULL AND p.key = c.bug_id || ':closing:' || c.closings || ':' || c.channel)
 """)
 _UNFINISHED_CONVERSATIONS = text("""
@@ -112,7 +112,7 @@ class _Settling:
 
     def __init__(self, stack: ChaosStack, people: People) -> None:
         self._stack, self._people = stack, people
-        self._dispatcher = Dispatcher(stack.client, CaseThreads(stack.database))
+        self._dispatcher = Dispatcher(stack.client, DatabaseThreadLookup(stack.database))
         self.written: dict[str, Written] = {}
         """What operators said, which is stored like everything else."""
 

@@ -33,7 +33,7 @@ SELECT finished_at, 'turn', turn || ' is ' || status || ': ' || coalesce(action,
 FROM agent_turns WHERE bug_id = :thread AND finished_at IS NOT NULL
 UNION ALL
 SELECT to_timestamp(claimed_at), 'ledger', key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
-FROM slack_posts WHERE bug_id = :thread
+FROM posts WHERE split_part(key, ':', 1) = :thread
 """)
 
 _CONVERSATION_ROWS = text("""
@@ -56,7 +56,7 @@ FROM agent_tool_executions e JOIN conversation USING (team, channel, thread_ts)
 UNION ALL
 SELECT to_timestamp(claimed_at), 'ledger',
        p.key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
-FROM slack_posts p JOIN conversation ON starts_with(p.key, 'talk:' || conversation.key || ':')
+FROM posts p JOIN conversation ON starts_with(p.key, 'talk:' || conversation.key || ':')
 """)
 
 

@@ -27,8 +27,7 @@ from threadline.investigator import activities as turns
 from threadline.slack import history
 from threadline.slack.client import make_client
 from threadline.threads import activity_options as options
-from threadline.threads import outbox_posts as posts
-from threadline.threads import retrying
+from threadline.threads import outbox, retrying
 from threadline.threads import sweep_activities as sweeping
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.catch_up_activities import LiveCatchUpActivities
@@ -61,7 +60,7 @@ def shorten_waits() -> None:
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
     vars(conversation_turn).update(FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     options.HEARTBEAT = 4.0
-    vars(posts).update(HTTP_TOTAL=CALL, LEASE=LEASE, GRACE=POST_GRACE, ROOT_GRACE=POST_GRACE)
+    vars(outbox).update(HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
     vars(gateway).update(make_client=partial(make_client, timeout=CALL))
     turns.LEASE, turns.BEAT = 8.0, 1.0
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0

@@ -17,6 +17,7 @@ from threadline.decisions.model import Action, Course, Decided, Deliberation, Re
 from threadline.errors import Permanent
 from threadline.threads import addressing, messages
 from threadline.threads.messages import THUMB, IncomingMessage
+from threadline.threads.store import PostStore
 
 SMALL_PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -51,8 +52,8 @@ async def decided(
         await work.decisions.weighed(THREAD, turn, 1, surely(confidence), told)
         await work.decisions.settled(THREAD, turn, outcome, 0.01)
         key, ts = f"talk:{THREAD.key}:turn:{turn}", f"1700001000.{turn:06}"
-        await work.posts.claim(key, "", "answer", THREAD.channel, THREAD.ts, 1.0, 60.0)
-        await work.posts.done(key, ts)
+        await PostStore(work.tx).claim(key, THREAD.channel, THREAD.ts, 1.0, 60.0)
+        await PostStore(work.tx).record_posted(key, ts)
     if thumb:
         about = addressing.message_id(THREAD.team, THREAD.channel, ts)
         moment = f"1700002000.{turn:06}"

@@ -22,6 +22,7 @@ from threadline.slack.model import UserProfile
 from threadline.threads import messages
 from threadline.threads.addressing import deletion_id
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.store import PostStore
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.models.script import Turn
@@ -201,9 +202,9 @@ async def test_forgotten_conversation_is_reported(
 async def test_message_of_a_case_names_the_command_that_shows_it(database: Database, explain: Explain, ts: str) -> None:
     async with database.begin() as work:
         await work.conversation.flush(CASE_THREAD, [REPORT])
-        claimed = await work.posts.claim("BUG-1:ack", "BUG-1", "ack", REPORT.channel, REPORT.ts, 1.0, 45.0)
-        assert claimed.state == "send"
-        await work.posts.done("BUG-1:ack", "1700000900.000100")
+        claimed = await PostStore(work.tx).claim("BUG-1:ack", REPORT.channel, REPORT.ts, 1.0, 45.0)
+        assert claimed.state == "ours"
+        await PostStore(work.tx).record_posted("BUG-1:ack", "1700000900.000100")
     done = explain(f"{REPORT.channel}/{ts}")
     assert (done.returncode, "`threadline cases show BUG-1`" in done.stdout) == (0, True)
     told = explain.told(f"{REPORT.channel}/{ts}")

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.slack.ledger import MemoryLedger
 from tests.slack.limits import check, legible, tables
 from tests.support.slack import Clock
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model import answers
+from threadline.db.engine import Database
 from threadline.slack.client import Slack
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import DEVELOPER, SUMMARIES
 
@@ -97,11 +97,13 @@ def test_key_in_an_answer_is_recognised_before_the_text_is_cut() -> None:
         assert "aB3d" not in legible(answer_of(f"It is\n{key}\nreally", (), detail))
 
 
-async def test_answer_with_its_tables_is_posted_once(sandbox: SlackSandbox, slack: Slack, clock: Clock) -> None:
+async def test_answer_with_its_tables_is_posted_once(
+    sandbox: SlackSandbox, slack: Slack, database: Database, clock: Clock
+) -> None:
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "which tickets?").ts
-    posts = Posts(slack, MemoryLedger(), clock)
-    post = Post("talk:1:turn:1", SUMMARIES, root, answer_of("These.", [ROLES, TICKETS]), case="", kind="answer")
-    assert await posts.publish(post) == await posts.publish(post)
+    outbox = Outbox(slack, database, clock)
+    post = Post("talk:1:turn:1", SUMMARIES, root, answer_of("These.", [ROLES, TICKETS]))
+    assert await outbox.publish(post) == await outbox.publish(post)
     said = [message for message in sandbox.workspace.channel(SUMMARIES).messages.values() if message.bot_id]
     assert [message.thread_ts for message in said] == [root, root]
     assert all("table" in [block["type"] for block in message.blocks] for message in said)

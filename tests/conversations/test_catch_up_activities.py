@@ -22,7 +22,7 @@ from threadline.threads.catch_up_activities import LiveCatchUpActivities
 from threadline.threads.catch_up_contract import LookPlan, PageRequest, WindowDone
 from threadline.threads.catch_up_model import Passed
 from threadline.threads.messages import IncomingMessage
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.slack.model import Message
 
@@ -90,7 +90,7 @@ class CatchUpWorkspace:
                 pass
             case StopWord() as word:
                 # What is stored needs no question to Temporal, of which there is none here.
-                placed = await Placing(cast(Client, None), CaseThreads(self.database)).place(word)
+                placed = await Placing(cast(Client, None), DatabaseThreadLookup(self.database)).place(word)
                 assert isinstance(placed, Ignored)
                 return Passed.LEFT
             case other:

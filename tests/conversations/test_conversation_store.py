@@ -1,6 +1,7 @@
 """Conversations: what opens them, what is stored, which messages are for the bot, and what is deleted."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ from threadline.db.rate_limit_rules import Verdict
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
 from threadline.threads import messages
+from threadline.threads.model import ThreadOwner
+from threadline.threads.store import PostStore, ThreadStore
 
 
 async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversation) -> None:
@@ -37,7 +40,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
     assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
     async with talk.database.begin() as work:
-        assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
+        assert await ThreadStore(work.tx).owner(THREAD) is None
 
 
 async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
@@ -49,10 +52,10 @@ async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Store
     ]
     assert stored.unjudged[0].said_at == float(ts(1))
     async with talk.database.begin() as work:
-        follows = work.conversations.is_followed
-        assert await follows(THREAD.team, THREAD.channel, THREAD.ts)
-        assert not await follows("T2", THREAD.channel, THREAD.ts)
-        assert not await follows(THREAD.team, THREAD.channel, ts(1))
+        owner = ThreadStore(work.tx).owner
+        assert await owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
+        assert await owner(replace(THREAD, team="T2")) is None
+        assert await owner(replace(THREAD, ts=ts(1))) is None
 
 
 async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
@@ -259,8 +262,8 @@ async def test_thread_of_a_message_or_post_is_found(talk: StoredConversation) ->
     await talk.turn(1)
     async with talk.database.begin() as work:
         for key, at in ((f"talk:{THREAD.key}:turn:1", 2), ("BUG-1:turn:1:findings", 3)):
-            await work.posts.claim(key, "", "answer", THREAD.channel, THREAD.ts, 0.0, 1.0)
-            await work.posts.done(key, ts(at))
+            await PostStore(work.tx).claim(key, THREAD.channel, THREAD.ts, 0.0, 1.0)
+            await PostStore(work.tx).record_posted(key, ts(at))
     async with talk.database.begin() as work:
         of = work.conversations.thread_of_message
         found = {at: await of(THREAD.team, THREAD.channel, ts(at)) for at in range(5)}
@@ -271,8 +274,8 @@ async def test_thread_of_a_message_or_post_is_found(talk: StoredConversation) ->
 
 
 _POST = """
-INSERT INTO slack_posts (key, kind, channel, thread_ts, claimed_at, lease_until, ts)
-VALUES (:key, 'answer', :channel, :ts, 0, 0, '9.0')
+INSERT INTO posts (key, channel, thread_ts, claimed_at, lease_until, ts)
+VALUES (:key, :channel, :ts, 0, 0, '9.0')
 """
 
 
@@ -296,7 +299,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
     for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
-    posts = {row["key"] for row in await talks[0].rows("SELECT key FROM slack_posts")}
+    posts = {row["key"] for row in await talks[0].rows("SELECT key FROM posts")}
     assert [f"talk:{talk.thread.key}:turn:1" in posts for talk in talks] == [False, False, False, True, True]
     assert len(posts) == 2 + 5, "whatever else is in those threads"
 
@@ -307,7 +310,7 @@ async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Sto
     before = await talk.marks()
     async with talk.database.begin() as work:
         assert await work.conversations.prune(before=2_000_000_000_000.0) == 1
-        assert not await work.conversations.is_followed(THREAD.team, THREAD.channel, THREAD.ts)
+        assert await ThreadStore(work.tx).owner(THREAD) is None
     assert await talk.marks() == ConversationMarks()
     assert (await talk.store(says(2, "not to the bot"))).marks == ConversationMarks()
     marks = await talk.hear(mention(3, "after"))

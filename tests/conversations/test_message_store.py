@@ -27,6 +27,8 @@ from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
 from threadline.slack.model import FileRef, Thread
 from threadline.threads import messages
+from threadline.threads.model import ThreadOwner
+from threadline.threads.store import ThreadStore
 
 
 async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> None:
@@ -36,9 +38,7 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
     assert marks.reporter_due
     assert not marks.developer_due
     async with scene.database.begin() as work:
-        found = await work.threads.find(THREAD)
-        assert found is not None
-        assert (found.bug_id, found.kind, found.workflow_id) == ("BUG-1", "report", f"bug:{THREAD.key}")
+        assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
         assert [(step.before, step.to) for step in await work.overview.transitions("BUG-1")] == [(None, "new")]
 
 

@@ -11,6 +11,7 @@ from threadline.decisions.model import Action, Course, Decided, Deliberation, Re
 from threadline.decisions.outcomes import Label, Outcome
 from threadline.threads import addressing, messages
 from threadline.threads.messages import THUMB, THUMB_TAKEN, IncomingMessage
+from threadline.threads.store import PostStore
 
 DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price")
 ANSWER, SECOND_PART, WORD = "1700000900.000100", "1700000900.000200", "1700000900.000300"
@@ -36,8 +37,8 @@ def taken(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER) -> 
 
 async def post(talk: StoredConversation, key: str, ts: str) -> None:
     async with talk.database.begin() as work:
-        await work.posts.claim(f"talk:{THREAD.key}:{key}", "", "answer", THREAD.channel, THREAD.ts, 1.0, 60.0)
-        await work.posts.done(f"talk:{THREAD.key}:{key}", ts)
+        await PostStore(work.tx).claim(f"talk:{THREAD.key}:{key}", THREAD.channel, THREAD.ts, 1.0, 60.0)
+        await PostStore(work.tx).record_posted(f"talk:{THREAD.key}:{key}", ts)
 
 
 async def outcomes(talk: StoredConversation, team: str = "") -> list[Outcome]:

@@ -8,6 +8,7 @@ from tests.support.tool_store import NOW, operation
 from threadline.conversations.contract import Refusal
 from threadline.conversations.trace_store import Found
 from threadline.db.engine import Database
+from threadline.threads.store import PostStore
 from threadline.tools.store import Call
 
 CHANNEL = THREAD.channel
@@ -20,8 +21,8 @@ async def found(database: Database, at: float, channel: str = CHANNEL) -> Found 
 
 async def posted(database: Database, key: str, at: float) -> None:
     async with database.begin() as work:
-        await work.posts.claim(key, "", "answer", CHANNEL, THREAD.ts, 0.0, 1.0)
-        await work.posts.done(key, ts(at))
+        await PostStore(work.tx).claim(key, CHANNEL, THREAD.ts, 0.0, 1.0)
+        await PostStore(work.tx).record_posted(key, ts(at))
 
 
 async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: StoredConversation) -> None:
@@ -110,7 +111,7 @@ async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:
                                            message_text, channel, slack_ts, said_at)
         SELECT id, 1, 'T1:' || channel || ':' || thread_ts, 'unknown', 'U1', 'message', 'x', channel, thread_ts, 1
         FROM conversations WHERE id > 1""")
-    await talk.do("ANALYZE conversations, conversation_messages, slack_posts")
+    await talk.do("ANALYZE conversations, conversation_messages, posts")
     async with explained(talk.database) as (work, asked):
         assert await work.turn_traces.find(CHANNEL, ts(0))
     [plan] = [each for each in asked.plans if "conversation_messages" in each]

@@ -11,6 +11,7 @@ from threadline.db.engine import Database
 from threadline.decisions.model import Reason, Result, handed_over
 from threadline.decisions.outcomes import Label
 from threadline.handovers.model import HandoverRef
+from threadline.threads.store import PostStore
 
 REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
 
@@ -39,8 +40,8 @@ async def take(talk: StoredConversation, *, close: bool = False) -> None:
 async def answer(talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
     key = f"handover:{REF.key}:answer:T1:{DESK}:9.5"
     async with talk.database.begin() as work:
-        await work.posts.claim(key, "", "handover", channel, thread_ts, 1.0, 60.0)
-        await work.posts.done(key, "1700000999.000100")
+        await PostStore(work.tx).claim(key, channel, thread_ts, 1.0, 60.0)
+        await PostStore(work.tx).record_posted(key, "1700000999.000100")
 
 
 async def labels(talk: StoredConversation) -> Sequence[Label]:

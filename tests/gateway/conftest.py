@@ -15,11 +15,14 @@ from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWor
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.support.temporal import connect
+from threadline.cases.model import SUMMARY, case_owner
 from threadline.gateway.author_policy import PeopleLookup
 from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
+from threadline.threads.addressing import conversation_workflow_id
+from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import SlackSandbox, identity
 
 SOCKET = GatewayConfig(
@@ -100,13 +103,12 @@ class KnownThreads(ThreadLookup):
         self.working: dict[str, Thread] = {}
         self.refusals = 0
 
-    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
+    async def owner(self, thread: Thread) -> ThreadOwner | None:
         await self._trouble()
-        return self.cases.get(thread_ts)
-
-    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
-        await self._trouble()
-        return Thread(team, channel, thread_ts) in self.talks.values()
+        if report := self.cases.get(thread.ts):
+            return case_owner(report, SUMMARY)
+        talks = thread in self.talks.values()
+        return ThreadOwner(conversation_workflow_id(thread), "conversation") if talks else None
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         await self._trouble()

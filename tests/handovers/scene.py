@@ -73,12 +73,12 @@ class HandoverScene:
         cards = Cards(self.talk.database, Readers((ESCALATIONS,), "https://sandbox.slack.com/"))
         reception = Reception(ESCALATIONS, self.remind_every)
         say = HavingASay(speaking._slack, self.open_to_all)
-        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._posts, cards, reception, say)
+        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, cards, reception, say)
 
     @property
     def relaying(self) -> Relaying:
         speaking = self.talk.speaking
-        return Relaying(self.talk.database, speaking._slack, speaking._posts, BOT_USER)
+        return Relaying(self.talk.database, speaking._slack, speaking._outbox, BOT_USER)
 
     async def escalated(self) -> None:
         """A turn ends with a person."""

@@ -9,6 +9,7 @@ from tests.handovers.scene import PERSON, HandoverScene, correction
 from threadline.slack.model import Thread
 from threadline.threads import messages
 from threadline.threads.messages import DELETION, EDIT, IncomingMessage
+from threadline.threads.store import PostStore
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
 NOTE = f"{PERSON}, a person of the team, answered: "
@@ -36,6 +37,7 @@ async def test_unreadable_message_is_said_to_nobody(waiting: HandoverScene) -> N
 async def test_answer_is_relayed_although_the_cards_place_was_not_stored(waiting: HandoverScene) -> None:
     async with waiting.talk.database.begin() as work:
         await work.handovers.shown(waiting.ref, "", "")
+    assert await waiting.talk.rows("DELETE FROM threads WHERE kind = 'handover' RETURNING 1")
     await arrives(waiting, written(waiting, "Found it."))
     assert "Found it." in waiting.said()[-1]
 
@@ -139,6 +141,6 @@ async def test_pruned_conversation_takes_all_posts_of_its_handover(taken: Handov
     await taken.talk.run(taken.activities.show_handover, taken.ref)
     other = f"handover:{taken.ref.key}5:card"
     async with taken.talk.database.begin() as work:
-        await work.posts.claim(other, "", "handover", ESCALATIONS, None, 0.0, 1.0)
+        await PostStore(work.tx).claim(other, ESCALATIONS, None, 0.0, 1.0)
         assert await work.conversations.prune(time.time() + 100_000) == 1
-    assert await taken.talk.rows("SELECT key FROM slack_posts") == [{"key": other}]
+    assert await taken.talk.rows("SELECT key FROM posts") == [{"key": other}]

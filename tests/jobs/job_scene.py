@@ -22,11 +22,10 @@ from threadline.jobs.schedules import Jobs, live_jobs
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
@@ -144,7 +143,7 @@ async def job_scene(
     """No worker runs yet."""
     async with conversation(database, server=server, working=False) as scene, aiohttp.ClientSession() as session:
         client = Slack(make_client(BOT_TOKEN, scene.slack.api_url, session))
-        posts = Posts(client, PostLedger(database, Claim))
+        outbox = Outbox(client, database)
         temporal = scene.environment.client
-        dispatcher = Dispatcher(temporal, CaseThreads(database))
-        yield JobScene(scene, live_jobs(temporal, database, client, posts, dispatcher))
+        dispatcher = Dispatcher(temporal, DatabaseThreadLookup(database))
+        yield JobScene(scene, live_jobs(temporal, database, client, outbox, dispatcher))

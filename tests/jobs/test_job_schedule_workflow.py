@@ -152,8 +152,8 @@ async def test_job_cancelled_as_it_begins_to_wait_does_not_run(scene: JobScene) 
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
 async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, when: dict[str, Any]) -> None:
     posting, go_on = asyncio.Event(), asyncio.Event()
-    posts = scene.jobs.activities._work._posts
-    publish = posts.publish
+    outbox = scene.jobs.activities._work._outbox
+    publish = outbox.publish
 
     async def slowly(post: object) -> str:
         ts = await publish(post)  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
         await go_on.wait()
         return ts
 
-    posts.publish = slowly  # type: ignore[method-assign]
+    outbox.publish = slowly  # type: ignore[method-assign]
     async with scene.working():
         job = await scene.schedule(**when)
         if "cron" in when:
@@ -183,19 +183,19 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
 async def test_worker_that_dies_amid_a_run_leaves_one_post(scene: JobScene) -> None:
     """The post was sent, and the worker was gone before it reported so."""
     posted = asyncio.Event()
-    posts = scene.jobs.activities._work._posts
-    publish = posts.publish
+    outbox = scene.jobs.activities._work._outbox
+    publish = outbox.publish
 
     async def lost(post: object) -> str:
         await publish(post)  # type: ignore[arg-type]
         posted.set()
         raise RuntimeError("the worker is gone")
 
-    posts.publish = lost  # type: ignore[method-assign]
+    outbox.publish = lost  # type: ignore[method-assign]
     job = await scene.schedule(after_minutes=0)
     async with scene.working():
         await asyncio.wait_for(posted.wait(), 20)
-    posts.publish = publish  # type: ignore[method-assign]
+    outbox.publish = publish  # type: ignore[method-assign]
     async with scene.working():
         await scene.result(job)
     assert ((await scene.job()).status, len(scene.said())) == (JobStatus.DONE, 1)

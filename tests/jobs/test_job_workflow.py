@@ -23,7 +23,7 @@ from threadline.rfps.model import RfpStatus
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread, UserProfile
 from threadline.tools.operations import Change, Operation
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
 
 ELSEWHERE = Thread(TEAM, GENERAL, "1700000000.000100")
@@ -144,7 +144,7 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
     users[DEVELOPER] = replace(users[DEVELOPER], **change)
     async with aiohttp.ClientSession() as session:
         door = Doorkeeper(Slack(make_client(BOT_TOKEN, scene.slack.api_url, session)))
-        dispatcher = Dispatcher(scene.environment.client, CaseThreads(scene.database), door)
+        dispatcher = Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database), door)
         scene.jobs.activities._work._asking = dispatcher
         assert reason in await scene.result(job)
     (said,) = scene.said()

@@ -77,8 +77,8 @@ class Outage:
 
     async def case_of(self, report: str) -> str:
         async with self._database.begin() as work:
-            found = await work.threads.find(Thread(TEAM, REPORTS, report))
-        return found.bug_id if found else ""
+            found = await work.cases.marks(Thread(TEAM, REPORTS, report))
+        return found.bug_id
 
 
 async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(stack: Stack) -> None:
@@ -166,7 +166,7 @@ async def _went(scene: Scene, reason: Reason) -> bool:
 async def _is_all_shown(database: Database) -> bool:
     async with database.begin() as work:
         waiting = await work.connection.execute(
-            text("SELECT key FROM slack_posts WHERE ts IS NULL AND kind <> 'notice'")
+            text("SELECT key FROM posts WHERE ts IS NULL AND key !~ '^BUG-[0-9]+:[a-z_]+:[0-9]+(:why)?$'")
         )
         return not waiting.scalars().all()
 

@@ -33,7 +33,7 @@ from threadline.threads import addressing, messages
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
 from threadline_devstack.slack import SlackSandbox, identity
 
@@ -82,7 +82,7 @@ class LoadScene:
 
     def dispatcher(self, client: Client | None = None) -> Dispatcher:
         """A gateway's way to Temporal."""
-        return Dispatcher(client or self.client, CaseThreads(self.database))
+        return Dispatcher(client or self.client, DatabaseThreadLookup(self.database))
 
     async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 100) -> None:
         """As Slack does: again, and each time later, until it is accepted."""

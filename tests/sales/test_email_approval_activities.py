@@ -72,7 +72,7 @@ class Office:
     def approval(self) -> LiveApprovalActivities:
         hands = Hands(REGISTRY, self.ports, self.guards)
         speaking = self.talk.speaking
-        return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._posts, hands, SETTINGS)
+        return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._outbox, hands, SETTINGS)
 
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""

@@ -5,9 +5,8 @@ import pytest
 from aiohttp import web
 
 from tests.support.slack import Clock, Serve
-from threadline.errors import Permanent, Transient
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.slack.client import POST_EVENT, Slack, make_client
-from threadline.slack.errors import Refused
 from threadline.slack.model import User
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import (
@@ -32,14 +31,14 @@ async def test_short_rate_limit_is_waited_for_once(sandbox: SlackSandbox, slack:
     ts = await slack.post(REPORTS, "hello")
     assert sandbox.workspace.message(REPORTS, ts).text == "hello"
     sandbox.faults.rate_limit("chat.postMessage", count=2, retry_after=0)
-    with pytest.raises(Refused):
+    with pytest.raises(NotDone):
         await slack.post(REPORTS, "hello")
     assert sandbox.faults.next_call("chat.postMessage") is None
 
 
 async def test_long_rate_limit_is_passed_on_at_once(sandbox: SlackSandbox, slack: Slack) -> None:
     sandbox.faults.rate_limit("chat.postMessage", retry_after=6)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(NotDone) as caught:
         await slack.post(REPORTS, "hello")
     assert caught.value.retry_after == 6
 

@@ -10,9 +10,9 @@ from aiohttp import web
 from slack_sdk.errors import SlackRequestError
 
 from tests.support.slack import Serve
-from threadline.errors import Permanent, Transient
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.slack.client import Slack, make_client
-from threadline.slack.errors import RATE_LIMIT_PAUSE, Refused, translate
+from threadline.slack.errors import RATE_LIMIT_PAUSE, translate
 
 
 async def _fault(serve: Serve, session: aiohttp.ClientSession, **answer: Any) -> Permanent | Transient:
@@ -56,7 +56,7 @@ async def test_rate_limit_tells_how_long_to_wait(
 ) -> None:
     answer = _json(429, error="ratelimited") | {"headers": {"Retry-After": header}}
     fault = await _fault(serve, session, **answer)
-    assert isinstance(fault, Refused)
+    assert isinstance(fault, NotDone)
     assert fault.retry_after == pause
 
 
@@ -88,7 +88,7 @@ async def test_refused_connection_may_be_repeated(session: aiohttp.ClientSession
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    with pytest.raises(Refused):
+    with pytest.raises(NotDone):
         await Slack(make_client("xoxb-test", f"http://127.0.0.1:{port}", session)).post("C1", "hello")
 
 

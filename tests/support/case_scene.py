@@ -44,12 +44,10 @@ from threadline.threads.catch_up_activities import LiveCatchUpActivities
 from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.outbox_posts import Claim as PostClaim
-from threadline.threads.outbox_posts import Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.threads.sweep_activities import LiveSweepActivities
 from threadline.wiring.catch_up import LiveWorkflows
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
 
@@ -249,15 +247,15 @@ def core_activities(
     repositories: dict[str, str] | None = None,
 ) -> list[Callable[..., Any]]:
     """What the core worker registers, against the sandbox."""
-    posts = Posts(slack, PostLedger(database, PostClaim))
+    outbox = Outbox(slack, database)
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
-    dispatcher = Dispatcher(temporal, CaseThreads(database))
-    speaking = LiveSlackActivities(database, slack, posts, places)
+    dispatcher = Dispatcher(temporal, DatabaseThreadLookup(database))
+    speaking = LiveSlackActivities(database, slack, outbox, places)
     return [
         *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.present), CaseActivities),
         *activities_of(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
         *activities_of(speaking, SlackActivities),
-        *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), posts), FixActivities),
+        *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), outbox), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
         *activities_of(
             LiveSweepActivities(

@@ -40,8 +40,7 @@ from threadline.threads import addressing, messages
 from threadline.threads.alerts import Alerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.threads.thread_history import SaidBefore
 from threadline.threads.user_names import Names
 from threadline.tools.context import Ports, ToolContext
@@ -232,8 +231,8 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
         ) -> ConversationActivityScene:
             mind = mind or mind_of(key, budget, registry, ports or Ports(), with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
-            posts = Posts(client, PostLedger(database, Claim))
-            alerts = Alerts(posts, ESCALATIONS)
+            outbox = Outbox(client, database)
+            alerts = Alerts(outbox, ESCALATIONS)
             guards = guards or Guards(
                 PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)
             )
@@ -245,7 +244,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 slack,
                 Thread(TEAM, GENERAL, root.ts),
                 LiveConversationActivities(database, ConversationLimits(), thinking, acting),
-                LiveSpeakingActivities(database, client, posts),
+                LiveSpeakingActivities(database, client, outbox),
                 operating(
                     database,
                     replace(mind, bot_name="polaris"),

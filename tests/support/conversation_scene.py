@@ -51,8 +51,7 @@ from threadline.threads import addressing, messages
 from threadline.threads.alerts import Alerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.threads.thread_history import SaidBefore
 from threadline.threads.user_names import Names
 from threadline.tools.author import Author
@@ -482,8 +481,8 @@ def _activities(
     """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
     database = scene.database
     mind = Mind(scene.model, scene.registry(), Ports(), bot_name="polaris")
-    posts = Posts(slack, PostLedger(database, Claim))
-    alerts, names, say = Alerts(posts, ESCALATIONS), Names(slack), HavingASay(slack)
+    outbox = Outbox(slack, database)
+    alerts, names, say = Alerts(outbox, ESCALATIONS), Names(slack), HavingASay(slack)
     guards = Guards(PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database))
     thinking, acting = Thinking(database, mind, names, alerts), Acting(database, mind, guards, alerts, attempts=3)
     situations = Situations(database, mind, _lead)
@@ -491,11 +490,11 @@ def _activities(
     cards = Cards(database, Readers((), ""))
     return [
         *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
-        *activities_of(LiveSpeakingActivities(database, slack, posts), SpeakingActivities),
+        *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, slack, SaidBefore(History(slack), say), 6_000), OperatorActivities),
         *activities_of(LiveDecisionActivities(deciding), DecisionActivities),
         *activities_of(
-            LiveHandoverActivities(database, slack, posts, cards, Reception(HANDOVERS), say), HandoverActivities
+            LiveHandoverActivities(database, slack, outbox, cards, Reception(HANDOVERS), say), HandoverActivities
         ),
     ]
 

@@ -12,7 +12,7 @@ from threadline.jobs.contract import AgentJobActivities
 from threadline.slack.client import HTTP_TOTAL
 from threadline.threads import activity_options as options
 from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
-from threadline.threads.outbox_posts import GRACE, LEASE, ROOT_GRACE
+from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL
 
 CONTRACTS = (
     AgentActivities,
@@ -53,9 +53,9 @@ def test_activities_that_store_or_decide_never_give_up() -> None:
 
 
 def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:
-    assert HTTP_TOTAL < options.POST.start_to_close < LEASE
-    assert HTTP_TOTAL < options.REPAIR.start_to_close < LEASE
-    assert HTTP_TOTAL + GRACE < LEASE < HTTP_TOTAL + ROOT_GRACE
+    assert HTTP_TOTAL < options.POST.start_to_close < CLAIM_LEASE
+    assert HTTP_TOTAL < options.REPAIR.start_to_close < CLAIM_LEASE
+    assert HTTP_TOTAL + LATE_ARRIVAL < CLAIM_LEASE < HTTP_TOTAL + LATE_ROOT_ARRIVAL
 
 
 def test_turn_is_tried_once_and_ends_before_temporal_ends_it() -> None:

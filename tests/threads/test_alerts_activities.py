@@ -2,18 +2,18 @@
 
 import pytest
 
-from tests.slack.ledger import MemoryLedger
 from tests.support.slack import Clock
+from threadline.db.engine import Database
 from threadline.slack.client import Slack
 from threadline.threads.alerts import WINDOW, Alerts
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import ESCALATIONS
 
 
 @pytest.fixture
-def alerts(slack: Slack, clock: Clock) -> Alerts:
-    return Alerts(Posts(slack, MemoryLedger(), clock), ESCALATIONS, clock)
+def alerts(slack: Slack, database: Database, clock: Clock) -> Alerts:
+    return Alerts(Outbox(slack, database, clock), ESCALATIONS, clock)
 
 
 def told(sandbox: SlackSandbox) -> list[str]:
@@ -42,19 +42,20 @@ async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
     assert told(sandbox) == []
 
 
-async def test_two_workers_that_notice_the_same_tell_it_once(slack: Slack, sandbox: SlackSandbox, clock: Clock) -> None:
-    ledger = MemoryLedger()
+async def test_two_workers_that_notice_the_same_tell_it_once(
+    slack: Slack, database: Database, sandbox: SlackSandbox, clock: Clock
+) -> None:
     for _ in range(2):
-        alerts = Alerts(Posts(slack, ledger, clock), ESCALATIONS, clock)
+        alerts = Alerts(Outbox(slack, database, clock), ESCALATIONS, clock)
         for _ in range(3):
             await alerts.failed("model")
     assert len(told(sandbox)) == 1
 
 
 async def test_alert_that_cannot_be_posted_raises_nothing(alerts: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def breaking(self: Posts, post: Post) -> None:
+    async def breaking(self: Outbox, post: Post) -> None:
         raise KeyError("a fault in the code")
 
-    monkeypatch.setattr(Posts, "publish", breaking)
+    monkeypatch.setattr(Outbox, "publish", breaking)
     for _ in range(4):
         await alerts.failed("model")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import Decimal
 
 import aiohttp
@@ -25,7 +25,7 @@ from tests.threads.catch_up_scene import (
     until_gone,
     until_stored,
 )
-from threadline.cases.model import CaseStatus
+from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import IgnoreReason, Route
@@ -35,7 +35,7 @@ from threadline.threads import addressing
 from threadline.threads.catch_up_comparison import Comparison
 from threadline.threads.catch_up_model import CatchUpState
 from threadline.threads.catch_up_store import DueThread
-from threadline.threads.thread_store import ESCALATION
+from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message
 
@@ -48,7 +48,8 @@ REPORT = ("reporter", "The cart total is wrong")
 
 def unregistered_root(home: CaseScene, key: str, channel: str) -> Message:
     """A post of the bot's at the root of a thread, of which the database does not know."""
-    payload = {"event_type": "threadline_post", "event_payload": {"key": key, "bug_id": "BUG-1"}}
+    owner = case_owner(home.thread, f"case:{key.split(':')[1]}")
+    payload = {"event_type": "threadline_post", "event_payload": {"key": key} | asdict(owner)}
     post = home.slack.workspace.post
     return post(channel, identity.BOT_USER, "BUG-1", bot_id=identity.BOT_ID, metadata=payload)
 
@@ -231,7 +232,7 @@ async def test_all_threads_of_a_case_are_read_before_single_messages_are_asked_f
     roots = [unregistered_root(home, f"BUG-1:escalation:{number}", ESCALATIONS).ts for number in (1, 2)]
     async with home.database.begin() as work:
         for root in roots:
-            await work.threads.register("BUG-1", ESCALATION, ESCALATIONS, root)
+            await ThreadStore(work.tx).register(case_owner(home.thread, ESCALATION), ESCALATIONS, root)
     for root in roots:
         home.slack.workspace.post(ESCALATIONS, DEVELOPER, f"On it {root}", thread_ts=root)
     await look(home)

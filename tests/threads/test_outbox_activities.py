@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.slack.ledger import MemoryLedger
 from tests.support.slack import Clock
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack
 from threadline.slack.formatting import Rendered
-from threadline.threads.outbox_posts import GRACE, LEASE, ROOT_GRACE, Post, Posts
+from threadline.slack.model import Thread
+from threadline.threads.model import ThreadOwner
+from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL, Outbox, Post
+from threadline.threads.store import PostStore, ThreadStore
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
 from threadline_devstack.slack.model import Message
@@ -20,19 +23,14 @@ SEND = "chat.postMessage"
 
 
 @pytest.fixture
-def ledger() -> MemoryLedger:
-    return MemoryLedger()
-
-
-@pytest.fixture
-def posts(slack: Slack, ledger: MemoryLedger, clock: Clock) -> Posts:
-    return Posts(slack, ledger, clock)
+def outbox(slack: Slack, database: Database, clock: Clock) -> Outbox:
+    return Outbox(slack, database, clock)
 
 
 @pytest.fixture
 async def reply(sandbox: SlackSandbox) -> Post:
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "the thread").ts
-    return Post("BUG-1:2:findings", SUMMARIES, root, formatting.notice("Found it."), case="BUG-1", kind="findings")
+    return Post("BUG-1:2:findings", SUMMARIES, root, formatting.notice("Found it."))
 
 
 @pytest.fixture
@@ -40,156 +38,176 @@ async def opening(reply: Post) -> Post:
     return replace(reply, key="BUG-1:root", thread_ts=None)
 
 
+async def posted(database: Database, key: str) -> str | None:
+    async with database.begin() as work:
+        return await PostStore(work.tx).ts_of(key)
+
+
 def _visible(sandbox: SlackSandbox) -> list[Message]:
     return [message for message in sandbox.workspace.channel(SUMMARIES).messages.values() if message.bot_id]
 
 
-async def _interrupted(posts: Posts, post: Post) -> Transient:
+async def _interrupted(outbox: Outbox, post: Post) -> Transient:
     with pytest.raises(Transient) as caught:
-        await posts.publish(post)
+        await outbox.publish(post)
     return caught.value
 
 
-async def test_post_carries_its_key_and_is_not_sent_again(sandbox: SlackSandbox, posts: Posts, reply: Post) -> None:
-    ts = await posts.publish(reply)
-    assert await posts.publish(reply) == ts
+async def test_post_carries_its_key_and_is_not_sent_again(sandbox: SlackSandbox, outbox: Outbox, reply: Post) -> None:
+    ts = await outbox.publish(reply)
+    assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)
     assert (message.ts, message.thread_ts, message.text) == (ts, reply.thread_ts, "Found it.")
-    payload = {"key": "BUG-1:2:findings", "bug_id": "BUG-1"}
+    payload = {"key": "BUG-1:2:findings"}
     assert message.metadata == {"event_type": POST_EVENT, "event_payload": payload}
 
 
 async def test_failure_before_storing_ends_in_one_message(
-    sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
+    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     sandbox.faults.fail_before(SEND)
-    await _interrupted(posts, reply)
-    assert (await _interrupted(posts, reply)).retry_after == LEASE
+    await _interrupted(outbox, reply)
+    assert (await _interrupted(outbox, reply)).retry_after == CLAIM_LEASE
     assert _visible(sandbox) == []
-    clock.now += LEASE
-    ts = await posts.publish(reply)
+    clock.now += CLAIM_LEASE
+    ts = await outbox.publish(reply)
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
 @pytest.mark.parametrize("ahead", [0, 240])
 async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
-    sandbox: SlackSandbox, slack: Slack, ledger: MemoryLedger, reply: Post, clock: Clock, ahead: float
+    sandbox: SlackSandbox, slack: Slack, database: Database, reply: Post, clock: Clock, ahead: float
 ) -> None:
-    posts = Posts(slack, ledger, lambda: clock() + ahead)
+    outbox = Outbox(slack, database, lambda: clock() + ahead)
     sandbox.faults.fail_after(SEND)
-    await _interrupted(posts, reply)
-    clock.now += LEASE
-    ts = await posts.publish(reply)
+    await _interrupted(outbox, reply)
+    clock.now += CLAIM_LEASE
+    ts = await outbox.publish(reply)
     assert [message.ts for message in _visible(sandbox)] == [ts]
-    assert ledger.rows[reply.key].ts == ts
+    assert await posted(database, reply.key) == ts
 
 
 async def test_store_that_is_slower_than_the_call_is_waited_for(
-    sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
+    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     sandbox.faults.fail_before(SEND)
-    await _interrupted(posts, reply)
-    clock.now += GRACE
-    assert (await _interrupted(posts, reply)).retry_after == LEASE - GRACE
-    stored = {"event_type": POST_EVENT, "event_payload": {"key": reply.key, "bug_id": "BUG-1"}}
+    await _interrupted(outbox, reply)
+    clock.now += LATE_ARRIVAL
+    assert (await _interrupted(outbox, reply)).retry_after == CLAIM_LEASE - LATE_ARRIVAL
+    stored = {"event_type": POST_EVENT, "event_payload": {"key": reply.key}}
     late = sandbox.workspace.post(
         SUMMARIES, BOT_USER, "Found it.", thread_ts=reply.thread_ts or "", bot_id=BOT_ID, metadata=stored
     )
-    clock.now += LEASE - GRACE
-    assert await posts.publish(reply) == late.ts
+    clock.now += CLAIM_LEASE - LATE_ARRIVAL
+    assert await outbox.publish(reply) == late.ts
     assert _visible(sandbox) == [late]
 
 
 async def test_look_waits_until_the_slowest_store_could_have_ended(
-    sandbox: SlackSandbox, slack: Slack, reply: Post, clock: Clock
+    sandbox: SlackSandbox, slack: Slack, database: Database, reply: Post, clock: Clock
 ) -> None:
-    ledger = MemoryLedger()
-    await ledger.claim(reply, clock(), lease_s=1)
+    async with database.begin() as work:
+        await PostStore(work.tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), lease_s=1)
     clock.now += 15
-    fault = await _interrupted(Posts(slack, ledger, clock), reply)
+    fault = await _interrupted(Outbox(slack, database, clock), reply)
     assert fault.retry_after == 25
     assert _visible(sandbox) == []
 
 
 async def test_attempt_after_a_rate_limit_or_refusal_sends_at_once(
-    sandbox: SlackSandbox, posts: Posts, reply: Post
+    sandbox: SlackSandbox, outbox: Outbox, reply: Post
 ) -> None:
     sandbox.faults.rate_limit(SEND, retry_after=40)
-    assert (await _interrupted(posts, reply)).retry_after == 40
+    assert (await _interrupted(outbox, reply)).retry_after == 40
     sandbox.workspace.leave(SUMMARIES, BOT_USER)
     with pytest.raises(Permanent, match="/invite"):
-        await posts.publish(reply)
+        await outbox.publish(reply)
     sandbox.workspace.join(SUMMARIES, BOT_USER)
-    await posts.publish(reply)
+    await outbox.publish(reply)
     assert len(_visible(sandbox)) == 1
 
 
 async def test_post_that_was_sent_and_not_remembered_is_found(
-    sandbox: SlackSandbox, slack: Slack, opening: Post, clock: Clock
+    sandbox: SlackSandbox, outbox: Outbox, database: Database, opening: Post, clock: Clock
 ) -> None:
-    class Forgetful(MemoryLedger):
-        async def done(self, key: str, ts: str) -> None:
-            self.done = super().done  # type: ignore[method-assign]  # forgets once
+    remembered = list[str]()
+
+    async def remember(tx: Transaction, ts: str) -> None:
+        remembered.append(ts)
+        if len(remembered) == 1:
             raise Transient("the database is away")
 
-    posts = Posts(slack, Forgetful(), clock)
-    await _interrupted(posts, opening)
-    clock.now += HTTP_TOTAL + ROOT_GRACE
-    ts = await posts.publish(opening)
+    owner = ThreadOwner("bug:T1:C1:1700000000.000100", "case:summary")
+    root = replace(opening, opens=owner, on_posted=remember)
+    await _interrupted(outbox, root)
+    assert await posted(database, root.key) is None
+    clock.now += HTTP_TOTAL + LATE_ROOT_ARRIVAL
+    ts = await outbox.publish(root)
     assert [message.ts for message in _visible(sandbox)] == [ts]
+    assert remembered == [ts, ts], "what goes with the post is done when it is found, too"
+    async with database.begin() as work:
+        assert await ThreadStore(work.tx).owner(Thread("T1", SUMMARIES, ts)) == owner
+    [message] = _visible(sandbox)
+    named = {"key": root.key, "workflow_id": owner.workflow_id, "kind": owner.kind}
+    assert message.metadata == {"event_type": POST_EVENT, "event_payload": named}
 
 
 async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
-    sandbox: SlackSandbox, posts: Posts, opening: Post, clock: Clock
+    sandbox: SlackSandbox, outbox: Outbox, opening: Post, clock: Clock
 ) -> None:
     sandbox.faults.fail_before(SEND)
-    await _interrupted(posts, opening)
-    clock.now += LEASE
+    await _interrupted(outbox, opening)
+    clock.now += CLAIM_LEASE
     with pytest.raises(Transient, match=opening.key) as too_early:
-        await posts.publish(opening)
+        await outbox.publish(opening)
     assert too_early.value.retry_after
     clock.now += too_early.value.retry_after
-    ts = await posts.publish(opening)
+    ts = await outbox.publish(opening)
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-async def test_careful_post_is_left_to_a_person(sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock) -> None:
-    post = replace(reply, careful=True)
+async def test_careful_post_is_left_to_a_person(
+    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
+) -> None:
+    post = replace(reply, ask_person_if_unsure=True)
     sandbox.faults.fail_before(SEND)
-    await _interrupted(posts, post)
-    clock.now += LEASE
+    await _interrupted(outbox, post)
+    clock.now += CLAIM_LEASE
     for _ in range(2):
         with pytest.raises(Permanent, match=SUMMARIES):
-            await posts.publish(post)
+            await outbox.publish(post)
     assert _visible(sandbox) == []
 
 
-async def test_refused_post_is_not_sent(sandbox: SlackSandbox, posts: Posts, ledger: MemoryLedger, reply: Post) -> None:
-    ledger.refused.add("findings")
-    assert await posts.publish(reply) == ""
+async def test_refused_post_is_not_sent(sandbox: SlackSandbox, outbox: Outbox, database: Database, reply: Post) -> None:
+    async def never(tx: Transaction) -> bool:
+        return False
+
+    assert await outbox.publish(replace(reply, valid_if=never)) == ""
     assert _visible(sandbox) == []
 
 
 async def test_long_text_is_posted_in_parts_in_the_thread_of_the_first(
-    sandbox: SlackSandbox, posts: Posts, ledger: MemoryLedger, opening: Post
+    sandbox: SlackSandbox, outbox: Outbox, database: Database, opening: Post
 ) -> None:
     long = replace(opening, rendered=formatting.notice("word " * 5_000))
-    ts = await posts.publish(long)
+    ts = await outbox.publish(long)
     messages = _visible(sandbox)
     assert [(message.ts == ts, message.thread_ts) for message in messages] == [(True, ""), (False, ts), (False, ts)]
-    assert list(ledger.rows) == ["BUG-1:root", "BUG-1:root#2", "BUG-1:root#3"]
+    async with database.begin() as work:
+        assert await PostStore(work.tx).part_timestamps("BUG-1:root") == [message.ts for message in messages]
     assert sum(block["text"].count("word") for message in messages for block in message.blocks) == 5_000
 
 
 async def test_parts_go_on_where_they_were_interrupted(
-    sandbox: SlackSandbox, posts: Posts, reply: Post, clock: Clock
+    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     long = replace(reply, rendered=formatting.notice("word " * 5_000))
     sandbox.faults.slow(SEND, 0)
     sandbox.faults.fail_after(SEND)  # the second part
-    await _interrupted(posts, long)
-    clock.now += LEASE
-    first = await posts.publish(long)
+    await _interrupted(outbox, long)
+    clock.now += CLAIM_LEASE
+    first = await outbox.publish(long)
     keys = [(message.metadata or {})["event_payload"]["key"] for message in _visible(sandbox)]
     assert keys == [reply.key, f"{reply.key}#2", f"{reply.key}#3"]
     assert _visible(sandbox)[0].ts == first
@@ -197,22 +215,23 @@ async def test_parts_go_on_where_they_were_interrupted(
 
 @pytest.mark.parametrize("abandoned", [False, True])
 async def test_of_several_attempts_at_once_one_posts(
-    sandbox: SlackSandbox, posts: Posts, ledger: MemoryLedger, reply: Post, clock: Clock, abandoned: bool
+    sandbox: SlackSandbox, outbox: Outbox, database: Database, reply: Post, clock: Clock, abandoned: bool
 ) -> None:
     if abandoned:
-        await ledger.claim(reply, clock(), LEASE)
-        clock.now += LEASE
-    results = await asyncio.gather(*(posts.publish(reply) for _ in range(5)), return_exceptions=True)
+        async with database.begin() as work:
+            await PostStore(work.tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), CLAIM_LEASE)
+        clock.now += CLAIM_LEASE
+    results = await asyncio.gather(*(outbox.publish(reply) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, (str, Transient)) for result in results)
     assert len(_visible(sandbox)) == 1
 
 
 async def test_message_whose_blocks_slack_refuses_is_posted_as_text(
-    sandbox: SlackSandbox, posts: Posts, reply: Post
+    sandbox: SlackSandbox, outbox: Outbox, reply: Post
 ) -> None:
     table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
     refused = Rendered("Found it.", (table, table))
-    ts = await posts.publish(replace(reply, rendered=(refused,)))
-    assert await posts.publish(reply) == ts
+    ts = await outbox.publish(replace(reply, rendered=(refused,)))
+    assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)
     assert (message.ts, message.text, message.blocks) == (ts, "Found it.", [])

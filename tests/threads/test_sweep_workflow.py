@@ -72,7 +72,7 @@ async def unsay(home: CaseScene, key: str) -> None:
     for place in home.slack.workspace.channels.values():
         for ts in [ts for ts in posts_with(home, key) if ts in place.messages]:
             home.slack.workspace.delete(place.id, ts)
-    assert await change(home, "DELETE FROM slack_posts WHERE key = :key", key=key) == 1
+    assert await change(home, "DELETE FROM posts WHERE key = :key", key=key) == 1
 
 
 async def reported(home: CaseScene) -> None:
@@ -292,7 +292,7 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
 
     await home.until(found, "all have their findings")
     await change(home, "UPDATE agent_turns SET finished_at = now() - interval '1 hour'")
-    assert await change(home, "DELETE FROM slack_posts WHERE key LIKE '%findings'") == 3
+    assert await change(home, "DELETE FROM posts WHERE key LIKE '%findings'") == 3
     async with home.database.begin() as work:
         await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
         unsaid = [each.bug_id for each in await work.sweep.missing_answers(60, 10)]

@@ -23,8 +23,7 @@ from threadline.sales.model import Contact
 from threadline.settings import ConversationSettings
 from threadline.slack.model import UserProfile
 from threadline.threads.alerts import Alerts
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline.wiring import conversations
@@ -45,10 +44,10 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     monkeypatch.setenv("THREADLINE_CONVERSATION_QUIET", "2h")
     monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
     slack = talk.speaking._slack
-    posts = Posts(slack, PostLedger(talk.database, Claim))
+    outbox = Outbox(slack, talk.database)
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    host = Host(Alerts(posts, ESCALATIONS), readers, "polaris", start_approval=nothing)
-    async with conversing(TalkSettings(), talk.database, slack, posts, host) as made:
+    host = Host(Alerts(outbox, ESCALATIONS), readers, "polaris", start_approval=nothing)
+    async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
         assert isinstance(made.approving, ApprovalActivities)
         assert isinstance(made.operator, OperatorActivities)
         assert isinstance(made.deciding, DecisionActivities)

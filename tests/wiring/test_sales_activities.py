@@ -16,8 +16,7 @@ from threadline.cases.case_cards import Readers
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round
 from threadline.threads.alerts import Alerts
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Host, TalkSettings, conversing
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
@@ -57,11 +56,11 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     monkeypatch.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
     monkeypatch.setenv("THREADLINE_EMAIL_DOMAINS", "sandbox.invalid")
     slack = talk.speaking._slack
-    posts = Posts(slack, PostLedger(talk.database, Claim))
-    host = Host(Alerts(posts, ESCALATIONS), Readers((), "https://sandbox.slack.com/"), start_approval=nothing)
+    outbox = Outbox(slack, talk.database)
+    host = Host(Alerts(outbox, ESCALATIONS), Readers((), "https://sandbox.slack.com/"), start_approval=nothing)
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with conversing(TalkSettings(), talk.database, slack, posts, host) as made:
+        async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
             whole = replace(talk, thinking=made.thinking, speaking=made.speaking, operator=made.operator)
             yield SalesScene(whole, server, made.deciding)
 

@@ -10,7 +10,8 @@ from threadline.errors import Permanent, Transient
 from threadline.sales.model import Contact, is_address
 from threadline.sales.tools import Asker
 from threadline.slack.model import Thread
-from threadline.slack.uploads import Upload, Uploads
+from threadline.slack.uploads import FileUpload
+from threadline.threads.outbox import Outbox
 from threadline.threads.user_lookup import all_inside
 from threadline.threads.user_names import PeopleLookup
 
@@ -18,10 +19,10 @@ from threadline.threads.user_names import PeopleLookup
 class SlackInvitations(Invitations):
     """Args: `organizer`: the address that replies go to, with a name if it has one; empty for none."""
 
-    def __init__(self, database: Database, people: PeopleLookup, uploads: Uploads, organizer: str = "") -> None:
+    def __init__(self, database: Database, people: PeopleLookup, outbox: Outbox, organizer: str = "") -> None:
         self._database = database
         self._people = people
-        self._uploads = uploads
+        self._outbox = outbox
         self._organizer = organizer
 
     async def attach(self, thread: Thread, asker: Asker, appointment_id: str, now: float) -> None:
@@ -29,14 +30,14 @@ class SlackInvitations(Invitations):
         made = invitation.appointment
         change = f", update {made.revision}" if made.revision else ""
         state = "is cancelled" if made.cancelled else f"is at {made.local} ({invitation.time_zone})"
-        await self._uploads.share(
-            Upload(
+        await self._outbox.share(
+            FileUpload(
                 key=f"talk:{thread.key}:invitation:{made.appointment_id}:{made.revision}",
                 channel=thread.channel,
                 thread_ts=thread.ts,
                 name=invitations.NAME,
                 title=f"{made.appointment_id}{change}",
-                words=f"{made.appointment_id} {state}. Open this file to add it to your calendar.",
+                comment=f"{made.appointment_id} {state}. Open this file to add it to your calendar.",
                 content=invitations.written(invitation, datetime.fromtimestamp(now, UTC)),
             )
         )

@@ -33,7 +33,8 @@ from threadline.operator.model.protocol import ProtocolState
 from threadline.slack.client import Slack
 from threadline.threads import activity_options as options
 from threadline.threads.heartbeat import beating
-from threadline.threads.outbox_posts import Posts
+from threadline.threads.outbox import Outbox
+from threadline.threads.store import PostStore
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.calls import Run
@@ -59,10 +60,10 @@ class Hands:
 class LiveApprovalActivities(ApprovalActivities):
     """Args: `settings` say who may decide now."""
 
-    def __init__(self, database: Database, slack: Slack, posts: Posts, hands: Hands, settings: Approving) -> None:
+    def __init__(self, database: Database, slack: Slack, outbox: Outbox, hands: Hands, settings: Approving) -> None:
         self._database = database
         self._slack = slack
-        self._posts = posts
+        self._outbox = outbox
         self._hands = hands
         self._settings = settings
 
@@ -141,7 +142,7 @@ class LiveApprovalActivities(ApprovalActivities):
             record = await work.tool_executions.recorded(operation_of(ref.team, action))
         at = datetime.fromtimestamp(self._hands.clock(), UTC)
         await approval_events.made(self._database, ref.team, action, (record and record.status) or "unknown", at)
-        await self._posts.publish(approval_posts.outcome(ref.team, action, record))
+        await self._outbox.publish(approval_posts.outcome(ref.team, action, record))
 
     def _pipeline(self, action: ProposedAction) -> Run:
         """Everything that a turn's calls pass, for this one tool; a scoped call is held to the action's own RFP."""
@@ -173,7 +174,7 @@ class LiveApprovalActivities(ApprovalActivities):
 
 
 async def _state(work: Work, team: str, action: ProposedAction) -> ActionState:
-    told = action.risk is Risk.LOW or await work.posts.ts_of(approval_posts.outcome_key(team, action))
+    told = action.risk is Risk.LOW or await PostStore(work.tx).ts_of(approval_posts.outcome_key(team, action))
     stage = _STAGES[action.decision] if action.decision else Stage.OPEN
     return ActionState(stage, action.expires_at.timestamp(), action.author.correlation_id, bool(told))
 

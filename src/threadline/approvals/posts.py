@@ -14,7 +14,8 @@ from threadline.errors import Permanent, Transient
 from threadline.operator.enforcement import Speech
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.outbox_posts import Post
+from threadline.threads.outbox import Post
+from threadline.threads.store import PostStore
 from threadline.tools.operations import Operation
 from threadline.tools.public_text import sentence
 from threadline.tools.store import ToolExecution
@@ -62,7 +63,7 @@ async def shown_in(work: Work, team: str, action: ProposedAction) -> Place | Non
     for number, part in enumerate(parts, start=1):
         if approvals.holds(part, action.action_id):
             key = f"talk:{thread.key}:turn:{turn}"
-            ts = await work.posts.ts_of(key if number == 1 else f"{key}#{number}")
+            ts = await PostStore(work.tx).ts_of(key if number == 1 else f"{key}#{number}")
             if not ts:
                 raise Transient("The message with the buttons is not in Slack yet.", retry_after=_NOT_YET)
             return Place(ts, part)
@@ -79,7 +80,7 @@ def outcome(team: str, action: ProposedAction, record: ToolExecution | None) -> 
     groups = tuple(groups_of([result.get("structured")]))
     rendered = answer_of(_words(action, record, result), groups)
     thread = thread_of(team, action)
-    return Post(outcome_key(team, action), thread.channel, thread.ts, rendered, case="", kind="outcome")
+    return Post(outcome_key(team, action), thread.channel, thread.ts, rendered)
 
 
 def groups_of(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:

@@ -7,10 +7,11 @@ from typing import Any
 from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.cases.model import CaseNotFound, CaseStatus, Severity
+from threadline.cases.model import SUMMARY, CaseNotFound, CaseStatus, Severity
 from threadline.cases.tables import case_transitions, cases
 from threadline.db.values import storable
 from threadline.slack.model import Thread
+from threadline.threads.store import threads_of
 
 _COSTS = text("""
 SELECT c.bug_id, c.title, count(t.turn) AS turns, coalesce(sum(t.cost_usd), 0) AS cost_usd,
@@ -37,6 +38,12 @@ WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_onl
 ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 0) DESC, c.id DESC LIMIT :limit
 """)
 """By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
+
+_SUMMARIES = threads_of(SUMMARY)
+_CASES = select(
+    cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
+).outerjoin(_SUMMARIES, _SUMMARIES.c.workflow_id == cases.c.workflow_id)
+"""Cases with their thread in the summaries channel."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ class Overview:
 
     async def case(self, bug_id: str) -> CaseRecord:
         """Raises `CaseNotFound`."""
-        row = (await self._connection.execute(select(cases).where(cases.c.bug_id == bug_id))).one_or_none()
+        row = (await self._connection.execute(_CASES.where(cases.c.bug_id == bug_id))).one_or_none()
         if row is None:
             raise CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
         return _case(row)
@@ -102,7 +109,7 @@ class Overview:
         self, *, status: CaseStatus | None = None, open_only: bool = False, reporter_id: str = "", limit: int = 50
     ) -> list[CaseRecord]:
         """The newest cases first."""
-        query = select(cases).order_by(cases.c.id.desc()).limit(limit)
+        query = _CASES.order_by(cases.c.id.desc()).limit(limit)
         if status:
             query = query.where(cases.c.status == status)
         if open_only:
@@ -130,7 +137,7 @@ class Overview:
         given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
         wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
         ids = list((await self._connection.execute(_FOUND, wanted)).scalars())
-        rows = await self._connection.execute(select(cases).where(cases.c.bug_id.in_(ids)))
+        rows = await self._connection.execute(_CASES.where(cases.c.bug_id.in_(ids)))
         found = {row.bug_id: _case(row) for row in rows}
         return [found[each] for each in ids if each in found]
 

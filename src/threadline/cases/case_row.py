@@ -15,7 +15,8 @@ Case = Row[Any]
 _QUESTION_SHOWN = 200
 
 _MARKS = text("""
-SELECT c.*, coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
+SELECT c.*, EXISTS (SELECT FROM threads t WHERE t.workflow_id = c.workflow_id AND t.kind = 'case:summary') AS presented,
+       coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
        coalesce(u.developer_due, false) AS developer_due,
        c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_due,
        EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
@@ -135,5 +136,5 @@ async def marks(connection: AsyncConnection, bug_id: str) -> Marks:
         question=row.last_question[:_QUESTION_SHOWN],
         session_id=row.session_head,
         cost_usd=float(row.cost_usd),
-        presented=row.summary_ts is not None,
+        presented=row.presented,
     )

@@ -15,7 +15,7 @@ from threadline.errors import Permanent
 from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack import formatting
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.outbox import Outbox, Post
 
 _log = structlog.get_logger(__name__)
 
@@ -23,10 +23,10 @@ _log = structlog.get_logger(__name__)
 class LiveFixActivities(FixActivities):
     """One branch and one pull request for each case; a later fix is pushed to it."""
 
-    def __init__(self, database: Database, pull_requests: PullRequests, posts: Posts) -> None:
+    def __init__(self, database: Database, pull_requests: PullRequests, outbox: Outbox) -> None:
         self._database = database
         self._pull_requests = pull_requests
-        self._posts = posts
+        self._outbox = outbox
 
     @activity.defn
     async def open_pull_request(self, turn: TurnRef) -> Marks:
@@ -61,7 +61,7 @@ class LiveFixActivities(FixActivities):
         for thread, words in said:
             key = f"{case.bug_id}:turn:{turn}:fix:{thread.channel}"
             rendered = formatting.notice(words)
-            await self._posts.publish(Post(key, thread.channel, thread.ts, rendered, case.bug_id, "fix"))
+            await self._outbox.publish(Post(key, thread.channel, thread.ts, rendered))
 
     @activity.defn
     async def check_pull_request(self, bug_id: str) -> Marks:

@@ -4,21 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from sqlalchemy import text
+from sqlalchemy import func, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases import case_row
-from threadline.cases.model import CaseStatus, Marks, Reason
+from threadline.cases.model import REPORT, CaseStatus, Marks, Reason, case_owner
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.slack.model import Thread
 from threadline.threads import messages, phrases
-from threadline.threads.addressing import bug_workflow_id
 from threadline.threads.message_store import Columns, Shelf, Storing, distinct, seconds
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.quarantine_store import Quarantine
-from threadline.threads.tables import threads
+from threadline.threads.store import ThreadStore
 
+_BEFORE_OPENING = func.extract("epoch", func.now()) - 900
+"""What was said earlier in the thread of a case that is opened now is not compared with Slack."""
 _SHELF = Shelf(bug_conversations, "bug_id", attachments)
 
 _FORGET_TITLE = text("""
@@ -98,8 +99,10 @@ async def _open(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     bug_id = (await connection.execute(opening.returning(cases.c.bug_id))).scalar_one_or_none()
     if bug_id:
         await case_row.record(connection, bug_id, 1, None, CaseStatus.NEW, Reason.REPORTED, reporter)
-        place = insert(threads).values(**where, workflow_id=bug_workflow_id(thread), kind="report", bug_id=bug_id)
-        await connection.execute(place)
+        owner = case_owner(thread, REPORT)
+        await ThreadStore(connection).register(
+            owner, thread.channel, thread.ts, author_id=reporter, compare_from=_BEFORE_OPENING
+        )
     return await case_row.lock_by_thread(connection, thread)
 
 

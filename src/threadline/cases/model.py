@@ -5,7 +5,17 @@ from enum import StrEnum
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
+from threadline.threads.addressing import bug_workflow_id
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import ThreadOwner
+
+REPORT, SUMMARY, ESCALATION = "case:report", "case:summary", "case:escalation"
+"""What a case's threads are: where it was reported, the developers' thread, and where people were called."""
+
+
+def case_owner(report: Thread, kind: str) -> ThreadOwner:
+    """The case that was reported in `report`, as the owner of one of its threads."""
+    return ThreadOwner(bug_workflow_id(report), kind)
 
 
 class CaseNotFound(Permanent):

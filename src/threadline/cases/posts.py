@@ -12,7 +12,7 @@ import structlog
 from temporalio import activity
 
 from threadline.cases import activities as cases
-from threadline.cases import audience, sentences
+from threadline.cases import audience, case_row, sentences
 from threadline.cases.case_queries import CaseRecord
 from threadline.cases.contract import (
     Escalation,
@@ -24,18 +24,19 @@ from threadline.cases.contract import (
     StatusChange,
     TurnRef,
 )
-from threadline.cases.model import Action, Marks, Reason, Severity
+from threadline.cases.message_reads import Conversation
+from threadline.cases.model import ESCALATION, SUMMARY, Action, CaseStatus, Marks, Reason, Severity, case_owner
 from threadline.cases.sla import DEFAULT_TARGETS, Target
+from threadline.cases.sla_rows import SlaEvents
 from threadline.cases.turn_rows import TurnRecord
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack import formatting
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads import thread_store as threads
-from threadline.threads.outbox_posts import Post, Posts
-from threadline.threads.reactions import react
+from threadline.threads.outbox import Outbox, Post, add_reactions
+from threadline.threads.store import PostStore
 
 _log = structlog.get_logger(__name__)
 
@@ -65,10 +66,10 @@ class Places:
 class LiveSlackActivities(SlackActivities):
     """Args: `slack` for reactions; everything else is said through `posts`."""
 
-    def __init__(self, database: Database, slack: Slack, posts: Posts, places: Places) -> None:
+    def __init__(self, database: Database, slack: Slack, outbox: Outbox, places: Places) -> None:
         self._database = database
         self._slack = slack
-        self._posts = posts
+        self._outbox = outbox
         self._places = places
 
     # -- saying ------------------------------------------------------------------------------------------------------
@@ -109,11 +110,8 @@ class LiveSlackActivities(SlackActivities):
         if case.summary:
             return
         rendered = formatting.notice(sentences.SUMMARY_ROOT, headline=f"{bug_id}: {case.title}")
-        ts = await self._posts.publish(
-            Post(f"{bug_id}:summary", self._places.summaries, None, rendered, bug_id, "summary")
-        )
-        async with self._database.begin() as work:
-            await work.threads.register(bug_id, threads.SUMMARY, self._places.summaries, ts)
+        opens = case_owner(case.thread, SUMMARY)
+        await self._outbox.publish(Post(f"{bug_id}:summary", self._places.summaries, None, rendered, opens))
 
     @activity.defn
     async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
@@ -147,29 +145,26 @@ class LiveSlackActivities(SlackActivities):
             mentions=tuple(self._places.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
-        await self._escalation_thread(case, case.escalations, root)
+        await self._open_escalation(case, case.escalations, root)
         words = sentences.with_people(case.bug_id, await self._told(case, record))
         await self._say(case, case.thread, f"escalation:{case.escalations}:told", formatting.notice(words))
         target = self._places.target(case.severity)
         return Escalation(case.bug_id, case.escalations, target, len(self._places.tiers))
 
-    async def _escalation_thread(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> Thread:
-        """Where an escalation is talked about: its own thread, or the case's summary when both share a channel."""
+    async def _open_escalation(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> None:
+        """An escalation has a thread of its own, or the case's summary thread when both share a channel."""
         key = f"{case.bug_id}:escalation:{number}"
         channel = self._places.escalations
         if case.summary and case.summary.channel == channel:
-            await self._posts.publish(Post(key, channel, case.summary.ts, root, case.bug_id, "escalation"))
-            return case.summary
-        ts = await self._posts.publish(Post(key, channel, None, root, case.bug_id, "escalation"))
-        async with self._database.begin() as work:
-            await work.threads.register(case.bug_id, threads.ESCALATION, channel, ts)
-        return Thread(case.thread.team, channel, ts)
+            await self._outbox.publish(Post(key, channel, case.summary.ts, root))
+        else:
+            await self._outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
 
     @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         case = await self._case(notice.bug_id)
         async with self._database.begin() as work:
-            root = await work.posts.ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
+            root = await PostStore(work.tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
             marks = await work.cases.marks_of(notice.bug_id)
         if not (root and marks.escalated and marks.escalations == notice.escalation):
             return False
@@ -178,12 +173,16 @@ class LiveSlackActivities(SlackActivities):
         mentions = tuple(self._places.on_call(notice.tier))
         rendered = formatting.notice(sentences.sla(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
-        post = Post(key, self._places.escalations, thread_ts, rendered, notice.bug_id, notice.kind)
-        if not await self._posts.publish(post):
-            return False
-        async with self._database.begin() as work:
-            await work.sla.record(notice.bug_id, notice.escalation, notice.ordinal, notice.kind, notice.tier)
-        return True
+
+        async def is_open(tx: Transaction) -> bool:
+            return (await case_row.marks(tx, notice.bug_id)).status is not CaseStatus.RESOLVED
+
+        async def record(tx: Transaction, ts: str) -> None:
+            event = (notice.escalation, notice.ordinal, notice.kind, notice.tier)
+            await SlaEvents(tx).record(notice.bug_id, *event)
+
+        post = Post(key, self._places.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
+        return bool(await self._outbox.publish(post))
 
     @activity.defn
     async def post_closing(self, bug_id: str) -> None:
@@ -217,13 +216,13 @@ class LiveSlackActivities(SlackActivities):
 
     @activity.defn
     async def add_reactions(self, reactions: Reactions) -> None:
-        await react(self._slack, reactions.name, reactions.items)
+        await add_reactions(self._slack, reactions.name, reactions.items)
 
     @activity.defn
     async def mark_used(self, turn: TurnRef) -> None:
         async with self._database.begin() as work:
             used = await work.conversation.used_by(turn.bug_id, turn.turn)
-        await react(self._slack, "white_check_mark", used)
+        await add_reactions(self._slack, "white_check_mark", used)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -251,11 +250,12 @@ class LiveSlackActivities(SlackActivities):
         words: str = "",
     ) -> None:
         """Post in one of the case's threads; `words` are kept in the conversation, where the agent reads them."""
-        post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, case.bug_id, kind)
-        ts = await self._posts.publish(post)
-        if ts and words:
-            async with self._database.begin() as work:
-                await work.conversation.record_bot_message(case.bug_id, kind, words, thread.channel, ts)
+
+        async def record(tx: Transaction, ts: str) -> None:
+            await Conversation(tx).record_bot_message(case.bug_id, kind, words, thread.channel, ts)
+
+        post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, on_posted=record if words else None)
+        await self._outbox.publish(post)
         _log.info("message_posted", case=case.bug_id, key=post.key)
 
 

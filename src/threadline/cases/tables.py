@@ -21,6 +21,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, identity, metadata, required
 
+_WORKFLOW_ID = "((((('bug:'::text || team) || ':'::text) || channel) || ':'::text) || thread_ts)"
+
 
 def _case() -> Column[str]:
     return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
@@ -43,10 +45,9 @@ cases = Table(
     *(required(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
     required("base", JSONB()),
     required("cost_usd", MONEY),
-    Column("summary_channel", Text),
-    Column("summary_ts", Text),
     required("created_at", MOMENT),
     Column("resolved_at", MOMENT),
+    Column("workflow_id", Text, Computed(_WORKFLOW_ID, persisted=True), nullable=False),
     UniqueConstraint("bug_id"),
     UniqueConstraint("team", "channel", "thread_ts"),
     Index("cases_status_idx", "status"),

@@ -49,7 +49,7 @@ _THREAD_OF = text("""
 SELECT c.team, c.channel, c.thread_ts FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.message_id = :message_id
 UNION ALL
-SELECT c.team, c.channel, c.thread_ts FROM slack_posts p
+SELECT c.team, c.channel, c.thread_ts FROM posts p
 JOIN conversations c ON c.team = :team AND c.channel = p.channel AND c.stored > 0
                     AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
 WHERE p.channel = :channel AND p.ts = :ts AND p.key LIKE 'talk:%'
@@ -60,14 +60,22 @@ _UNBIND = text("""
 DELETE FROM thread_bindings b USING conversations c
 WHERE c.id = ANY(:ids) AND b.team = c.team AND b.channel = c.channel AND b.thread_ts = c.thread_ts
 """)
+_UNREGISTER = text("""
+DELETE FROM threads t USING conversations c
+WHERE c.id = ANY(:ids) AND (
+    t.team = c.team AND t.channel = c.channel AND t.thread_ts = c.thread_ts AND t.kind = 'conversation'
+    OR t.kind = 'handover' AND t.workflow_id IN (
+        SELECT 'handover:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':' || h.turn
+        FROM handovers h WHERE h.conversation_id = c.id))
+""")
 _FORGET_POSTS = text("""
-DELETE FROM slack_posts p USING conversations c
+DELETE FROM posts p USING conversations c
 WHERE c.id = ANY(:ids) AND p.channel = c.channel AND p.thread_ts = c.thread_ts AND p.key LIKE 'talk:%'
   AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
 """)
 """The first condition on the key is the index's own."""
 _FORGET_HANDOVER_POSTS = text("""
-DELETE FROM slack_posts p USING handovers h, conversations c
+DELETE FROM posts p USING handovers h, conversations c
 WHERE h.conversation_id = ANY(:ids) AND c.id = h.conversation_id AND p.key LIKE 'handover:%'
   AND starts_with(p.key, 'handover:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':' || h.turn || ':')
 """)
@@ -266,12 +274,6 @@ class Conversations:
         await self._connection.execute(insert(model_calls).values(conversation_id=row.id, **call, **used))
         await conversation_row.write(self._connection, row.id, cost_usd=row.cost_usd + usage.cost_usd)
 
-    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
-        """Whether somebody has spoken to the bot in this thread: the gateway's one indexed read."""
-        here = conversation_row.here(Thread(team, channel, thread_ts))
-        query = select(conversations.c.id).where(here, conversations.c.stored > 0)
-        return (await self._connection.execute(query)).first() is not None
-
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
         identity = addressing.message_id(team, channel, ts)
@@ -289,7 +291,7 @@ class Conversations:
             how many, so that 0 means none is left.
         """
         old = list((await self._connection.execute(_OLD, {"before": before, "limit": limit})).scalars())
-        for statement in (_UNBIND, _FORGET_POSTS, _FORGET_HANDOVER_POSTS):
+        for statement in (_UNBIND, _UNREGISTER, _FORGET_POSTS, _FORGET_HANDOVER_POSTS):
             await self._connection.execute(statement, {"ids": old})
         for table in _PARTS:
             await self._connection.execute(delete(table).where(table.c.conversation_id.in_(old)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,7 +13,7 @@ from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal, Refused
 from threadline.conversations.conversation_row import WANTS, Conversation
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import CONVERSATION, ConversationMarks
 from threadline.conversations.ratings import Thumbs
 from threadline.conversations.tables import conversation_messages, conversations
 from threadline.conversations.turn_plans import TurnPlans
@@ -24,9 +25,13 @@ from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.message_store import Shelf, Storing, distinct, seconds
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import ThreadOwner
 from threadline.threads.quarantine_store import Quarantine
+from threadline.threads.store import ThreadStore
 
 _SHELF = Shelf(conversation_messages, "conversation_id")
+_BEFORE_FIRST = Decimal(900)
+"""Seconds before the first message from which on what was said in the thread is compared with Slack."""
 _OK = "ok"
 _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 
@@ -114,6 +119,8 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         await _forget_words(connection, thread, row.id, corrected)
     if any(message.kind == messages.DELETION for message in stored):  # of what was never stored, too
         await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
+    if not row.stored and stored:
+        await _register(connection, thread, stored)
     await conversation_row.use_stops(connection, row.id)
     await conversation_row.drop_question(connection, row.id, [m.sender_id for m in stored if m.kind == messages.STOP])
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
@@ -226,6 +233,20 @@ async def _opened(connection: AsyncConnection, thread: Thread, batch: Sequence[I
     if any(message.addressed and message.kind == messages.MESSAGE for message in batch):
         return await conversation_row.opened(connection, thread)
     return None
+
+
+async def _register(connection: AsyncConnection, thread: Thread, stored: Sequence[IncomingMessage]) -> None:
+    """The thread is the conversation's from now on, and whoever wrote its root is on record."""
+    first = min(seconds(each.ts) for each in stored)
+    author = next((each.sender_id for each in stored if each.ts == thread.ts), "")
+    await ThreadStore(connection).register(
+        ThreadOwner(addressing.conversation_workflow_id(thread), CONVERSATION),
+        thread.channel,
+        thread.ts,
+        author_id=author or next((each.root_by for each in stored if each.root_by), ""),
+        compare_from=first - _BEFORE_FIRST,
+        first_message_at=first,
+    )
 
 
 async def _forget_words(

@@ -17,8 +17,7 @@ from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.outbox_posts import Post, Posts
-from threadline.threads.reactions import react
+from threadline.threads.outbox import Outbox, Post, add_reactions
 
 _log = structlog.get_logger(__name__)
 
@@ -26,10 +25,10 @@ _log = structlog.get_logger(__name__)
 class LiveSpeakingActivities(SpeakingActivities):
     """Args: `slack` for reactions and the status line; everything else is said through `posts`."""
 
-    def __init__(self, database: Database, slack: Slack, posts: Posts) -> None:
+    def __init__(self, database: Database, slack: Slack, outbox: Outbox) -> None:
         self._database = database
         self._slack = slack
-        self._posts = posts
+        self._outbox = outbox
 
     @activity.defn
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
@@ -51,7 +50,7 @@ class LiveSpeakingActivities(SpeakingActivities):
 
     @activity.defn
     async def mark_messages(self, marker: Marker) -> None:
-        await react(self._slack, marker.name, marker.items)
+        await add_reactions(self._slack, marker.name, marker.items)
 
     @activity.defn
     async def show_status(self, status: Status) -> None:
@@ -65,8 +64,8 @@ class LiveSpeakingActivities(SpeakingActivities):
         self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str, correlation: str = ""
     ) -> None:
         place = (thread.channel, thread.ts, rendered)
-        post = Post(f"talk:{thread.key}:{key}", *place, case="", kind=kind, correlation_id=correlation)
-        await self._posts.publish(post)
+        post = Post(f"talk:{thread.key}:{key}", *place, correlation_id=correlation)
+        await self._outbox.publish(post)
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
 
 

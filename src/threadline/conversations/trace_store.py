@@ -29,14 +29,14 @@ WHERE m.message_id = ANY(ARRAY(
 LIMIT 1
 """)
 """A permalink names no team."""
-_POST = text("SELECT key FROM slack_posts WHERE channel = :channel AND ts = :ts AND key LIKE 'talk:%' LIMIT 1")
+_POST = text("SELECT key FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'talk:%' LIMIT 1")
 """The condition on the key is the index's own."""
 _CASE = text("""
-SELECT bug_id FROM slack_posts WHERE channel = :channel AND ts = :ts AND bug_id IS NOT NULL
+SELECT split_part(key, ':', 1) AS bug_id FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'BUG-%'
 UNION ALL
 SELECT bug_id FROM bug_conversations WHERE channel = :channel AND slack_ts = :ts
 UNION ALL
-SELECT bug_id FROM cases WHERE channel = :channel AND thread_ts = :ts OR summary_channel = :channel AND summary_ts = :ts
+SELECT c.bug_id FROM threads t JOIN cases c USING (workflow_id) WHERE t.channel = :channel AND t.thread_ts = :ts
 LIMIT 1
 """)
 _FORGOTTEN = text("""

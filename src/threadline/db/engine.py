@@ -2,15 +2,19 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, event, make_url
 from sqlalchemy.exc import DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from threadline.conversations.transcript_store import BYTES
 from threadline.db.errors import translate_errors
-from threadline.db.unit_of_work import Work
+
+if TYPE_CHECKING:
+    from threadline.db.unit_of_work import Work
+
+Transaction = AsyncConnection
+"""What a store is made with. It never commits: `Database.begin` does, when its block ends well."""
 
 
 class Database:
@@ -24,7 +28,7 @@ class Database:
     """
 
     def __init__(
-        self, url: str, *, pool_size: int = 10, application: str = "threadline", context_bytes: int = BYTES
+        self, url: str, *, pool_size: int = 10, application: str = "threadline", context_bytes: int | None = None
     ) -> None:
         self._context_bytes = context_bytes
         self._engine: AsyncEngine = create_async_engine(
@@ -47,7 +51,7 @@ class Database:
         event.listen(self._engine.sync_engine, "checkout", _unless_cut)
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Work]:
+    async def begin(self) -> AsyncIterator["Work"]:
         """A unit of work: all of it is kept, or, when the block raises, nothing.
 
         Raises:
@@ -55,6 +59,8 @@ class Database:
                 whatever is done inside is safe to repeat.
             Permanent: it refused what was asked.
         """
+        from threadline.db.unit_of_work import Work
+
         with translate_errors():
             async with self._engine.begin() as connection:
                 yield Work(connection, self._context_bytes)

@@ -38,20 +38,18 @@ from threadline.sales.email_store import Letters
 from threadline.sales.store import Crm
 from threadline.slack.actor_store import Actors
 from threadline.threads.catch_up_store import Followed
-from threadline.threads.post_store import Posts
 from threadline.threads.quarantine_store import Quarantine
 from threadline.threads.sweep_store import Sweep
 from threadline.threads.thread_bindings import Bindings
-from threadline.threads.thread_store import Threads
 from threadline.tools.operation_store import Operations
 from threadline.tools.result_cache import ToolResults
 from threadline.tools.store import ToolExecutions
 
 
 class Work:
-    def __init__(self, connection: AsyncConnection, context_bytes: int = BYTES) -> None:
-        self.connection = connection
-        self._context_bytes = context_bytes
+    def __init__(self, connection: AsyncConnection, context_bytes: int | None = None) -> None:
+        self.tx = self.connection = connection
+        self._context_bytes = BYTES if context_bytes is None else context_bytes
 
     @cached_property
     def cases(self) -> Cases:
@@ -64,14 +62,6 @@ class Work:
     @cached_property
     def turns(self) -> Turns:
         return Turns(self.connection)
-
-    @cached_property
-    def posts(self) -> Posts:
-        return Posts(self.connection)
-
-    @cached_property
-    def threads(self) -> Threads:
-        return Threads(self.connection)
 
     @cached_property
     def attachments(self) -> Attachments:

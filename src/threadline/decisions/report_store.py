@@ -25,7 +25,7 @@ WITH last AS (
     SELECT DISTINCT ON (t.conversation_id, p.turn, t.user_id)
            t.conversation_id, p.turn, split_part(t.reaction, '::', 1) = ANY(:ups) AS up
     FROM thumbs t JOIN conversations c ON c.id = t.conversation_id
-    JOIN LATERAL (SELECT substring(key FROM ':turn:([0-9]{1,9})(?:#[0-9]+)?$')::int AS turn FROM slack_posts
+    JOIN LATERAL (SELECT substring(key FROM ':turn:([0-9]{1,9})(?:#[0-9]+)?$')::int AS turn FROM posts
                   WHERE channel = c.channel AND ts = t.message_ts AND key LIKE 'talk:%') p ON p.turn IS NOT NULL
     WHERE t.put
     ORDER BY t.conversation_id, p.turn, t.user_id, t.at DESC
@@ -34,7 +34,7 @@ WITH last AS (
     FROM opinions GROUP BY conversation_id, turn
 ), replied AS (
     SELECT DISTINCT channel, thread_ts, substring(key FROM '^handover:(.+):answer:') AS ref
-    FROM slack_posts WHERE key LIKE 'handover:%:answer:%' AND ts IS NOT NULL
+    FROM posts WHERE key LIKE 'handover:%:answer:%' AND ts IS NOT NULL
 )
 SELECT last.*, coalesce(counted.ups, 0) AS ups, coalesce(counted.downs, 0) AS downs,
        h.closed_at IS NOT NULL AS closed, r.ref IS NOT NULL OR EXISTS (

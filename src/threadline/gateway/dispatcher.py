@@ -226,10 +226,11 @@ class Dispatcher:
     async def _find(self, thread: Thread) -> Thread | None:
         try:
             async with asyncio.timeout(_LOOKUP):
-                return await self._threads.find(thread.team, thread.channel, thread.ts)
+                owner = await self._threads.owner(thread)
         except Exception as exc:  # noqa: BLE001 - whatever the database says, Temporal can still keep the reply
             _log.warning("case_lookup_failed", thread=thread.key, error=type(exc).__name__)
             return None
+        return owner.thread if owner and owner.feature == "case" else None
 
     async def _signal_case(self, thread: Thread, signal: str, message: IncomingMessage) -> None:
         await self._signal_with_start(

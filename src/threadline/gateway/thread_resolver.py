@@ -14,6 +14,7 @@ from threadline.gateway.routes import Addressed, Ignored, IgnoreReason, Overhear
 from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.messages import MESSAGE, IncomingMessage
+from threadline.threads.model import ThreadOwner
 
 PLACING = 1.0
 """Seconds for the read without which nobody knows whether an event is anybody's business; then Slack keeps it."""
@@ -34,12 +35,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class ThreadLookup(Protocol):
-    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
-        """The thread in which the case was reported that the bot presents in this thread; None when it is not known."""
-        ...
-
-    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
-        """Whether the bot is part of a conversation in this thread."""
+    async def owner(self, thread: Thread) -> ThreadOwner | None:
+        """Whose thread it is; None when it is nobody's, or not yet."""
         ...
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
@@ -87,7 +84,8 @@ class Placing:
         return await self._is_stored(thread) or await self._is_beginning(thread, at)
 
     async def _is_stored(self, thread: Thread) -> bool:
-        return await _in_time(self._threads.is_followed(thread.team, thread.channel, thread.ts), thread)
+        owner = await _in_time(self._threads.owner(thread), thread)
+        return owner is not None and owner.feature == "conversation"
 
     async def _conversation_at(self, place: Thread, at: str) -> Thread | None:
         if found := await self._holding(place, place.ts):

@@ -20,7 +20,8 @@ from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.history_authors import HavingASay
-from threadline.threads.outbox_posts import Posts
+from threadline.threads.outbox import Outbox
+from threadline.threads.store import PostStore
 
 _GONE = "This handover is no longer on record, so nothing was changed."
 _NO_SAY = (
@@ -42,11 +43,11 @@ class LiveHandoverActivities(HandoverActivities):
     """Args: `say` knows whose word counts where people take threads over."""
 
     def __init__(
-        self, database: Database, slack: Slack, posts: Posts, cards: Cards, reception: Reception, say: HavingASay
+        self, database: Database, slack: Slack, outbox: Outbox, cards: Cards, reception: Reception, say: HavingASay
     ) -> None:
         self._database = database
         self._slack = slack
-        self._posts = HandoverPosts(slack, posts)
+        self._outbox = HandoverPosts(slack, outbox)
         self._cards = cards
         self._reception = reception
         self._say = say
@@ -108,7 +109,7 @@ class LiveHandoverActivities(HandoverActivities):
         if handover is None or not handover.open or handover.taken_by:
             return self._state(handover) if handover else HandoverState(open=False)
         words = handovers.reminder(handover.user_id)
-        await self._posts.under_card(await self._shown(handover), f"reminder:{reminder.number}", words)
+        await self._outbox.under_card(await self._shown(handover), f"reminder:{reminder.number}", words)
         async with self._database.begin() as work:
             await work.handovers.reminded(reminder.ref, reminder.number)
         return self._state(handover)
@@ -146,16 +147,16 @@ class LiveHandoverActivities(HandoverActivities):
         for each in said:
             what = f"said:{each.message_id}"
             async with self._database.begin() as work:
-                posted = await work.posts.parts_of(post_key(handover.ref, what))
+                posted = await PostStore(work.tx).part_timestamps(post_key(handover.ref, what))
             news = not posted and not each.deleted and each.user_id != handover.taken_by
             unshown = unshown or (news and not handover.open)
             if posted or (news and handover.open):
                 handover = await self._shown(handover)
                 text = handovers.DELETED if each.deleted else handovers.with_files(each.text, each.files)
                 words = handovers.said(each.user_id, text)
-                await self._posts.under_card(handover, what, words)
+                await self._outbox.under_card(handover, what, words)
                 if each.deleted or each.edited:
-                    await self._posts.reword(handover.channel, posted, words, handovers.emptied())
+                    await self._outbox.reword(handover.channel, posted, words, handovers.emptied())
         return unshown
 
     async def _of(self, ref: HandoverRef) -> Handover | None:
@@ -167,9 +168,8 @@ class LiveHandoverActivities(HandoverActivities):
         if handover.card_ts:
             return handover
         ref, card = handover.ref, await self._cards.of(handover)
-        ts = await self._posts.card(handover, self._reception.channel, card)
+        await self._outbox.card(handover, self._reception.channel, card)
         async with self._database.begin() as work:
-            await work.handovers.shown(ref, self._reception.channel, ts)
             shown = await work.handovers.of(ref)
         if shown is None:
             raise Permanent("The conversation is no longer stored.")
@@ -189,14 +189,14 @@ class LiveHandoverActivities(HandoverActivities):
     async def _tell(self, handover: Handover, what: str, user: str, words: tuple[Rendered, ...]) -> None:
         """In the thread of who asks; that nothing can be said there stands under the card, for whoever did it."""
         try:
-            await self._posts.in_thread(handover, what, words)
+            await self._outbox.in_thread(handover, what, words)
         except InternalError:
             raise
         except Permanent as refused:
             _log.warning("thread_not_notified", handover=handover.ref.key, change=what, reason=str(refused))
             untold = f"{refused} The other thread was not told that you have {what} the handover."
             under = formatting.notice(untold, mentions=(user,))
-            await self._posts.under_card(await self._shown(handover), f"untold:{what}", under)
+            await self._outbox.under_card(await self._shown(handover), f"untold:{what}", under)
 
     def _state(self, handover: Handover, words: str = "") -> HandoverState:
         return HandoverState(handover.open, handover.taken_by, self._reception.remind_every, words, handover.reminded)

@@ -63,6 +63,8 @@ class Handing:
 
 
 CARD = "card"
+HANDOVER = "handover"
+"""The kind of the thread under a card; see `threads.model.ThreadOwner`."""
 """What the card's own post is called among those of its hand-over."""
 
 

@@ -2,23 +2,33 @@
 
 from collections.abc import Sequence
 
-from threadline.handovers.model import CARD, post_key
-from threadline.handovers.store import Handover
+from threadline.db.engine import Transaction
+from threadline.handovers.model import CARD, HANDOVER, post_key
+from threadline.handovers.store import Handover, Handovers
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.addressing import handover_workflow_id
+from threadline.threads.model import ThreadOwner
+from threadline.threads.outbox import Outbox, Post
 
 
 class HandoverPosts:
-    """Every method raises what `Posts.publish` and `Slack.update` raise."""
+    """Every method raises what `Outbox.publish` and `Slack.update` raise."""
 
-    def __init__(self, slack: Slack, posts: Posts) -> None:
+    def __init__(self, slack: Slack, outbox: Outbox) -> None:
         self._slack = slack
-        self._posts = posts
+        self._outbox = outbox
 
-    async def card(self, handover: Handover, channel: str, card: Rendered) -> str:
-        """Post the card; returns its `ts`."""
-        return await self._publish(handover, CARD, channel, None, (card,))
+    async def card(self, handover: Handover, channel: str, card: Rendered) -> None:
+        """Post the card, and remember where it is."""
+        ref = handover.ref
+
+        async def record(tx: Transaction, ts: str) -> None:
+            await Handovers(tx).shown(ref, channel, ts)
+
+        opens = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
+        key = post_key(ref, CARD)
+        await self._outbox.publish(Post(key, channel, None, (card,), opens, on_posted=record, correlation_id=ref.key))
 
     async def in_thread(self, handover: Handover, what: str, words: Sequence[Rendered]) -> None:
         """Where somebody waits for an answer."""
@@ -37,8 +47,8 @@ class HandoverPosts:
 
     async def _publish(
         self, handover: Handover, what: str, channel: str, thread_ts: str | None, words: Sequence[Rendered]
-    ) -> str:
+    ) -> None:
         ref = handover.ref
         key = post_key(ref, what)
-        post = Post(key, channel, thread_ts, tuple(words), case="", kind="handover", correlation_id=ref.key)
-        return await self._posts.publish(post)
+        post = Post(key, channel, thread_ts, tuple(words), correlation_id=ref.key)
+        await self._outbox.publish(post)

@@ -6,15 +6,18 @@ from threadline.cases.activities import without_secrets
 from threadline.db.engine import Database
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as shown
-from threadline.handovers.model import card_of, post_key
+from threadline.handovers.model import HANDOVER, card_of, post_key
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.store import Handover
 from threadline.models.model import Message, Role
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads import messages
+from threadline.threads.addressing import handover_workflow_id
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.outbox_posts import Posts
+from threadline.threads.model import ThreadOwner
+from threadline.threads.outbox import Outbox
+from threadline.threads.store import PostStore, ThreadStore
 
 _log = structlog.get_logger(__name__)
 
@@ -22,10 +25,10 @@ _log = structlog.get_logger(__name__)
 class Relaying:
     """Args: `bot_user` is our own user's id."""
 
-    def __init__(self, database: Database, slack: Slack, posts: Posts, bot_user: str) -> None:
+    def __init__(self, database: Database, slack: Slack, outbox: Outbox, bot_user: str) -> None:
         self._database = database
         self._slack = slack
-        self._posts = HandoverPosts(slack, posts)
+        self._outbox = HandoverPosts(slack, outbox)
         self._bot_user = bot_user
 
     async def relay(self, place: Thread, message: IncomingMessage) -> bool:
@@ -60,7 +63,7 @@ class Relaying:
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
             _log.warning("message_not_relayed", handover=handover.ref.key, reason=str(refused))
             words = shown.unsaid(message.sender_id, str(refused), again=message.kind == messages.MESSAGE)
-            await self._posts.under_card(handover, f"unsaid:{message.id}", words)
+            await self._outbox.under_card(handover, f"unsaid:{message.id}", words)
 
     async def _say(self, handover: Handover, message: IncomingMessage) -> None:
         """Do what the message asks for, where somebody waits for it.
@@ -73,30 +76,30 @@ class Relaying:
             _log.error("message_unreadable", handover=handover.ref.key, message=message.id)
         elif message.kind in (messages.EDIT, messages.DELETION):
             await self._correct(handover, what, message)
-        elif handover.closed_before(float(message.ts)) and not await self._parts_of(handover, what):
+        elif handover.closed_before(float(message.ts)) and not await self._part_timestamps(handover, what):
             # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
-            await self._posts.under_card(handover, f"over:{message.id}", shown.over())
+            await self._outbox.under_card(handover, f"over:{message.id}", shown.over())
         elif text := _words(message):
-            await self._posts.in_thread(handover, what, shown.answered(message.sender_id, text))
+            await self._outbox.in_thread(handover, what, shown.answered(message.sender_id, text))
             await self._note(handover, message.id, _noted(message.sender_id, text))
 
-    async def _parts_of(self, handover: Handover, what: str) -> list[str]:
+    async def _part_timestamps(self, handover: Handover, what: str) -> list[str]:
         """The `ts` of each message in which it was said."""
         async with self._database.begin() as work:
-            return list(await work.posts.parts_of(post_key(handover.ref, what)))
+            return list(await PostStore(work.tx).part_timestamps(post_key(handover.ref, what)))
 
     async def _correct(self, handover: Handover, what: str, message: IncomingMessage) -> None:
         """Every part that was said with it reads as it does now; nothing happens to what nobody has said."""
         thread = handover.ref.thread
         text = shown.DELETED if message.kind == messages.DELETION else _words(message)
-        places = await self._parts_of(handover, what)
+        places = await self._part_timestamps(handover, what)
         if not places:
             return
         async with self._database.begin() as work:  # at first: whatever Slack refuses, the agent reads no old words
             await work.transcripts.rewrite(thread, f"h:{message.correction_of}", _noted(message.sender_id, text))
         words = shown.answered(message.sender_id, text)
-        await self._posts.reword(thread.channel, places, words, shown.left_out())
-        await self._posts.in_thread(handover, what, words)  # the parts by which it is longer now
+        await self._outbox.reword(thread.channel, places, words, shown.left_out())
+        await self._outbox.in_thread(handover, what, words)  # the parts by which it is longer now
 
     async def _note(self, handover: Handover, message_id: str, words: str) -> None:
         """The agent knows later what a person has answered in its place."""
@@ -109,7 +112,7 @@ class Relaying:
 
     async def _at(self, place: Thread) -> Handover | None:
         async with self._database.begin() as work:
-            if (known := await work.handovers.at(place)) or await work.threads.report_of(place):
+            if (known := await work.handovers.at(place)) or await ThreadStore(work.tx).owner(place):
                 return known
         root = await self._slack.message(place.channel, place.ts)
         if root is None or root.user != self._bot_user:
@@ -120,6 +123,8 @@ class Relaying:
         async with self._database.begin() as work:  # its card was posted, and where is not on record yet
             if await work.handovers.of(ref) is None:
                 return None
+            owner = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
+            await ThreadStore(work.tx).register(owner, place.channel, place.ts)
             await work.handovers.shown(ref, place.channel, place.ts)
             return await work.handovers.of(ref)
 

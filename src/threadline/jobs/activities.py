@@ -20,7 +20,7 @@ from threadline.jobs.scheduling import JobRunner
 from threadline.rfps.model import RfpNotFound
 from threadline.slack import formatting
 from threadline.threads import addressing
-from threadline.threads.outbox_posts import Posts
+from threadline.threads.outbox import Outbox
 
 LOOKS = 6 * 3600.0
 """Seconds between two looks at the date that a reminder is about: it may have moved."""
@@ -34,7 +34,7 @@ class LiveAgentJobActivities(AgentJobActivities):
     def __init__(
         self,
         database: Database,
-        posts: Posts,
+        outbox: Outbox,
         channels: Admission,
         asking: Asking,
         runner: JobRunner,
@@ -42,7 +42,7 @@ class LiveAgentJobActivities(AgentJobActivities):
     ) -> None:
         self._database = database
         self._runner = runner
-        self._work = JobWork(database, posts, channels, asking, clock)
+        self._work = JobWork(database, outbox, channels, asking, clock)
         self._clock = clock
 
     @activity.defn

@@ -18,7 +18,7 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.outbox import Outbox, Post
 
 MOST_LISTED = 50
 """RFPs of one digest; it says that there are more."""
@@ -68,10 +68,10 @@ class JobWork:
     """
 
     def __init__(
-        self, database: Database, posts: Posts, channels: Admission, asking: Asking, clock: Callable[[], float]
+        self, database: Database, outbox: Outbox, channels: Admission, asking: Asking, clock: Callable[[], float]
     ) -> None:
         self._database = database
-        self._posts = posts
+        self._outbox = outbox
         self._channels = channels
         self._asking = asking
         self._clock = clock
@@ -90,7 +90,7 @@ class JobWork:
     async def say(self, task: Task, kind: str, rendered: tuple[Rendered, ...], channel: str = "") -> str:
         """Post in a channel, or else in the job's thread; returns the `ts`."""
         place, thread_ts = (channel, None) if channel else (task.job.channel, task.job.thread_ts)
-        return await self._posts.publish(Post(task.key(kind), place, thread_ts, rendered, case="", kind="job"))
+        return await self._outbox.publish(Post(task.key(kind), place, thread_ts, rendered))
 
     async def _digest(self, task: Task, given: StatusDigest) -> str:
         channel = await self._channels.admit(given.channel or task.job.channel, task.job.author.user_id)

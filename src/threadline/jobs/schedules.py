@@ -42,7 +42,7 @@ from threadline.jobs.scheduling import JobRunner, PostgresJobs
 from threadline.slack.channels import Channels
 from threadline.slack.client import Slack
 from threadline.threads.addressing import AGENT_JOB_WORKFLOW, CORE_QUEUE
-from threadline.threads.outbox_posts import Posts
+from threadline.threads.outbox import Outbox
 from threadline.tools.context import Ports
 
 MENDS = 600.0
@@ -66,14 +66,14 @@ class Jobs:
 
 
 def live_jobs(
-    client: Client, database: Database, slack: Slack, posts: Posts, asking: Asking, approvers: Collection[str] = ()
+    client: Client, database: Database, slack: Slack, outbox: Outbox, asking: Asking, approvers: Collection[str] = ()
 ) -> Jobs:
     """`approvers` may cancel what anybody has asked for."""
     channels = Channels(slack)
     runner = TemporalJobs(client)
     return Jobs(
-        PostgresJobs(database, runner, channels, approvers, posts),
-        LiveAgentJobActivities(database, posts, channels, asking, runner),
+        PostgresJobs(database, runner, channels, approvers, outbox),
+        LiveAgentJobActivities(database, outbox, channels, asking, runner),
     )
 
 

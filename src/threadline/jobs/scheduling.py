@@ -23,7 +23,7 @@ from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
 from threadline.slack import formatting
 from threadline.slack.model import Thread
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.outbox import Outbox, Post
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Effect, Operation
 
@@ -62,9 +62,9 @@ class PostgresJobs(JobDesk):
         runner: JobRunner,
         channels: Admission,
         approvers: Collection[str] = (),
-        posts: Posts | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
-        self._posts = posts
+        self._outbox = outbox
         self._approvers = frozenset(approvers)
         self._database = database
         self._runner = runner
@@ -139,13 +139,13 @@ class PostgresJobs(JobDesk):
 
     async def _tell_owner(self, job: AgentJob, asked_in: Thread, name: str) -> None:
         """In the job's thread, save where the request to cancel it is read anyway; it stays cancelled untold."""
-        if self._posts is None or (asked_in.channel, asked_in.ts) == (job.channel, job.thread_ts):
+        if self._outbox is None or (asked_in.channel, asked_in.ts) == (job.channel, job.thread_ts):
             return
         words = sentences.cancelled_by(job, name)
         rendered = formatting.notice(words, mentions=(job.author.user_id,), headline="A job was cancelled")
         key = f"job:{job.job_id}:cancelled"
         try:
-            await self._posts.publish(Post(key, job.channel, job.thread_ts, rendered, case="", kind="job"))
+            await self._outbox.publish(Post(key, job.channel, job.thread_ts, rendered))
         except (Permanent, Transient) as error:
             _log.warning("job_owner_not_notified", job=job.job_id, reason=str(error))
 

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from threadline.errors import Permanent, Transient
+from threadline.errors import NotDone, Permanent, Transient
 
 RATE_LIMIT_PAUSE = 30.0
 """Seconds to wait when Slack limits the rate without naming a time."""
@@ -49,10 +49,6 @@ _WORDS = {
 }
 
 
-class Refused(Transient):
-    """Slack surely did nothing, so the same call may be made again without a look at what it left behind."""
-
-
 class Unshowable(Permanent):
     """Slack does not take the blocks of a message, of which it did nothing; it may take the text alone."""
 
@@ -81,7 +77,7 @@ def translate(exc: Exception, where: str) -> Permanent | Transient:
         where: what the call was about.
 
     Returns:
-        `Permanent` for what Slack refused for good; `Refused` when it did nothing but may do it later; a plain
+        `Permanent` for what Slack refused for good; `NotDone` when it did nothing but may do it later; a plain
         `Transient` when nobody knows what it did. The names are those of https://docs.slack.dev/reference/methods.
     """
     if isinstance(exc, SlackApiError):
@@ -91,7 +87,7 @@ def translate(exc: Exception, where: str) -> Permanent | Transient:
             f"The call to Slack for {where} could not be made ({exc}): check Slack's address in the settings."
         )
     if isinstance(exc, aiohttp.ClientConnectorError):
-        return Refused(f"Slack could not be reached for {where}: check the network.")
+        return NotDone(f"Slack could not be reached for {where}: check the network.")
     return Transient(f"Slack did not answer for {where} ({type(exc).__name__}).")
 
 
@@ -105,7 +101,7 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     name, status, pause = error_name(exc), _status(exc), _retry_after(exc)
     if status == 429 or name in _RATE_LIMITED:
         pause = RATE_LIMIT_PAUSE if pause is None else pause
-        return Refused(f"Slack's rate limit is reached for {where}.", retry_after=pause)
+        return NotDone(f"Slack's rate limit is reached for {where}.", retry_after=pause)
     if status >= 500 or name in _UNSURE:
         return Transient(f"Slack failed for {where} ({name or f'HTTP {status}'}).", retry_after=pause)
     if name:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from threadline.slack import formatting
-from threadline.threads.outbox_posts import Post, Posts
+from threadline.threads.outbox import Outbox, Post
 
 WINDOW = 600.0
 """Seconds."""
@@ -24,8 +24,8 @@ class Alerts:
         clock: seconds since 1970.
     """
 
-    def __init__(self, posts: Posts, channel: str, clock: Callable[[], float] = time.time) -> None:
-        self._posts = posts
+    def __init__(self, outbox: Outbox, channel: str, clock: Callable[[], float] = time.time) -> None:
+        self._outbox = outbox
         self._channel = channel
         self._clock = clock
         self._failures: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REPEATED))
@@ -47,7 +47,7 @@ class Alerts:
         rendered = formatting.notice(text, headline="Repeated internal errors")
         key = f"alert:{what}:{int(now // WINDOW)}"
         try:
-            await self._posts.publish(Post(key, self._channel, None, rendered, case="", kind="alert"))
+            await self._outbox.publish(Post(key, self._channel, None, rendered))
             _log.error("alert_raised", what=what)
         except Exception as error:  # noqa: BLE001 - the failure that is counted must not become another
             _log.error("alert_not_posted", what=what, reason=str(error))

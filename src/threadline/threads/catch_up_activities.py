@@ -9,8 +9,7 @@ import structlog
 from temporalio import activity
 
 from threadline.db.engine import Database
-from threadline.errors import Permanent
-from threadline.slack.errors import Refused
+from threadline.errors import NotDone, Permanent
 from threadline.slack.history import History
 from threadline.threads.catch_up_comparison import Comparison, Difference
 from threadline.threads.catch_up_contract import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
@@ -154,7 +153,7 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     async def _leave_out(self, threads: Iterable[DueThread], plan: LookPlan, error: Exception) -> None:
         """Note what stands in the way of a thread, when it is the thread's own trouble; until that is known, raise."""
-        everybodys = isinstance(error, Refused)  # Slack limits the rate, or cannot be reached
+        everybodys = isinstance(error, NotDone)  # Slack limits the rate, or cannot be reached
         if everybodys or (not isinstance(error, Permanent) and activity.info().attempt < PATIENCE):
             raise error
         for thread in threads:

@@ -21,7 +21,8 @@ SELECT n.channel, CAST(:thread_ts AS text), CAST(:said_at AS numeric), CAST(:act
 FROM (SELECT m.channel, CAST(:active_at AS numeric) > CAST(:since AS numeric)
              AND (CAST(:active_at AS numeric) > m.installed_at OR EXISTS (
                  SELECT FROM threads t
-                 WHERE t.channel = m.channel AND t.thread_ts = CAST(:thread_ts AS text))) AS wanted
+                 WHERE t.channel = m.channel AND t.thread_ts = CAST(:thread_ts AS text)
+                   AND t.kind LIKE 'case:%')) AS wanted
       FROM channel_marks m WHERE m.channel = :channel) n
 ON CONFLICT (channel, thread_ts) DO UPDATE SET
     active_at = greatest(f.active_at, excluded.active_at), shown = excluded.shown, seen_at = excluded.seen_at,
@@ -32,7 +33,7 @@ INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown
 SELECT t.channel, t.thread_ts, t.thread_ts::numeric, t.thread_ts::numeric, CAST(:gone AS text),
        CAST(:seen_at AS double precision), true
 FROM threads t
-WHERE t.channel = :channel AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
+WHERE t.channel = :channel AND t.kind LIKE 'case:%' AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
   AND t.thread_ts::numeric > CAST(:oldest AS numeric) AND t.thread_ts::numeric < CAST(:latest AS numeric)
 ON CONFLICT (channel, thread_ts) DO UPDATE SET shown = excluded.shown, due = f.due OR f.compared <> excluded.shown
 WHERE f.seen_at < :seen_at
@@ -47,7 +48,7 @@ WHERE f.channel = oldest.channel AND f.thread_ts = oldest.thread_ts
 _OLD_ROOTS_DUE = text("""
 INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, seen_at, due)
 SELECT t.channel, t.thread_ts, t.thread_ts::numeric, t.thread_ts::numeric, '', 0, true
-FROM threads t JOIN cases c ON c.bug_id = t.bug_id JOIN channel_marks m ON m.channel = t.channel
+FROM threads t JOIN cases c USING (workflow_id) JOIN channel_marks m ON m.channel = t.channel
 WHERE c.status <> 'resolved' AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
   AND t.thread_ts::numeric <= CAST(:active_since AS numeric)
 ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
@@ -55,10 +56,11 @@ ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
 """A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
 _BATCH = text("""
 WITH due AS (
-    SELECT f.*, m.installed_at, t.bug_id, v.id AS talk
+    SELECT f.*, m.installed_at, k.bug_id, v.id AS talk
     FROM followed_threads f
     LEFT JOIN channel_marks m ON m.channel = f.channel
     LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
+    LEFT JOIN cases k ON k.workflow_id = t.workflow_id
     LEFT JOIN conversations v
         ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
     WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
@@ -104,6 +106,8 @@ WHERE r.times >= :times AND NOT EXISTS (SELECT FROM bug_conversations m WHERE m.
   AND NOT EXISTS (SELECT FROM handover_answers a WHERE a.message_id = r.message_id)
 ORDER BY r.last_at DESC LIMIT :limit
 """)
+
+_OF_CASES = threads.c.kind.startswith("case:")
 
 RESENDS = 3
 """A message that was sent so often and is not stored will not be by sending it again: people must look."""
@@ -182,12 +186,14 @@ class Followed:
 
     async def oldest_thread(self, channel: str) -> str:
         """The oldest thread of a case in the channel; empty when it has none."""
-        query = select(func.min(threads.c.thread_ts)).where(threads.c.channel == channel)
+        query = select(func.min(threads.c.thread_ts)).where(threads.c.channel == channel, _OF_CASES)
         return (await self._connection.execute(query)).scalar_one_or_none() or ""
 
     async def are_known(self, channel: str, roots: Collection[str]) -> set[str]:
         """Which of these roots begin a thread of a case."""
-        query = select(threads.c.thread_ts).where(threads.c.channel == channel, threads.c.thread_ts.in_(roots))
+        query = select(threads.c.thread_ts).where(
+            threads.c.channel == channel, threads.c.thread_ts.in_(roots), _OF_CASES
+        )
         return set((await self._connection.execute(query)).scalars())
 
     async def show(self, channel: str, shown: Sequence[Shown], began: float, since: float) -> None:

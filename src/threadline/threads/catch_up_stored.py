@@ -11,6 +11,7 @@ from threadline.slack import mentions, rich_text
 from threadline.slack.model import Thread
 from threadline.threads.catch_up_events import Raw, is_direct
 from threadline.threads.catch_up_store import DueThread
+from threadline.threads.store import ThreadStore
 
 
 class Memory(Protocol):
@@ -68,7 +69,9 @@ class CaseMemory(Memory):
         return await work.conversation.said_in(self._thread.bug_id, self._team, self._thread.channel, oldest, latest)
 
     async def others(self, work: Work) -> list[str]:
-        return await work.threads.others(self._thread.bug_id, self._thread.channel, self._thread.thread_ts)
+        owner = await ThreadStore(work.tx).owner(Thread(self._team, self._thread.channel, self._thread.thread_ts))
+        roots = await ThreadStore(work.tx).roots(owner.workflow_id, self._thread.channel) if owner else []
+        return [each for each in roots if each != self._thread.thread_ts]
 
 
 class HandoverMemory(CaseMemory):

@@ -8,7 +8,6 @@ from temporalio import activity
 from threadline.cases.activities import tell_quarantined, without_secrets
 from threadline.cases.attachments import PendingFile
 from threadline.cases.contract import Forward, IntakeActivities
-from threadline.cases.model import CaseNotFound
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.handovers.relay import Relaying
@@ -19,7 +18,8 @@ from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.activity_options import FETCH_ATTEMPTS
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.thread_store import ESCALATION, SUMMARY
+from threadline.threads.model import ThreadOwner, owner_in
+from threadline.threads.store import PostStore, ThreadStore
 
 Deliver = Callable[[Thread, IncomingMessage], Awaitable[None]]
 
@@ -84,30 +84,28 @@ class LiveIntakeActivities(IntakeActivities):
     async def forward_reply(self, forward: Forward) -> bool:
         if self._relaying and await self._relaying.relay(forward.thread, forward.message):
             return True
-        report = await self._report_of(forward.thread)
-        if report is None:
+        owner = await self._owner_of(forward.thread)
+        if owner is None or owner.feature != "case":
             async with self._database.begin() as work:
                 quarantined = await work.quarantine.keep(forward.thread, [without_secrets(forward.message)])
             tell_quarantined(forward.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="This thread belongs to no case.")
             return False
-        await self._deliver(report, forward.message)
+        await self._deliver(owner.thread, forward.message)
         return True
 
-    async def _report_of(self, thread: Thread) -> Thread | None:
+    async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
+        """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
         async with self._database.begin() as work:
-            if known := await work.threads.report_of(thread):
+            if known := await ThreadStore(work.tx).owner(thread):
                 return known
         root = await self._slack.message(thread.channel, thread.ts)
         if root is None or root.user != self._bot_user:
             return None  # only our own metadata says whose thread it is
-        try:
-            async with self._database.begin() as work:
-                report = (await work.overview.case(bug_id := str(root.payload.get("bug_id", "")))).thread
-                # Its post was sent and its registration lost: from here on the thread is the case's like any other.
-                kind = SUMMARY if (key := str(root.payload.get("key", ""))) == f"{bug_id}:summary" else ESCALATION
-                await work.threads.register(bug_id, kind, thread.channel, thread.ts)
-                await work.posts.done(key, thread.ts)
-                return report
-        except CaseNotFound:
+        owner = owner_in(root.payload)
+        if owner is None or owner.thread.team != thread.team:
             return None
+        async with self._database.begin() as work:
+            await ThreadStore(work.tx).register(owner, thread.channel, thread.ts)
+            await PostStore(work.tx).record_posted(str(root.payload.get("key", "")), thread.ts)
+        return owner

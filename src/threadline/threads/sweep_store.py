@@ -10,9 +10,9 @@ from threadline.conversations.conversation_row import WANTS
 from threadline.slack.model import Thread
 
 _END_UNSAID = """
-EXISTS (SELECT FROM (VALUES (c.channel), (c.summary_channel)) AS place (channel)
-        WHERE c.status = 'resolved' AND place.channel IS NOT NULL
-          AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL
+EXISTS (SELECT FROM threads place
+        WHERE c.status = 'resolved' AND place.workflow_id = c.workflow_id AND place.kind <> 'case:escalation'
+          AND NOT EXISTS (SELECT FROM posts p WHERE p.ts IS NOT NULL
                           AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel))
 """
 _OPEN = text(f"""
@@ -40,7 +40,7 @@ ORDER BY c.id LIMIT :limit
 """An answer that Slack refuses is tried again for a day after the silence in which the run that said it ends."""
 _CLOCKS = text("""
 SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at FROM cases c
-JOIN slack_posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
+JOIN posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
 WHERE c.id > :after AND c.escalated AND c.status <> 'resolved' ORDER BY c.id LIMIT :limit
 """)
 _UNANSWERED = text(f"""
@@ -50,7 +50,7 @@ SELECT c.id, c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question'
 FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
 WHERE t.finished_at < now() - make_interval(secs => :grace) AND t.finished_at > now() - interval '30 days'
   AND (t.action <> 'ask_reporter' OR t.turn = c.turn AND c.status = 'awaiting_reporter')
-  AND NOT EXISTS (SELECT FROM slack_posts p WHERE p.ts IS NOT NULL AND p.key IN (
+  AND NOT EXISTS (SELECT FROM posts p WHERE p.ts IS NOT NULL AND p.key IN (
           c.bug_id || ':turn:' || t.turn || '\\:findings', c.bug_id || ':turn:' || t.turn || '\\:question',
           c.bug_id || ':undeliverable:' || t.turn))
   AND NOT EXISTS (SELECT FROM case_transitions s

@@ -1,29 +1,22 @@
 """The tables of threads, posts, quarantine and the catch-up. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
+from sqlalchemy import Boolean, Column, Double, Index, Integer, Table, Text, UniqueConstraint, text
 
 from threadline.db.columns import MOMENT, SLACK_TIME, identity, metadata, required
-
-
-def _case() -> Column[str]:
-    return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
-
 
 _PLACE = ("team", "channel", "thread_ts")
 
 
-slack_posts = Table(
-    "slack_posts",
+posts = Table(
+    "posts",
     metadata,
     Column("key", Text, primary_key=True),
-    Column("bug_id", Text, ForeignKey("cases.bug_id")),
-    *(required(name, Text()) for name in ("kind", "channel")),
+    required("channel", Text()),
     Column("thread_ts", Text),
     *(required(name, Double()) for name in ("claimed_at", "lease_until")),
     Column("ts", Text),
-    required("error", Text()),
-    Index("slack_posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
-    Index("slack_posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
+    Index("posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
+    Index("posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
 )
 
 quarantine = Table(
@@ -39,8 +32,10 @@ threads = Table(
     "threads",
     metadata,
     *(Column(name, Text, primary_key=True) for name in ("team", "channel", "thread_ts")),
-    *(required(name, Text()) for name in ("workflow_id", "kind")),
-    _case(),
+    *(required(name, Text()) for name in ("workflow_id", "kind", "author_id")),
+    required("compare_from", SLACK_TIME),
+    Column("first_message_at", SLACK_TIME),
+    Index("threads_workflow_idx", "workflow_id"),
 )
 
 channel_marks = Table(

@@ -18,7 +18,7 @@ from threadline.privacy.redaction import redact
 from threadline.settings import DatabaseSettings
 from threadline.threads.messages import CLOSE, OPERATOR, IncomingMessage
 from threadline.threads.quarantine_store import QuarantinedMessage
-from threadline.wiring.gateway import CaseThreads
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import temporal_client
 
 
@@ -85,7 +85,7 @@ class CaseDesk:
             channel=case.thread.channel,
             ts=f"{time.time():.6f}",
         )
-        dispatcher = Dispatcher(await temporal_client(tries=1), CaseThreads(self._database))
+        dispatcher = Dispatcher(await temporal_client(tries=1), DatabaseThreadLookup(self._database))
         await dispatcher.dispatch(Close(case.thread, message))
 
 

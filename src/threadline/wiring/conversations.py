@@ -52,12 +52,10 @@ from threadline.settings import (
 )
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.slack.uploads import Uploads
 from threadline.threads import activity_options as options
 from threadline.threads.alerts import Alerts
 from threadline.threads.history_authors import HavingASay
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.threads.thread_history import SaidBefore
 from threadline.threads.user_lookup import KnownPeople
 from threadline.threads.user_names import Names
@@ -126,7 +124,7 @@ class Host:
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, posts: Posts, house: Host
+    settings: TalkSettings, database: Database, slack: Slack, outbox: Outbox, house: Host
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
@@ -146,7 +144,7 @@ async def conversing(
         ports = ports.having(CRM, PostgresCrm(database, people, rate))
         sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
         ports = ports.having(OUTBOX, PostgresOutbox(database, people, sending, rate))
-        uploads = Uploads(slack, PostLedger(database, Claim))
+        uploads = Outbox(slack, database)
         ports = ports.having(INVITATIONS, SlackInvitations(database, people, uploads, settings.mail.sender))
         ports = ports.having(RFP_FILES, SlackRfpFiles(database, slack, history, say, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
@@ -166,11 +164,11 @@ async def conversing(
                 Thinking(database, mind, names, house.alerts),
                 Acting(database, mind, guards, house.alerts, options.ACT.retry.maximum_attempts),
             ),
-            LiveSpeakingActivities(database, slack, posts),
+            LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, people, said, given.operator_context_tokens),
             decision_activities(database, mind, people, settings.decision, embedder),
-            LiveHandoverActivities(database, slack, posts, Cards(database, house.readers), house.reception, say),
-            LiveApprovalActivities(database, slack, posts, Hands(mind.registry, ports, guards), approving),
+            LiveHandoverActivities(database, slack, outbox, Cards(database, house.readers), house.reception, say),
+            LiveApprovalActivities(database, slack, outbox, Hands(mind.registry, ports, guards), approving),
         )
 
 

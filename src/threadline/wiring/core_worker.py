@@ -52,11 +52,10 @@ from threadline.slack.errors import calling
 from threadline.threads.alerts import Alerts
 from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
-from threadline.threads.outbox_posts import Claim, Posts
-from threadline.threads.post_ledger import PostLedger
+from threadline.threads.outbox import Outbox
 from threadline.wiring.catch_up import live_catch_up, live_sweep, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
-from threadline.wiring.gateway import CaseThreads, slack_client
+from threadline.wiring.gateway import DatabaseThreadLookup, slack_client
 from threadline.wiring.temporal import registered
 
 Activities = list[Callable[..., Any]]
@@ -85,7 +84,7 @@ class _Connected:
     database: Database
     client: Client
     slack: Slack
-    posts: Posts
+    outbox: Outbox
     dispatcher: Dispatcher
     identity: AsyncSlackResponse
     places: Places
@@ -99,13 +98,13 @@ async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterat
         Permanent: the database has another schema, or Slack does not know us.
     """
     async with _connected(settings, client) as parts:
-        alerts = Alerts(parts.posts, parts.places.escalations)
+        alerts = Alerts(parts.outbox, parts.places.escalations)
         approvers = settings.talk.approval.approvers
-        jobs = live_jobs(client, parts.database, parts.slack, parts.posts, parts.dispatcher, approvers)
+        jobs = live_jobs(client, parts.database, parts.slack, parts.outbox, parts.dispatcher, approvers)
         host = _host(settings, parts, alerts, jobs)
         async with (
             mending(jobs.desk),
-            conversing(settings.talk, parts.database, parts.slack, parts.posts, host) as talk,
+            conversing(settings.talk, parts.database, parts.slack, parts.outbox, host) as talk,
         ):
             yield [*_of_cases(settings, parts), *_of_looking_again(settings, parts), *_of_talk(talk, jobs)], alerts
 
@@ -129,8 +128,8 @@ async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_C
                 database,
                 client,
                 slack,
-                Posts(slack, PostLedger(database, Claim)),
-                Dispatcher(client, CaseThreads(database), doorkeeper),
+                Outbox(slack, database),
+                Dispatcher(client, DatabaseThreadLookup(database), doorkeeper),
                 identity,
                 _places(identity, settings.channels, settings.case),
             )
@@ -152,9 +151,9 @@ def _host(settings: CoreSettings, parts: _Connected, alerts: Alerts, jobs: Jobs)
 
 
 def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
-    database, slack, posts, places = parts.database, parts.slack, parts.posts, parts.places
-    relaying = Relaying(database, slack, posts, places.bot_user)
-    speaking = LiveSlackActivities(database, slack, posts, places)
+    database, slack, outbox, places = parts.database, parts.slack, parts.outbox, parts.places
+    relaying = Relaying(database, slack, outbox, places.bot_user)
+    speaking = LiveSlackActivities(database, slack, outbox, places)
     forge = settings.forge
     pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
     return [
@@ -163,7 +162,7 @@ def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
             LiveIntakeActivities(database, slack, places.bot_user, parts.dispatcher.forward, relaying), IntakeActivities
         ),
         *registered(speaking, SlackActivities),
-        *registered(LiveFixActivities(database, pull_requests, posts), FixActivities),
+        *registered(LiveFixActivities(database, pull_requests, outbox), FixActivities),
     ]
 
 

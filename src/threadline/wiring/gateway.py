@@ -13,26 +13,25 @@ from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
+from threadline.threads.model import ThreadOwner
+from threadline.threads.store import ThreadStore
 from threadline.wiring.catch_up import mark_installation
 from threadline.wiring.temporal import temporal_client
 
 
-class CaseThreads:
+class DatabaseThreadLookup(ThreadLookup):
     """What the gateway reads, by an index each: one of these for an event, and a few for a direct word to stop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, team: str, channel: str, thread_ts: str) -> Thread | None:
+    async def owner(self, thread: Thread) -> ThreadOwner | None:
         async with self._database.begin() as work:
-            return await work.threads.report_of(Thread(team, channel, thread_ts))
-
-    async def is_followed(self, team: str, channel: str, thread_ts: str) -> bool:
-        async with self._database.begin() as work:
-            return await work.conversations.is_followed(team, channel, thread_ts)
+            return await ThreadStore(work.tx).owner(thread)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         async with self._database.begin() as work:
@@ -64,7 +63,7 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     try:
         async with slack_client(slack) as client:
             await mark_installation(database, channels)
-            threads, requests = CaseThreads(database), CatchUpRequests(temporal)
+            threads, requests = DatabaseThreadLookup(database), CatchUpRequests(temporal)
             await Gateway(config, client, temporal, threads, requests, people=Slack(client)).run(stop)
     finally:
         await database.dispose()

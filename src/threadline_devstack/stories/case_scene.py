@@ -120,8 +120,8 @@ class Scene(Watching):
     async def find_case(self) -> str:
         """The number of the report's case; empty as long as there is none."""
         async with self._database.begin() as work:
-            found = await work.threads.find(Thread(TEAM, REPORTS, self.report))
-        return found.bug_id if found else ""
+            found = await work.cases.marks(Thread(TEAM, REPORTS, self.report))
+        return found.bug_id
 
     async def case(self) -> CaseRecord:
         async with self._database.begin() as work:

@@ -7,6 +7,9 @@ from threadline.errors import Permanent
 from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage
 
+CONVERSATION = "conversation"
+"""The kind of a thread in which people talk with the bot; see `threads.model.ThreadOwner`."""
+
 
 class ConversationNotFound(Permanent):
     """Nobody has written to the bot in this thread, or its retention has ended."""

@@ -1,0 +1,211 @@
+"""Outbox: one visible message per key, although Slack knows no key and a process may die before it remembers a send.
+
+A key is claimed in the database, sent with the message's metadata, and then marked as posted. Whoever finds a claim
+whose lease ran out searches Slack for the key before it sends again, and only after the slowest send could have
+arrived. The times depend on each other: one call ends within `HTTP_TOTAL` (10 s), an activity's attempt within its
+start-to-close (30 s), a claim holds for `CLAIM_LEASE` (45 s).
+
+A message is still posted twice when Slack stores it later than `LATE_ARRIVAL` seconds after the call was given up
+(`LATE_ROOT_ARRIVAL` outside a thread), when somebody deletes it before the search, or when an attempt freezes between
+its claim and its call for longer than the lease. Where that is worse than silence (`ask_person_if_unsure`), a person is
+asked instead.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import structlog
+
+from threadline.db.engine import Database, Transaction
+from threadline.errors import NotDone, Permanent, Transient
+from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack
+from threadline.slack.errors import Unshowable
+from threadline.slack.formatting import Rendered
+from threadline.slack.uploads import FileUpload, find_file, upload_file
+from threadline.threads.model import ThreadOwner
+from threadline.threads.store import PostClaim, PostStore, ThreadStore
+
+CLAIM_LEASE = 45.0
+"""Seconds for which a claim keeps others from the same post."""
+LATE_ARRIVAL = 30.0
+"""Seconds after a call was given up during which Slack may still store its message."""
+LATE_ROOT_ARRIVAL = 120.0
+"""The same for a message outside a thread: a second one there is worse than a late one, and none is worst."""
+CLOCK_SKEW = 300.0
+"""Seconds before the claim from which Slack is searched: its clock and the database's are two."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Post:
+    """A message that is posted once.
+
+    Args:
+        key: a business key (case, turn, kind), never a run's id.
+        thread_ts: without it the first part is posted in the channel, and the others in its thread.
+        rendered: the parts, one message each.
+        opens: the workflow that gets the replies, for a root. It is registered in the transaction that marks the post
+            as posted, and stands in the message's metadata, so that a lost registration can be made good.
+        valid_if: asked in the transaction of the claim; False when the post says nothing any more.
+        on_posted: called with the `ts` of the first part, in the transaction that marks it as posted.
+        ask_person_if_unsure: raise `Permanent` instead of sending again when nobody knows whether it arrived.
+        correlation_id: of the turn that posts it.
+    """
+
+    key: str
+    channel: str
+    thread_ts: str | None
+    rendered: tuple[Rendered, ...]
+    opens: ThreadOwner | None = None
+    valid_if: Callable[[Transaction], Awaitable[bool]] | None = None
+    on_posted: Callable[[Transaction, str], Awaitable[None]] | None = None
+    ask_person_if_unsure: bool = False
+    correlation_id: str = ""
+
+
+class Outbox:
+    """Posts each message once; every other file uses it wherever a retry must not post twice.
+
+    Args:
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, slack: Slack, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._slack = slack
+        self._database = database
+        self._clock = clock
+
+    async def publish(self, post: Post) -> str:
+        """Post every part that is not posted yet, in order.
+
+        Returns:
+            The `ts` of the first part; empty when `valid_if` said that the post says nothing any more.
+
+        Raises:
+            Transient: try again, after `retry_after` if it is given.
+            Permanent: Slack refuses the message, or a person must look whether it arrived.
+        """
+        first = ""
+        for number, rendered in enumerate(post.rendered, start=1):
+            part = replace(post, thread_ts=post.thread_ts or first or None)
+            if number > 1:
+                part = replace(part, key=f"{post.key}#{number}", opens=None, on_posted=None)
+            find = partial(self._slack.find_post, part.channel, part.thread_ts, part.key)
+            ts = await self.once(part, partial(self._send, part, rendered), find)
+            first = first or ts
+            if not ts:
+                break
+        return first
+
+    async def share(self, upload: FileUpload) -> str:
+        """Show a file in its thread once; returns Slack's id of the file.
+
+        Raises:
+            Permanent: Slack refuses it; nothing is shown.
+            Transient: it may be shown, or come to be; a later call finds it.
+        """
+        post = Post(upload.key, upload.channel, upload.thread_ts, ())
+        return await self.once(post, partial(upload_file, self._slack, upload), partial(find_file, self._slack, upload))
+
+    async def once(
+        self, post: Post, send: Callable[[], Awaitable[str]], find: Callable[[float], Awaitable[str | None]]
+    ) -> str:
+        """Send under a key that nobody has used, however often this is called.
+
+        Args:
+            send: returns Slack's id of what was sent; `Permanent` and `NotDone` mean that Slack did nothing.
+            find: the same id, searched for from a moment on (seconds since 1970); nothing when Slack does not have it.
+
+        Returns:
+            The id; empty when `valid_if` said that the post says nothing any more.
+        """
+        claim = await self._claim(post)
+        if claim.state == "expired":
+            if found := await self._find(post, claim, find):
+                return found
+            # Given up and claimed anew: of two who searched one sends, and the next search counts from this send.
+            await self._release(post, claim.claimed_at)
+            claim = await self._claim(post)
+        if claim.state == "ours":
+            try:
+                sent = await send()
+            except (Permanent, NotDone):
+                await self._release(post, claim.claimed_at)
+                raise
+            await self._record(post, sent)
+            return sent
+        if claim.state in ("busy", "expired"):
+            raise self._too_early(post, claim.claimed_at + CLAIM_LEASE)
+        return claim.ts
+
+    async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
+        late = LATE_ARRIVAL if post.thread_ts else LATE_ROOT_ARRIVAL
+        if self._clock() < (may_search := claim.claimed_at + HTTP_TOTAL + late):
+            raise self._too_early(post, may_search)
+        if found := await find(claim.claimed_at - CLOCK_SKEW):
+            await self._record(post, found)
+            return found
+        if post.ask_person_if_unsure:
+            raise Permanent(
+                f"It is not known whether {post.key} was posted: look in the channel {post.channel}, "
+                "and post it by hand if it is missing."
+            )
+        return ""
+
+    async def _send(self, part: Post, rendered: Rendered) -> str:
+        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing.
+
+        That is a second call: its answer, if it is lost on the way, is searched for `HTTP_TOTAL` seconds too early.
+        """
+        metadata = {"event_type": POST_EVENT, "event_payload": _payload(part)}
+        try:
+            return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
+        except Unshowable:
+            _log.exception("blocks_refused", key=part.key)
+            return await self._slack.post(part.channel, rendered.text, (), part.thread_ts, metadata)
+
+    async def _claim(self, post: Post) -> PostClaim:
+        async with self._database.begin() as work:
+            return await PostStore(work.tx).claim(
+                post.key, post.channel, post.thread_ts, self._clock(), CLAIM_LEASE, post.valid_if
+            )
+
+    async def _record(self, post: Post, ts: str) -> None:
+        async with self._database.begin() as work:
+            await PostStore(work.tx).record_posted(post.key, ts)
+            if post.opens:
+                await ThreadStore(work.tx).register(post.opens, post.channel, ts)
+            if post.on_posted:
+                await post.on_posted(work.tx, ts)
+
+    async def _release(self, post: Post, claimed_at: float) -> None:
+        async with self._database.begin() as work:
+            await PostStore(work.tx).release(post.key, claimed_at)
+
+    def _too_early(self, post: Post, until: float) -> Transient:
+        rest = max(until - self._clock(), 1.0)
+        return Transient(f"An earlier attempt at {post.key} may still arrive in Slack.", retry_after=rest)
+
+
+def _payload(post: Post) -> Mapping[str, Any]:
+    payload = {"key": post.key}
+    if post.opens:
+        payload |= {"workflow_id": post.opens.workflow_id, "kind": post.opens.kind}
+    if post.correlation_id:
+        payload["correlation_id"] = post.correlation_id
+    return payload
+
+
+async def add_reactions(slack: Slack, name: str, items: Iterable[tuple[str, str]]) -> None:
+    """Put one emoji on messages, (channel, ts) each. Cosmetic: what fails is left out; without Slack, all the rest."""
+    for channel, ts in items:
+        try:
+            await slack.react(channel, ts, name)
+        except (Permanent, Transient) as error:
+            _log.info("reaction_failed", name=name, reason=str(error))
+            if isinstance(error, Transient):
+                return

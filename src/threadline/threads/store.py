@@ -1,0 +1,147 @@
+"""ThreadStore: which workflow a thread belongs to. PostStore: which posts are claimed, and which are in Slack."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Subquery, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from threadline.db.engine import Transaction
+from threadline.slack.model import Thread
+from threadline.threads.model import ThreadOwner
+from threadline.threads.tables import posts, threads
+
+CLAIM_STATES = Literal["ours", "busy", "expired", "posted", "invalid"]
+
+
+class ThreadStore:
+    """The registry of threads: one row for each thread that belongs to a workflow."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def owner(self, thread: Thread) -> ThreadOwner | None:
+        """Whose thread it is; None when it is nobody's, or not yet. The gateway's one indexed read."""
+        query = select(threads.c.workflow_id, threads.c.kind).where(_is(thread))
+        row = (await self._tx.execute(query)).one_or_none()
+        return ThreadOwner(row.workflow_id, row.kind) if row else None
+
+    async def roots(self, workflow_id: str, channel: str) -> list[str]:
+        """The roots of all threads of a workflow in a channel."""
+        query = select(threads.c.thread_ts).where(threads.c.workflow_id == workflow_id, threads.c.channel == channel)
+        return list((await self._tx.execute(query.order_by(threads.c.thread_ts))).scalars())
+
+    async def register(
+        self,
+        owner: ThreadOwner,
+        channel: str,
+        thread_ts: str,
+        *,
+        author_id: str = "",
+        compare_from: Decimal | ColumnElement[Any] = Decimal(0),
+        first_message_at: Decimal | None = None,
+    ) -> None:
+        """Remember whose thread it is. The first word stands, so this is safe to repeat.
+
+        Args:
+            author_id: who wrote the root, kept for when Slack has it no more; empty for a root of the bot's.
+            compare_from: seconds since 1970; what was said before is not the owner's.
+            first_message_at: when the first message was said that is stored of a conversation.
+        """
+        row = {
+            "team": owner.thread.team,
+            "channel": channel,
+            "thread_ts": thread_ts,
+            "workflow_id": owner.workflow_id,
+            "kind": owner.kind,
+            "author_id": author_id,
+            "compare_from": compare_from,
+            "first_message_at": first_message_at,
+        }
+        await self._tx.execute(insert(threads).values(row).on_conflict_do_nothing())
+
+
+def threads_of(kind: str) -> Subquery:
+    """The threads of one kind, for a join with what has a `workflow_id`."""
+    return select(threads).where(threads.c.kind == kind).subquery()
+
+
+def _is(thread: Thread) -> ColumnElement[bool]:
+    row = threads.c
+    return (row.team == thread.team) & (row.channel == thread.channel) & (row.thread_ts == thread.ts)
+
+
+@dataclass(frozen=True)
+class PostClaim:
+    """What is known of a key when somebody claims it.
+
+    - `ours`: nobody has tried; it is ours, since `claimed_at`;
+    - `busy`: somebody else's, whose lease has not run out;
+    - `expired`: somebody else's lease ran out without an end, so it may be in Slack; still with the old `claimed_at`;
+    - `posted`: it is in Slack, as `ts`;
+    - `invalid`: it says nothing any more.
+    """
+
+    state: CLAIM_STATES
+    ts: str = ""
+    claimed_at: float = 0.0
+
+
+class PostStore:
+    """The table of posts. Times are seconds since 1970, by the clock of whoever claims."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def claim(
+        self,
+        key: str,
+        channel: str,
+        thread_ts: str | None,
+        now: float,
+        lease_s: float,
+        valid_if: Callable[[Transaction], Awaitable[bool]] | None = None,
+    ) -> PostClaim:
+        """Take the right to send a post for `lease_s` seconds, if nobody has it. What is posted is never
+        invalid."""
+        if valid_if:
+            if known := await self._known(key, now):
+                return known
+            if not await valid_if(self._tx):
+                return PostClaim("invalid")
+        row = {"key": key, "channel": channel, "thread_ts": thread_ts, "claimed_at": now, "lease_until": now + lease_s}
+        new = insert(posts).values(row).on_conflict_do_nothing().returning(posts.c.key)
+        if (await self._tx.execute(new)).first():
+            return PostClaim("ours", claimed_at=now)
+        return await self._known(key, now) or PostClaim("busy", claimed_at=now)
+
+    async def record_posted(self, key: str, ts: str) -> None:
+        """The post is in Slack, as `ts`, whoever sent it; the first such word stands."""
+        await self._tx.execute(update(posts).where(posts.c.key == key, posts.c.ts.is_(None)).values(ts=ts))
+
+    async def release(self, key: str, claimed_at: float) -> None:
+        """Give up the claim of that moment; nothing happens when it is another's by now, or posted."""
+        mine = (posts.c.key == key, posts.c.ts.is_(None), posts.c.claimed_at == claimed_at)
+        await self._tx.execute(delete(posts).where(*mine))
+
+    async def ts_of(self, key: str) -> str | None:
+        """Where a post is; None when it was not sent."""
+        return (await self._tx.execute(select(posts.c.ts).where(posts.c.key == key))).scalar_one_or_none()
+
+    async def part_timestamps(self, key: str) -> list[str]:
+        """Where each message is that a post has become, in order; empty while there is none."""
+        parts = list[str]()
+        while ts := await self.ts_of(f"{key}#{len(parts) + 1}" if parts else key):
+            parts.append(ts)
+        return parts
+
+    async def _known(self, key: str, now: float) -> PostClaim | None:
+        query = select(posts.c.ts, posts.c.claimed_at, posts.c.lease_until).where(posts.c.key == key)
+        row = (await self._tx.execute(query)).one_or_none()
+        if row is None:
+            return None
+        if row.ts is not None:
+            return PostClaim("posted", row.ts, row.claimed_at)
+        return PostClaim("busy" if row.lease_until > now else "expired", claimed_at=row.claimed_at)
