@@ -137,7 +137,6 @@ CREATE TABLE bug_conversations (
     turn int CHECK (turn >= 0),
     read_through int CHECK (read_through > 0),
     wakes boolean NOT NULL DEFAULT false,
-    error text NOT NULL DEFAULT '',
     redacted_at timestamptz,
     edited_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -145,7 +144,7 @@ CREATE TABLE bug_conversations (
     UNIQUE (bug_id, message_id),
     CHECK ((sender_type = 'bot') = (seq IS NULL)),
     CHECK (sender_type = 'bot'
-           OR message_type IN ('report', 'message', 'close', 'edit', 'deletion', 'quarantined')),
+           OR message_type IN ('report', 'message', 'close', 'edit', 'deletion')),
     CHECK (NOT wakes OR message_type IN ('report', 'message', 'close')),
     CHECK (redacted_at IS NULL OR message_text = '')
 );
@@ -286,7 +285,7 @@ SELECT m.bug_id, m.seq, m.id, m.message_id, m.sender_type, m.sender_id, m.messag
        m.read_through IS NOT NULL OR coalesce(m.turn <= c.turn, false) AS read,
        CASE WHEN m.redacted_at IS NULL THEN m.message_text ELSE '(deleted by its author)' END AS message_text
 FROM bug_conversations m JOIN cases c USING (bug_id)
-WHERE m.message_type NOT IN ('deletion', 'quarantined');
+WHERE m.message_type <> 'deletion';
 
 CREATE VIEW agent_cases AS
 SELECT c.bug_id, c.title, c.status, c.severity, c.components, c.reporter_id, c.created_at, c.resolved_at, c.turn,
@@ -571,7 +570,7 @@ CREATE TABLE refused_messages (
     refused_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Messages that could not be read, in threads without a case. With a case, they are in its bug_conversations.
+-- Messages that nobody could read, or that the database refused, which `error` then says.
 CREATE TABLE quarantine (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,
@@ -579,6 +578,7 @@ CREATE TABLE quarantine (
     thread_ts text NOT NULL,
     message_id text NOT NULL,
     message_text text NOT NULL,
+    error text NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT now(),
     UNIQUE (team, channel, thread_ts, message_id)
 );
@@ -637,7 +637,6 @@ CREATE TABLE conversation_messages (
     wakes boolean NOT NULL DEFAULT false,
     turn int,
     step int,
-    error text NOT NULL DEFAULT '',
     redacted_at timestamptz,
     edited_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),

@@ -23,7 +23,7 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-def without_secrets(
+def redact_message(
     _logger: structlog.typing.WrappedLogger, _method: str, entry: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """A structlog processor: every text of the entry, nested ones and tracebacks among them, without secrets."""
@@ -40,7 +40,7 @@ def set_up(level: str = "INFO") -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 # Last but one, so that nothing joins the entry behind it.
-                without_secrets,
+                redact_message,
                 structlog.processors.JSONRenderer(default=str),
             ],
         )

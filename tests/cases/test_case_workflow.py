@@ -336,7 +336,7 @@ async def test_unreadable_signal_is_kept_and_the_case_goes_on(start_case: StartC
             await scene.handle.signal(addressing.INCOMING_MESSAGE, args=args)
         await scene.developer("and now?")
         await scene.until_said("went on", SUMMARIES)
-        kept = text("SELECT count(*) FROM bug_conversations WHERE message_type = 'quarantined'")
+        kept = text("SELECT count(*) FROM quarantine")
         async with scene.database.begin() as work:
             assert await work.connection.scalar(kept) == 4
 

@@ -241,7 +241,7 @@ async def test_message_that_needs_no_turn_postpones_the_end(database: Database) 
 
 async def test_unreadable_signal_is_quarantined_and_the_conversation_goes_on(database: Database) -> None:
     async def quarantined() -> bool:
-        return len(await scene.rows("SELECT 1 FROM conversation_messages WHERE message_type = 'quarantined'")) == 2
+        return len(await scene.rows("SELECT 1 FROM quarantine")) == 2
 
     async with conversation(database) as scene:
         await scene.ask("hello")

@@ -200,11 +200,19 @@ async def test_message_that_postgres_refuses_is_quarantined(scene: Scene, unstor
     batch = (report("report"), said(1, **unstorable), said(2, "after", version="1\x00"))
     first = await scene.flush(*batch)
     again = await scene.flush(*batch)
-    assert first.stored == again.stored == 3
+    assert first.stored == again.stored == 2
     assert await scene.texts() == ["report", "after"]
-    [row] = await scene.rows("SELECT * FROM bug_conversations WHERE message_type = 'quarantined'")
+    [row] = await scene.rows("SELECT * FROM quarantine")
     assert row["error"].startswith("the database refused this message")
-    assert not row["wakes"]
+
+
+async def test_row_refused_beside_a_known_message_holds_nothing_up(scene: Scene) -> None:
+    await scene.flush(report("report"))
+    too_big = said(1, "its file has no size that fits", files=(FileRef("F1", size=2**63),))
+    for _ in range(2):
+        await scene.flush(report("report"), too_big, said(2, "after"))
+    assert await scene.texts() == ["report", "after"]
+    assert [row["message_text"] for row in await scene.rows("SELECT * FROM quarantine")] == [too_big.text]
 
 
 async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> None:

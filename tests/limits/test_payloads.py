@@ -20,7 +20,7 @@ from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.quarantine_store import QuarantinedMessage
+from threadline.threads.store import Quarantine, QuarantinedMessage
 
 MIB = 1024 * 1024
 
@@ -39,7 +39,7 @@ async def _signal(ground: LoadScene, workflow_id: str, name: str, *payloads: Pay
 
 async def _quarantine(ground: LoadScene) -> list[QuarantinedMessage]:
     async with ground.database.begin() as work:
-        return await work.quarantine.messages(100)
+        return await Quarantine(work.tx).messages(100)
 
 
 def _payload(encoding: str, data: bytes) -> Payload:
@@ -74,7 +74,7 @@ async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(gr
             await ground.until_stored()
             assert await ground.task_failures() == {}
     kept = await _quarantine(ground)
-    assert {message.bug_id for message in kept} == {"BUG-1"}
+    assert {message.thread for message in kept} == {thread}
     assert len(kept) == len(UNREADABLE) + 2
     shown = "\n".join(message.text for message in kept)
     for words in ("half a mess", "binary/encrypted", "a_name_of_next_year"):
@@ -97,7 +97,7 @@ async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: Loa
             )  # fmt: skip
             await handle.result()
     [kept] = await _quarantine(ground)
-    assert (kept.thread, kept.bug_id) == (thread, "")
+    assert kept.thread == thread
     assert kept.text == '[["no", "envelope"]]'
     assert [line["log_level"] for line in logged if line["event"] == "message_quarantined"] == ["error"]
 
@@ -191,7 +191,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
     async with ground.database.begin() as work:
         lengths = [len(entry.text) for entry in (await work.conversation.entries("BUG-1")).entries]
     assert max(lengths) == messages.MAX_TEXT
-    assert [kept.bug_id for kept in await _quarantine(ground)] == ["BUG-1"] * 3
+    assert [kept.thread for kept in await _quarantine(ground)] == [thread] * 3
 
 
 async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run(

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
 from threadline.conversations.contract import Refusal
-from threadline.conversations.message_intake import StoredBatch
+from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.transcript_store import Transcript
@@ -39,7 +39,7 @@ class StoredConversation:
         self.database = database
         self.thread = thread
 
-    async def store(self, *batch: IncomingMessage) -> StoredBatch:
+    async def store(self, *batch: IncomingMessage) -> ConversationBatch:
         async with self.database.begin() as work:
             return await work.conversations.store(self.thread, batch)
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from threadline.cases.message_reads import StoredMessage
 from threadline.gateway.routes import Close, Ignored, Lookup, Message, Route, RoutingConfig, Start, route
 from threadline.threads import addressing
 from threadline.threads import catch_up_events as missed_events
 from threadline.threads.catch_up_events import MissedEvent
+from threadline.threads.message_table import StoredMessage
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.model import Message as Post
 from threadline_devstack.slack.seed import populate

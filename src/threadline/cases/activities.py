@@ -1,6 +1,6 @@
 """The case in the database, as its workflow asks for it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -21,10 +21,8 @@ from threadline.cases.report import parse_bug_report
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import IllegalTransition, Transient
-from threadline.privacy.redaction import redact
-from threadline.slack.files import redact_files
 from threadline.slack.model import Thread
-from threadline.threads.messages import IncomingMessage, clean
+from threadline.threads.message_table import log_quarantined, redact_message
 
 _log = structlog.get_logger(__name__)
 
@@ -67,18 +65,6 @@ async def _describe(work: Work, bug_id: str) -> Marks:
     )
 
 
-def tell_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
-    """One line for each message that could not be read; what it says stays in the database."""
-    for message in ids:
-        _log.error(
-            "message_quarantined",
-            message=message,
-            slack_thread=thread.key,
-            case=case,
-            hint="Nobody has answered this message. Run `threadline cases quarantine` to see it.",
-        )
-
-
 class LiveCaseActivities(CaseActivities):
     """Each method is one unit of work. Args: `say` posts a turn's findings, and returns the marks after its step."""
 
@@ -98,11 +84,11 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
         async with self._database.begin() as work:
-            marks = await work.conversation.flush(request.thread, [without_secrets(each) for each in request.messages])
+            marks = await work.conversation.flush(request.thread, [redact_message(each) for each in request.messages])
             quarantined = work.conversation.quarantined
             if request.begin and _turn_due(marks):
                 marks = await self._begin(work, marks)
-        tell_quarantined(request.thread, quarantined, case=marks.bug_id)
+        log_quarantined(request.thread, quarantined, case=marks.bug_id)
         return marks
 
     async def _begin(self, work: Work, marks: Marks) -> Marks:
@@ -152,8 +138,3 @@ class LiveCaseActivities(CaseActivities):
             marks = await work.cases.end(request.bug_id, request.reason, actor=request.actor)
         _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
         return marks
-
-
-def without_secrets(message: IncomingMessage) -> IncomingMessage:
-    """Not every signal is from a gateway of today: an older one, or what cannot be read, may hold a secret."""
-    return replace(message, text=clean(redact(message.text)), files=redact_files(message.files))

@@ -1,10 +1,11 @@
 """What people who run the house ask: which cases there are, how they came where they are, and what they cost."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, select, text
+from sqlalchemy import Row, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.cases.model import SUMMARY, CaseNotFound, CaseStatus, Severity
@@ -140,6 +141,13 @@ class Overview:
         rows = await self._connection.execute(_CASES.where(cases.c.bug_id.in_(ids)))
         found = {row.bug_id: _case(row) for row in rows}
         return [found[each] for each in ids if each in found]
+
+    async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:
+        """The cases that were reported in these threads."""
+        place = tuple_(cases.c.team, cases.c.channel, cases.c.thread_ts)
+        query = select(cases.c.team, cases.c.channel, cases.c.thread_ts, cases.c.bug_id)
+        rows = await self._connection.execute(query.where(place.in_([(e.team, e.channel, e.ts) for e in threads])))
+        return {Thread(*row[:3]): row.bug_id for row in rows}
 
     async def transitions(self, bug_id: str) -> list[Transition]:
         """Oldest first."""

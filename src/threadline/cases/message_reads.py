@@ -1,7 +1,6 @@
 """What people wrote in a case's threads, and what the bot answered: read in the order in which it was said."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from sqlalchemy import select, text
@@ -15,7 +14,7 @@ from threadline.cases.records import ConversationPage, Entry
 from threadline.cases.tables import bug_conversations, cases
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.message_store import seconds
+from threadline.threads.message_table import StoredMessage, seconds
 from threadline.threads.messages import IncomingMessage
 
 _ENTRIES = text("""
@@ -33,39 +32,6 @@ SELECT message_text FROM bug_conversations WHERE bug_id = :bug_id AND sender_typ
 UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
 WHERE f.bug_id = :bug_id AND m.sender_type = 'reporter'
 """)
-_STORED = text("""
-SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts
-FROM bug_conversations
-WHERE bug_id = :bug_id AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
-""")
-_THERE = text("""
-SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts
-FROM bug_conversations
-WHERE bug_id = :bug_id AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
-  AND message_type IN ('report', 'message', 'close')
-  AND message_id = CAST(:prefix AS text) || slack_ts AND said_at > :oldest AND said_at < :latest
-UNION ALL
-SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type, message_text, channel, original.ts
-FROM bug_conversations e, LATERAL (SELECT substr(correction_of, length(CAST(:prefix AS text)) + 1) AS ts) original
-WHERE bug_id = :bug_id AND channel = :channel AND message_type = 'edit' AND redacted_at IS NULL
-  AND starts_with(correction_of, CAST(:prefix AS text)) AND original.ts ~ '^[0-9]+[.][0-9]+$'
-  AND CAST(original.ts AS numeric) > :oldest AND CAST(original.ts AS numeric) < :latest
-  AND NOT EXISTS (SELECT FROM bug_conversations o WHERE o.bug_id = e.bug_id AND o.message_id = e.correction_of)
-""")
-"""An edit may be all that was ever delivered of a message: that is stored of it, and goes with it."""
-
-
-@dataclass(frozen=True)
-class StoredMessage:
-    """What is kept of a message; a deletion's and an edit's ids are their own."""
-
-    message_id: str
-    message_type: str
-    sender_id: str
-    sender_type: str
-    message_text: str
-    channel: str
-    slack_ts: str
 
 
 class Conversation:
@@ -140,16 +106,13 @@ class Conversation:
 
     async def stored(self, bug_id: str, ids: Collection[str]) -> dict[str, StoredMessage]:
         """Which of these messages are stored, by id, with whatever corrects them."""
-        rows = await self._connection.execute(_STORED, {"bug_id": bug_id, "ids": list(ids)})
-        return {row["message_id"]: StoredMessage(**row) for row in rows.mappings()}
+        return await intake.MESSAGES.find(self._connection, bug_id, ids)
 
     async def said_in(
         self, bug_id: str, team: str, channel: str, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
         """What people are stored to have said in a channel between two moments and not to have deleted."""
-        where = {"bug_id": bug_id, "channel": channel, "prefix": addressing.message_id(team, channel, "")}
-        rows = await self._connection.execute(_THERE, {**where, "oldest": oldest, "latest": latest})
-        return [StoredMessage(**row) for row in rows.mappings()]
+        return await intake.MESSAGES.between(self._connection, bug_id, team, channel, oldest, latest)
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, channel: str, ts: str) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It wakes nothing and has no `seq`."""

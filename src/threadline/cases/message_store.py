@@ -13,14 +13,13 @@ from threadline.cases.model import REPORT, CaseStatus, Marks, Reason, case_owner
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.slack.model import Thread
 from threadline.threads import messages, phrases
-from threadline.threads.message_store import Columns, Shelf, Storing, distinct, seconds
+from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.quarantine_store import Quarantine
-from threadline.threads.store import ThreadStore
+from threadline.threads.store import Quarantine, ThreadStore
 
 _BEFORE_OPENING = func.extract("epoch", func.now()) - 900
 """What was said earlier in the thread of a case that is opened now is not compared with Slack."""
-_SHELF = Shelf(bug_conversations, "bug_id", attachments)
+MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
 
 _FORGET_TITLE = text("""
 UPDATE cases c SET title = 'Report deleted by its author', rev = c.rev + 1
@@ -63,27 +62,19 @@ async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     each_once = distinct(batch)
     case = await case_row.lock_by_thread(connection, thread) or await _open(connection, thread, each_once)
     if case is None:
-        return Flushed(Marks(), await Quarantine(connection).keep(thread, each_once))
+        unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
+        return Flushed(Marks(), await Quarantine(connection).keep(thread, unreadable))
     addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
-    stored = await _store(connection, case, addressed)
-    if any(message.kind == messages.CLOSE for message in stored):
+    columns = _columns(case, await _closed_until(connection, case))
+    stored = await MESSAGES.store(connection, thread, case.bug_id, case.stored, addressed, columns)
+    if stored.corrected:
+        await connection.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
+    if any(message.kind == messages.CLOSE for message in stored.new):
         await connection.execute(_OVERTAKEN, {"bug_id": case.bug_id})
     if case.status == CaseStatus.RESOLVED:
         await connection.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
-    await case_row.write(connection, case.bug_id, stored=case.stored + len(stored))
-    refused = [message.id for message in stored if message.kind == messages.QUARANTINED]
-    return Flushed(await case_row.marks(connection, case.bug_id), refused)
-
-
-async def _store(
-    connection: AsyncConnection, case: case_row.Case, batch: Sequence[IncomingMessage]
-) -> list[IncomingMessage]:
-    """Returns what was not there, and brings what it corrects to its present wording."""
-    storing = Storing(connection, _SHELF, case.bug_id, case.stored)
-    stored = await storing.add(batch, _columns(case, await _closed_until(connection, case)))
-    if corrected := await storing.correct(stored):
-        await connection.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": corrected})
-    return stored
+    await case_row.write(connection, case.bug_id, stored=case.stored + len(stored.new))
+    return Flushed(await case_row.marks(connection, case.bug_id), stored.quarantined)
 
 
 async def _open(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> case_row.Case | None:

@@ -80,7 +80,6 @@ bug_conversations = Table(
     Column("turn", Integer),
     Column("read_through", Integer),
     required("wakes", Boolean()),
-    required("error", Text()),
     Column("redacted_at", MOMENT),
     Column("edited_at", MOMENT),
     required("created_at", MOMENT),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from threadline.cases.case_queries import CaseRecord, Transition
     from threadline.cases.records import Entry
     from threadline.cases.turn_rows import TurnRecord
-    from threadline.threads.quarantine_store import QuarantinedMessage
+    from threadline.threads.store import QuarantinedMessage
     from threadline.wiring.case_desk import CaseFile
     from threadline_devstack.stack import Stack
 
@@ -154,12 +154,12 @@ def cases(records: "Iterable[CaseRecord]") -> None:
     console.print(table if table.row_count else "There is no case.")
 
 
-def quarantine(kept: "Iterable[QuarantinedMessage]") -> None:
+def quarantine(kept: "Iterable[tuple[QuarantinedMessage, str]]") -> None:
     """Each with its whole text, which is what somebody needs who wants to know what it was."""
     told = list(kept)
-    for message in told:
+    for message, bug_id in told:
         console.print(
-            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {message.bug_id or 'no case'}, "
+            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {bug_id or 'no case'}, "
             f"thread {escape(message.thread.key)}, {escape(message.message_id)}"
         )
         line(message.error)

@@ -6,7 +6,6 @@ from typing import TypeVar
 import structlog
 from temporalio import activity
 
-from threadline.cases.activities import tell_quarantined, without_secrets
 from threadline.conversations.act import Acting
 from threadline.conversations.contract import (
     ActRequest,
@@ -30,6 +29,7 @@ from threadline.db.unit_of_work import Work
 from threadline.models.model import Execution
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.heartbeat import beating
+from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.messages import IncomingMessage
 
 Value = TypeVar("Value")
@@ -64,7 +64,7 @@ class LiveConversationActivities(ConversationActivities):
 
     @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:
-        return await self._store(request.thread, [without_secrets(each) for each in request.messages])
+        return await self._store(request.thread, [redact_message(each) for each in request.messages])
 
     async def _store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Stored:
         """Store a batch, and have the guards judge it with what no guard has judged before."""
@@ -73,7 +73,7 @@ class LiveConversationActivities(ConversationActivities):
             told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
             opened = stored.marks.opened
             overheard = await work.conversations.overheard(thread, told) if opened else frozenset[str]()
-        tell_quarantined(thread, stored.quarantined)
+        log_quarantined(thread, stored.quarantined)
         if not opened:
             return Stored(stored.marks)
         files = {each.id: each.files for each in batch}

@@ -8,9 +8,9 @@ from decimal import Decimal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.cases.message_reads import StoredMessage
 from threadline.slack.model import Thread
 from threadline.threads import addressing
+from threadline.threads.message_table import StoredMessage
 
 _FOLLOW = text("""
 INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, seen_at, due)

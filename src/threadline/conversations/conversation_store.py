@@ -13,7 +13,7 @@ from threadline.conversations import message_reading as conversation_reading
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations.contract import Refusal, Refused
 from threadline.conversations.conversation_row import Conversation
-from threadline.conversations.message_intake import StoredBatch
+from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import Asker, Stays, TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.tables import (
@@ -130,7 +130,7 @@ class Conversations:
         crowded = await Transcripts(self._connection).crowded(thread, self._context_bytes)
         return replace(marks, crowded=crowded)
 
-    async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
+    async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
         """Store what arrived; the first message that is addressed to the bot opens the conversation.
 
         Args:

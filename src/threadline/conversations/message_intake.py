@@ -23,13 +23,12 @@ from threadline.models.model import OutcomeKind
 from threadline.operator.store import Memories
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.message_store import Shelf, Storing, distinct, seconds
+from threadline.threads.message_table import MessageTable, distinct, seconds
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner
-from threadline.threads.quarantine_store import Quarantine
-from threadline.threads.store import ThreadStore
+from threadline.threads.store import Quarantine, ThreadStore
 
-_SHELF = Shelf(conversation_messages, "conversation_id")
+_MESSAGES = MessageTable(conversation_messages, "conversation_id")
 _BEFORE_FIRST = Decimal(900)
 """Seconds before the first message from which on what was said in the thread is compared with Slack."""
 _OK = "ok"
@@ -84,7 +83,7 @@ class Unjudged:
 
 
 @dataclass(frozen=True)
-class StoredBatch:
+class ConversationBatch:
     """`quarantined`: ids of what is in quarantine since. `question_open`: the bot has asked and nobody has answered.
 
     `with_person`: somebody has taken the thread over. `passed_on`: ids of words to stop that are messages for them.
@@ -100,23 +99,24 @@ class StoredBatch:
     reworded: tuple[int, ...] = ()
 
 
-async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> StoredBatch:
+async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
     """See `Conversations.store`."""
     thumbs = [message for message in batch if message.kind in messages.THUMBS]
     each_once = distinct([message for message in batch if message not in thumbs])
     row = await _opened(connection, thread, each_once)
     if row is None:
-        kept = await Quarantine(connection).keep(thread, each_once)
-        return StoredBatch(ConversationMarks(), tuple(kept))
+        unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
+        return ConversationBatch(ConversationMarks(), tuple(await Quarantine(connection).keep(thread, unreadable)))
     await Thumbs(connection).note(row.id, thumbs)
-    storing = Storing(connection, _SHELF, row.id, row.stored)
     handover = await Handovers(connection).open_in(thread)
     with_person = bool(handover and handover.taken_by)
     passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
     each_once = [replace(each, kind=messages.MESSAGE) if each.id in passed_on else each for each in each_once]
-    stored = await storing.add(await _answering(connection, row.id, each_once), _columns)
-    if corrected := await storing.correct(stored):
-        await _forget_words(connection, thread, row.id, corrected)
+    answering = await _answering(connection, row.id, each_once)
+    batch_stored = await _MESSAGES.store(connection, thread, row.id, row.stored, answering, _columns)
+    stored = batch_stored.new
+    if batch_stored.corrected:
+        await _forget_words(connection, thread, row.id, batch_stored.corrected)
     if any(message.kind == messages.DELETION for message in stored):  # of what was never stored, too
         await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
     if not row.stored and stored:
@@ -124,9 +124,9 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     await conversation_row.use_stops(connection, row.id)
     await conversation_row.drop_question(connection, row.id, [m.sender_id for m in stored if m.kind == messages.STOP])
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
-    return StoredBatch(
+    return ConversationBatch(
         await conversation_row.marks(connection, thread),
-        tuple(message.id for message in stored if message.kind == messages.QUARANTINED),
+        tuple(batch_stored.quarantined),
         await _unjudged(connection, row.id),
         bool(row.question),
         with_person,

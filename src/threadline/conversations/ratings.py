@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.threads.message_store import seconds
+from threadline.threads.message_table import seconds
 from threadline.threads.messages import THUMB, IncomingMessage
 
 _NOTE = text("""

@@ -55,7 +55,6 @@ conversation_messages = Table(
     Column("verdict", Text),
     required("wakes", Boolean()),
     *(Column(name, Integer) for name in ("turn", "step")),
-    required("error", Text()),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at")),
     required("created_at", MOMENT),
     UniqueConstraint("conversation_id", "seq"),

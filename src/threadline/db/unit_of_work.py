@@ -38,7 +38,6 @@ from threadline.sales.email_store import Letters
 from threadline.sales.store import Crm
 from threadline.slack.actor_store import Actors
 from threadline.threads.catch_up_store import Followed
-from threadline.threads.quarantine_store import Quarantine
 from threadline.threads.sweep_store import Sweep
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
@@ -74,10 +73,6 @@ class Work:
     @cached_property
     def pull_requests(self) -> PullRequests:
         return PullRequests(self.connection)
-
-    @cached_property
-    def quarantine(self) -> Quarantine:
-        return Quarantine(self.connection)
 
     @cached_property
     def services(self) -> Services:

@@ -9,14 +9,13 @@ from sqlalchemy import ColumnElement, Numeric, Select, and_, cast, literal, or_,
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.cases.message_reads import StoredMessage
 from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversations
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.tables import handover_answers
 from threadline.slack.model import FileRef
 from threadline.threads import messages
-from threadline.threads.message_store import seconds
+from threadline.threads.message_table import StoredMessage, seconds
 from threadline.threads.messages import IncomingMessage
 
 _CORRECTIONS = (messages.EDIT, messages.DELETION)

@@ -2,7 +2,6 @@
 
 import structlog
 
-from threadline.cases.activities import without_secrets
 from threadline.db.engine import Database
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as shown
@@ -14,6 +13,7 @@ from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads import messages
 from threadline.threads.addressing import handover_workflow_id
+from threadline.threads.message_table import redact_message
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import Outbox
@@ -40,7 +40,7 @@ class Relaying:
         handover = await self._at(place)
         if handover is None:
             return False
-        message = without_secrets(message)
+        message = redact_message(message)
         async with self._database.begin() as work:
             if await work.handover_answers.has(handover.ref, message.id):
                 return True

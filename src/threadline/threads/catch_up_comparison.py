@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from temporalio import activity
 
-from threadline.cases.message_reads import StoredMessage
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.privacy.redaction import redact
@@ -17,6 +16,7 @@ from threadline.threads import catch_up_events as missed_events
 from threadline.threads.catch_up_events import MissedEvent, Raw
 from threadline.threads.catch_up_store import DueThread
 from threadline.threads.catch_up_stored import CaseMemory, HandoverMemory, Memory, TalkMemory
+from threadline.threads.message_table import StoredMessage
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.cases.message_reads import StoredMessage
+from threadline.threads.message_table import StoredMessage
 
 Raw = Mapping[str, Any]
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Protocol
 
-from threadline.cases.message_reads import StoredMessage
 from threadline.db.unit_of_work import Work
 from threadline.handovers.model import HandoverRef
 from threadline.slack import mentions, rich_text
 from threadline.slack.model import Thread
 from threadline.threads.catch_up_events import Raw, is_direct
 from threadline.threads.catch_up_store import DueThread
+from threadline.threads.message_table import StoredMessage
 from threadline.threads.store import ThreadStore
 
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 import structlog
 from temporalio import activity
 
-from threadline.cases.activities import tell_quarantined, without_secrets
 from threadline.cases.attachments import PendingFile
 from threadline.cases.contract import Forward, IntakeActivities
 from threadline.db.engine import Database
@@ -17,9 +16,10 @@ from threadline.slack.files import download, redact_files
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.activity_options import FETCH_ATTEMPTS
+from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner, owner_in
-from threadline.threads.store import PostStore, ThreadStore
+from threadline.threads.store import PostStore, Quarantine, ThreadStore
 
 Deliver = Callable[[Thread, IncomingMessage], Awaitable[None]]
 
@@ -86,9 +86,11 @@ class LiveIntakeActivities(IntakeActivities):
             return True
         owner = await self._owner_of(forward.thread)
         if owner is None or owner.feature != "case":
+            message = redact_message(forward.message)
+            unreadable = [(message, "")] if message.kind == messages.QUARANTINED else []
             async with self._database.begin() as work:
-                quarantined = await work.quarantine.keep(forward.thread, [without_secrets(forward.message)])
-            tell_quarantined(forward.thread, quarantined)
+                quarantined = await Quarantine(work.tx).keep(forward.thread, unreadable)
+            log_quarantined(forward.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="This thread belongs to no case.")
             return False
         await self._deliver(owner.thread, forward.message)

@@ -46,6 +46,8 @@ A workflow remembers 500 ids and hands them to its next run, whose input may not
 """
 MAX_FILES = 50
 """Files of one message that are kept: Slack takes ten."""
+_MAX_FILE_SIZE = 2**62
+"""Bytes. Slack names no such size, but a signal may, and the database takes none above."""
 
 
 @dataclass(frozen=True)
@@ -152,4 +154,4 @@ def _files(raw: Any) -> tuple[FileRef, ...]:
 
 def _whole(item: Mapping[Any, Any]) -> int:
     size = item.get("size")
-    return size if isinstance(size, int) and size >= 0 else 0
+    return min(size, _MAX_FILE_SIZE) if isinstance(size, int) and size >= 0 else 0

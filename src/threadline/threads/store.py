@@ -1,17 +1,19 @@
-"""ThreadStore: which workflow a thread belongs to. PostStore: which posts are claimed, and which are in Slack."""
+"""ThreadStore: whose a thread is. PostStore: what is posted. Quarantine: what nobody could read or store."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Subquery, delete, select, update
+from sqlalchemy import ColumnElement, Subquery, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Transaction
 from threadline.slack.model import Thread
+from threadline.threads.messages import IncomingMessage, clean
 from threadline.threads.model import ThreadOwner
-from threadline.threads.tables import posts, threads
+from threadline.threads.tables import posts, quarantine, threads
 
 CLAIM_STATES = Literal["ours", "busy", "expired", "posted", "invalid"]
 
@@ -145,3 +147,64 @@ class PostStore:
         if row.ts is not None:
             return PostClaim("posted", row.ts, row.claimed_at)
         return PostClaim("busy" if row.lease_until > now else "expired", claimed_at=row.claimed_at)
+
+
+@dataclass(frozen=True)
+class QuarantinedMessage:
+    """`error` is what the database said, where it refused the message."""
+
+    thread: Thread
+    message_id: str
+    text: str
+    error: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class QuarantineCount:
+    """How many there are; `newest` is None when there is none."""
+
+    count: int
+    newest: datetime | None
+
+
+class Quarantine:
+    """Messages that nobody could read, or that the database refused: kept, and listed for operators."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def keep(self, thread: Thread, refused: Sequence[tuple[IncomingMessage, str]]) -> list[str]:
+        """Keep messages of a thread, each with the reason. Safe to repeat.
+
+        Returns:
+            the ids of what was not there yet.
+        """
+        place = {"team": clean(thread.team), "channel": clean(thread.channel), "thread_ts": clean(thread.ts)}
+        rows = [
+            {**place, "message_id": message.id, "message_text": clean(message.text), "error": clean(error)}
+            for message, error in refused
+        ]
+        if not rows:
+            return []
+        new = insert(quarantine).values(rows).on_conflict_do_nothing().returning(quarantine.c.message_id)
+        return list((await self._tx.execute(new)).scalars())
+
+    async def messages(self, limit: int) -> list[QuarantinedMessage]:
+        """The newest first."""
+        row = quarantine.c
+        query = select(
+            row.team, row.channel, row.thread_ts, row.message_id, row.message_text, row.error, row.created_at
+        )
+        rows = await self._tx.execute(query.order_by(row.created_at.desc(), row.message_id).limit(limit))
+        return [QuarantinedMessage(Thread(*each[:3]), *each[3:]) for each in rows]
+
+    async def count(self) -> QuarantineCount:
+        row = (await self._tx.execute(select(func.count(), func.max(quarantine.c.created_at)))).one()
+        return QuarantineCount(row[0], row[1])
+
+    async def prune(self, before: float, limit: int = 1000) -> int:
+        """Forget what is older than a moment (seconds since 1970), at most `limit`; returns how many."""
+        row = quarantine.c
+        old = select(row.id).where(row.created_at < func.to_timestamp(before)).limit(limit)
+        return len((await self._tx.execute(delete(quarantine).where(row.id.in_(old)).returning(row.id))).all())

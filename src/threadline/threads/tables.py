@@ -23,7 +23,7 @@ quarantine = Table(
     "quarantine",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("team", "channel", "thread_ts", "message_id", "message_text")),
+    *(required(name, Text()) for name in (*_PLACE, "message_id", "message_text", "error")),
     required("created_at", MOMENT),
     UniqueConstraint("team", "channel", "thread_ts", "message_id"),
 )

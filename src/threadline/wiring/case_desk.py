@@ -17,7 +17,7 @@ from threadline.gateway.routes import Close
 from threadline.privacy.redaction import redact
 from threadline.settings import DatabaseSettings
 from threadline.threads.messages import CLOSE, OPERATOR, IncomingMessage
-from threadline.threads.quarantine_store import QuarantinedMessage
+from threadline.threads.store import Quarantine, QuarantinedMessage
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import temporal_client
 
@@ -62,10 +62,12 @@ class CaseDesk:
                 await work.pull_requests.of(bug_id),
             )
 
-    async def quarantine(self, limit: int = 50) -> list[QuarantinedMessage]:
-        """What nobody could read, the newest first."""
+    async def quarantine(self, limit: int = 50) -> list[tuple[QuarantinedMessage, str]]:
+        """What nobody could read, the newest first; each with the number of its thread's case, if it has one."""
         async with self._database.begin() as work:
-            return await work.quarantine.messages(limit)
+            kept = await Quarantine(work.tx).messages(limit)
+            cases = await work.overview.bug_ids({message.thread for message in kept})
+        return [(message, cases.get(message.thread, "")) for message in kept]
 
     async def resolve(self, bug_id: str, reason: str) -> None:
         """Ask the case's workflow to end it: like everything else, that is a signal.

@@ -56,6 +56,7 @@ from threadline.threads import activity_options as options
 from threadline.threads.alerts import Alerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.outbox import Outbox
+from threadline.threads.store import Quarantine
 from threadline.threads.thread_history import SaidBefore
 from threadline.threads.user_lookup import KnownPeople
 from threadline.threads.user_names import Names
@@ -236,6 +237,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     await _until_none(database, lambda work: work.agent_jobs.prune(kept))
     await _until_none(database, lambda work: work.proposed_actions.prune(kept))
     await _until_none(database, lambda work: work.letters.prune(kept))
+    await _until_none(database, lambda work: Quarantine(work.tx).prune(kept))
     # Guards look back two minutes; a day leaves room for a message that comes late.
     await _until_none(database, lambda work: work.limits.prune(now - _DAY))
     if forgotten:

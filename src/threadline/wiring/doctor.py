@@ -11,6 +11,7 @@ from threadline.db.values import agent_pool
 from threadline.errors import Permanent, Transient
 from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
+from threadline.threads.store import Quarantine
 from threadline.wiring import doctor_machine as surroundings
 from threadline.wiring import integrations as toolsets
 from threadline.wiring import task_queues as queues
@@ -109,7 +110,7 @@ async def _quarantine() -> str:
     database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-doctor")
     try:
         async with database.begin() as work:
-            kept = await work.quarantine.count()
+            kept = await Quarantine(work.tx).count()
     finally:
         await database.dispose()
     if not kept.newest:

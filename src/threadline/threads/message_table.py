@@ -1,0 +1,327 @@
+"""MessageTable: stores the messages of a thread, each once, whatever order they arrive in.
+
+A case and a conversation have a table each with the same columns (`bug_conversations`, `conversation_messages`). What
+differs, such as who may open a case or what wants a turn, is in `cases/message_store.py` and
+`conversations/message_intake.py`.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal, InvalidOperation
+
+import structlog
+from sqlalchemy import Table, TextClause, select, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import DBAPIError
+
+from threadline.db.engine import Transaction
+from threadline.db.errors import first_line, is_value_refused
+from threadline.privacy.redaction import redact
+from threadline.slack.files import redact_files
+from threadline.slack.model import FileRef, Thread
+from threadline.threads import addressing, messages
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.store import Quarantine
+
+_log = structlog.get_logger(__name__)
+
+_CORRECTED = """
+SELECT EXISTS (SELECT FROM {table} WHERE {owner} = :owner AND correction_of = ANY(:originals)
+               AND correction_of <> '')
+"""
+"""Whether anything stored corrects one of these; the condition on the empty string is the index's own."""
+_DELETE = """
+UPDATE {table} o SET message_text = '', {emptied} redacted_at = now()
+FROM {table} d
+WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
+  AND o.{owner} = d.{owner} AND o.redacted_at IS NULL
+  AND (o.message_id = d.correction_of OR o.message_type = 'edit' AND o.correction_of = d.correction_of)
+"""
+_DELETE_FILES = """
+UPDATE {files} a SET content = NULL, error = 'deleted by its author'
+FROM {table} d
+WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
+  AND a.{owner} = d.{owner} AND a.message_id = d.correction_of
+"""
+_EDIT = """
+UPDATE {table} o SET message_text = e.message_text, {brought} edited_at = to_timestamp(e.version::double precision)
+FROM (SELECT DISTINCT ON (correction_of) * FROM {table}
+      WHERE {owner} = :owner AND message_type = 'edit' AND correction_of = ANY(:originals)
+      ORDER BY correction_of, version DESC, seq DESC) e
+WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of AND o.redacted_at IS NULL
+  AND o.message_type NOT IN ('edit', 'deletion')
+"""
+_FIND = """
+SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts FROM {table}
+WHERE {owner} = :owner AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
+"""
+_BETWEEN = """
+SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts FROM {table}
+WHERE {owner} = :owner AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
+  AND message_type IN ('report', 'message', 'close', 'stop')
+  AND message_id = CAST(:prefix AS text) || slack_ts AND said_at > :oldest AND said_at < :latest
+UNION ALL
+SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type, message_text, channel, original.ts
+FROM {table} e, LATERAL (SELECT substr(correction_of, length(CAST(:prefix AS text)) + 1) AS ts) original
+WHERE {owner} = :owner AND channel = :channel AND message_type = 'edit' AND redacted_at IS NULL
+  AND starts_with(correction_of, CAST(:prefix AS text)) AND original.ts ~ '^[0-9]+[.][0-9]+$'
+  AND CAST(original.ts AS numeric) > :oldest AND CAST(original.ts AS numeric) < :latest
+  AND NOT EXISTS (SELECT FROM {table} o WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of)
+"""
+"""An edit may be all that was ever delivered of a message: it stands for the message, and goes with it.
+
+A stop sign is stored and is no message: its id is not made of its own timestamp.
+"""
+_MAX_QUARANTINED = 200
+"""Characters of an id or a timestamp that are kept of a refused message."""
+_LATEST = Decimal(10) ** 12
+
+Columns = Callable[[IncomingMessage], dict[str, object]]
+"""What a row has that only this table has."""
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """What is kept of a message; the ids of edits and deletions are their own."""
+
+    message_id: str
+    message_type: str
+    sender_id: str
+    sender_type: str
+    message_text: str
+    channel: str
+    slack_ts: str
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """What became of a batch.
+
+    - `new`: what was not there yet, in its order, without what is in quarantine;
+    - `corrected`: ids of messages that may have been corrected;
+    - `quarantined`: ids of what is in quarantine since.
+    """
+
+    new: list[IncomingMessage]
+    corrected: list[str]
+    quarantined: list[str]
+
+
+class _StoredAlready(Exception):
+    """Some of what was to be stored is there; `others` are the ids of the rest. Numbers (`seq`) have no gaps."""
+
+    def __init__(self, others: Collection[str]) -> None:
+        super().__init__()
+        self.others = others
+
+
+class MessageTable:
+    """One table of messages.
+
+    Args:
+        table: its columns are named as those of `bug_conversations`.
+        owner: the column that says whose a message is.
+        files: the table of what is attached, with the same `owner`; without it, `table` has references in `files`.
+    """
+
+    def __init__(self, table: Table, owner: str, files: Table | None = None) -> None:
+        self._table, self._owner, self._files = table, owner, files
+        own = files is None
+        names = {
+            "table": table.name,
+            "owner": owner,
+            "files": "" if files is None else files.name,
+            "emptied": "files = '[]'," if own else "",
+            "brought": "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END," if own else "",
+        }
+        self._corrected = text(_CORRECTED.format(**names))
+        steps = (_DELETE, _EDIT) if own else (_DELETE, _DELETE_FILES, _EDIT)
+        self._corrections: list[TextClause] = [text(each.format(**names)) for each in steps]
+        self._find, self._between = text(_FIND.format(**names)), text(_BETWEEN.format(**names))
+
+    async def store(
+        self,
+        tx: Transaction,
+        thread: Thread,
+        owner_id: object,
+        stored_count: int,
+        batch: Sequence[IncomingMessage],
+        columns: Columns,
+    ) -> StoredBatch:
+        """Number and insert what is not stored yet, and bring what it corrects to its present wording.
+
+        The caller holds the lock of the owner's row. Nearly always that is one insert and one question. A row that
+        Postgres refuses goes into quarantine, as does a signal that nobody could read; the others are stored.
+
+        Args:
+            thread: where the owner is at home; for the list of what is in quarantine.
+            stored_count: the highest number (`seq`) that was given by now.
+            batch: in order, each id once; see `distinct`.
+        """
+        unreadable = [message for message in batch if message.kind == messages.QUARANTINED]
+        readable = [message for message in batch if message.kind != messages.QUARANTINED]
+        new, refused = await self._store_new(tx, owner_id, stored_count + 1, readable, columns)
+        kept = await Quarantine(tx).keep(thread, [*((each, "") for each in unreadable), *refused])
+        return StoredBatch(new, await self._correct(tx, owner_id, new), kept)
+
+    async def find(self, tx: Transaction, owner_id: object, ids: Collection[str]) -> dict[str, StoredMessage]:
+        """Which of these messages are stored, by id, with whatever corrects them."""
+        rows = await tx.execute(self._find, {"owner": owner_id, "ids": list(ids)})
+        return {row["message_id"]: StoredMessage(**row) for row in rows.mappings()}
+
+    async def between(
+        self, tx: Transaction, owner_id: object, team: str, channel: str, oldest: Decimal, latest: Decimal
+    ) -> list[StoredMessage]:
+        """What people are stored to have said in a channel between two moments (exclusive) and not to have deleted."""
+        where = {"owner": owner_id, "channel": channel, "prefix": addressing.message_id(team, channel, "")}
+        rows = await tx.execute(self._between, {**where, "oldest": oldest, "latest": latest})
+        return [StoredMessage(**row) for row in rows.mappings()]
+
+    async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
+        """Which of these messages are stored, whoever owns them."""
+        column = self._table.c.message_id
+        return set((await tx.execute(select(column).where(column.in_(list(ids))))).scalars())
+
+    async def _store_new(
+        self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
+    ) -> tuple[list[IncomingMessage], list[tuple[IncomingMessage, str]]]:
+        """Returns what was stored, and what Postgres refused with the reason."""
+        waiting = batch
+        for _ in range(2):  # once more without what is stored already
+            try:
+                return await self._insert(tx, owner_id, first, waiting, columns), []
+            except _StoredAlready as known:
+                waiting = [message for message in waiting if message.id in known.others]
+            except DBAPIError as error:
+                if not is_value_refused(error):
+                    raise
+                break
+        return await self._store_one_by_one(tx, owner_id, first, waiting, columns)
+
+    async def _store_one_by_one(
+        self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
+    ) -> tuple[list[IncomingMessage], list[tuple[IncomingMessage, str]]]:
+        stored: list[IncomingMessage] = []
+        refused: list[tuple[IncomingMessage, str]] = []
+        for message in batch:
+            try:
+                stored += await self._insert(tx, owner_id, first + len(stored), [message], columns)
+            except _StoredAlready:
+                continue
+            except DBAPIError as error:
+                if not is_value_refused(error):
+                    raise
+                refused.append((_quarantined(message), f"the database refused this message: {first_line(error)}"))
+        return stored, refused
+
+    async def _insert(
+        self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
+    ) -> list[IncomingMessage]:
+        """All of them, numbered from `first`, or none.
+
+        Raises:
+            _StoredAlready: one of them was there.
+        """
+        if not batch:
+            return []
+        rows = [self._row(owner_id, seq, each) | columns(each) for seq, each in enumerate(batch, first)]
+        new = insert(self._table).on_conflict_do_nothing(index_elements=[self._owner, "message_id"])
+        async with tx.begin_nested():
+            ids = await tx.execute(new.values(rows).returning(self._table.c.message_id))
+            stored = set(ids.scalars())
+            if len(stored) < len(batch):
+                raise _StoredAlready(stored)
+            files = [self._file_row(owner_id, each, file) for each in batch for file in each.files]
+            if self._files is not None and files:
+                await tx.execute(insert(self._files).values(files).on_conflict_do_nothing())
+        return list(batch)
+
+    async def _correct(self, tx: Transaction, owner_id: object, stored: Sequence[IncomingMessage]) -> list[str]:
+        """Bring originals to their present wording, whichever of the two came first; what is deleted stays deleted."""
+        originals = sorted({message.correction_of or message.id for message in stored})
+        which = {"owner": owner_id, "originals": originals}
+        # Nearly always there is none, and the statements need not be made.
+        if not originals or not (await tx.execute(self._corrected, which)).scalar_one():
+            return []
+        for correction in self._corrections:
+            await tx.execute(correction, which)
+        return originals
+
+    def _row(self, owner_id: object, seq: int, message: IncomingMessage) -> dict[str, object]:
+        row: dict[str, object] = {
+            self._owner: owner_id,
+            "seq": seq,
+            "message_id": message.id,
+            "sender_type": message.sender_type,
+            "sender_id": message.sender_id,
+            "message_type": message.kind,
+            "message_text": message.text,
+            "channel": message.channel,
+            "slack_ts": message.ts,
+            "said_at": seconds(message.ts),
+            "correction_of": message.correction_of,
+            "version": seconds(message.version) if message.version else Decimal(0),
+        }
+        return row if self._files is not None else row | {"files": [asdict(file) for file in message.files]}
+
+    def _file_row(self, owner_id: object, message: IncomingMessage, file: FileRef) -> dict[str, object]:
+        """A file belongs to the message that shows it: an edit brings its original's files again, perhaps a new one."""
+        return {
+            self._owner: owner_id,
+            "message_id": message.correction_of or message.id,
+            "file_id": file.id,
+            "name": file.name,
+            "mimetype": file.mimetype,
+            "size": file.size,
+        }
+
+
+def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
+    """Each id once, the first that came, in the order in which they were said."""
+    return sorted({message.id: message for message in reversed(batch)}.values(), key=_order)
+
+
+def _order(message: IncomingMessage) -> tuple[Decimal, str]:
+    return seconds(message.ts), message.version
+
+
+def seconds(ts: str) -> Decimal:
+    """Slack's timestamp as a number; one that cannot be read is now, so that it is ordered behind what is known."""
+    try:
+        said = Decimal(ts)
+    except InvalidOperation:
+        said = Decimal("NaN")
+    return said if said.is_finite() and 0 <= said < _LATEST else Decimal(str(round(time.time(), 6)))
+
+
+def _quarantined(message: IncomingMessage) -> IncomingMessage:
+    """The message in a form that any table takes, under an id that the same message gets again."""
+    digest = hashlib.sha256(message.id.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return IncomingMessage(
+        id=f"quarantine:{digest}",
+        kind=messages.QUARANTINED,
+        sender_type=messages.UNKNOWN,
+        sender_id=messages.clean(message.sender_id)[:_MAX_QUARANTINED],
+        text=messages.clean(message.text),
+        channel=messages.clean(message.channel)[:_MAX_QUARANTINED],
+        ts=messages.clean(message.ts)[:_MAX_QUARANTINED],
+    )
+
+
+def redact_message(message: IncomingMessage) -> IncomingMessage:
+    """The message without secrets: a signal that is no gateway's of today, or that nobody could read, may hold one."""
+    return replace(message, text=messages.clean(redact(message.text)), files=redact_files(message.files))
+
+
+def log_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
+    """One line for each message that could not be read; what it says stays in the database."""
+    for message in ids:
+        _log.error(
+            "message_quarantined",
+            message=message,
+            slack_thread=thread.key,
+            case=case,
+            hint="Nobody has answered this message. Run `threadline cases quarantine` to see it.",
+        )
