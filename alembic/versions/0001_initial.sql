@@ -310,7 +310,7 @@ SELECT project_key, session_id, subpath, id, entry FROM agent_session_entries;
 CREATE VIEW agent_transcript_keys AS
 SELECT project_key, session_id, subpath, modified_at FROM agent_sessions;
 
--- Finds similar cases by their reporters' words and by their titles.
+-- Finds similar cases of the same workspace by their reporters' words and by their titles.
 CREATE FUNCTION agent_similar_cases(p_bug_id text, p_text text, p_limit int)
 RETURNS TABLE (bug_id text, title text, status text, summary text, similarity real)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
@@ -325,8 +325,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_te
     )
     SELECT c.bug_id, c.title, c.status, c.summary,
            least(1, coalesce(t.rank, 0) + similarity(c.title, left(p_text, 200)))::real
-    FROM agent_cases c LEFT JOIN told t USING (bug_id)
-    WHERE c.bug_id <> p_bug_id AND (t.rank IS NOT NULL OR c.title % left(p_text, 200))
+    FROM agent_cases c JOIN cases k USING (bug_id) LEFT JOIN told t USING (bug_id)
+    WHERE c.bug_id <> p_bug_id AND k.team = (SELECT team FROM cases own WHERE own.bug_id = p_bug_id)
+        AND (t.rank IS NOT NULL OR c.title % left(p_text, 200))
     ORDER BY 5 DESC, c.created_at DESC LIMIT p_limit
 $$;
 

@@ -61,6 +61,14 @@ async def test_similar_cases_are_found_by_words_or_title(scene: Scene, reader: A
     assert await reader.similar("' | ! & \x00 :*", 5) == []
 
 
+async def test_similar_cases_of_another_workspace_are_not_found(scene: Scene, reader: AgentReader) -> None:
+    for team, at in (("T2", 100), (THREAD.team, 200)):
+        words = said(at, "Discounts are not applied to large orders", kind=messages.REPORT)
+        await scene.flush(words, thread=Thread(team, THREAD.channel, ts(at)))
+    found = await reader.similar("Discounts are not applied to large orders", 5)
+    assert [case.bug_id for case in found] == ["BUG-3"]
+
+
 async def test_similar_case_brings_its_last_summary(scene: Scene, agent_url: str) -> None:
     await scene.opened()
     await scene.turn(1, Action.POST_FINDINGS, result={"summary": "boundary at ten", "title": "Cart total"})
