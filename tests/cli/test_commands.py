@@ -91,15 +91,15 @@ def test_ctrl_c_while_up_starts_ends_it_cleanly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "power", ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL"]
+    "secret", ["SLACK_BOT_TOKEN", "GITHUB_TOKEN", "DATABASE_URL", "OPENAI_API_KEY", "THREADLINE_SMTP_URL"]
 )
-def test_agents_worker_refuses_credentials_it_must_not_have(tmp_path: Path, power: str) -> None:
+def test_agents_worker_refuses_credentials_it_must_not_have(tmp_path: Path, secret: str) -> None:
     given = {
         "THREADLINE_AGENT_DATABASE_URL": "postgresql://threadline_agent@127.0.0.1:1/none",
         "ANTHROPIC_API_KEY": "sk-none",
         "THREADLINE_REPO": str(tmp_path),
-        power: "xoxb-none",
+        secret: "xoxb-none",
     }
     done = run_command(("worker", "--queue", "agents"), given, tmp_path)
     assert done.returncode == 1
-    assert f"{power} must not be set" in done.stderr
+    assert f"{secret} must not be set" in done.stderr

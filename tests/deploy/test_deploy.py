@@ -25,7 +25,7 @@ from threadline import settings
 from threadline.cli.main import app
 from threadline.db import migrate
 from threadline.db.values import agent_pool
-from threadline.wiring.agent_worker import _FORBIDDEN
+from threadline.wiring.agent_worker import REFUSED_SECRETS
 from threadline.wiring.doctor import SCOPES
 from threadline.wiring.temporal import missing_search_attributes
 from threadline_devstack import environment, temporal
@@ -96,7 +96,7 @@ def test_each_process_gets_the_variables_of_the_devstack() -> None:
 
 def test_agents_get_no_slack_token_push_credential_or_owner() -> None:
     given = SERVICES["agents"]["environment"]
-    assert not set(_FORBIDDEN) & set(given)
+    assert not set(REFUSED_SECRETS) & set(given)
     assert "env_file" not in SERVICES["agents"]
     assert "POSTGRES_OWNER_PASSWORD" not in str(given)
 

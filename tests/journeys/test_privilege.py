@@ -18,7 +18,7 @@ from tests.journeys.privilege_scene import CANARY, TOKEN, Attempt, PrivilegeScen
 from threadline.cases.model import CaseStatus
 from threadline.db.columns import metadata
 from threadline.forge.remotes import Remote
-from threadline.wiring.agent_worker import _FORBIDDEN
+from threadline.wiring.agent_worker import REFUSED_SECRETS
 from threadline_devstack.slack import identity
 
 __all__ = ["code_host", "trial"]
@@ -30,10 +30,10 @@ pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="module"), pyt
 async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(trial: PrivilegeScene) -> None:
     held, settings = trial.environment(), trial.stack.settings
     assert held["THREADLINE_AGENT_DATABASE_URL"], "the control: this is the worker's environment"
-    assert not set(_FORBIDDEN) & set(held)
+    assert not set(REFUSED_SECRETS) & set(held)
     agent = dict(trial.cli.environ())
     assert agent["ANTHROPIC_API_KEY"]
-    for name in (*_FORBIDDEN, "SLACK_API_URL"):
+    for name in (*REFUSED_SECRETS, "SLACK_API_URL"):
         value = settings.get(name, name)
         assert not [key for key in held if value in held[key]], f"the worker holds {name}"
         assert not [key for key in agent if value in agent[key]], f"the agent holds {name}"

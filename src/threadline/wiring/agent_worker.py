@@ -8,15 +8,19 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import aiohttp
 import asyncpg
 import structlog
 from claude_agent_sdk import SessionStore
+from pydantic import SecretStr
 
+from threadline import settings as settings_groups
 from threadline.db.values import agent_pool
 from threadline.errors import Permanent, Transient
 from threadline.forge import locks
@@ -29,21 +33,41 @@ from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline.investigator.session_store import PostgresSessionStore
 from threadline.investigator.store import AgentTurns, Claim
 from threadline.investigator.workspace import Workspaces
-from threadline.settings import AgentSettings, RepositorySettings
+from threadline.settings import AgentSettings, PayloadSettings, RepositorySettings, Section
 
 SWEEP = 3600.0
 """Seconds between two looks for workspaces that nobody needs."""
 
 _PR_SET_DUMPABLE = 4
-_FORBIDDEN = (
-    *("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "GITHUB_TOKEN", "DATABASE_URL"),
-    *("THREADLINE_JIRA_TOKEN", "THREADLINE_GITHUB_TOKEN"),
-)
-_SECRETS = (
-    *("ANTHROPIC_API_KEY", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_QUERY_DATABASES"),
-    *("TEMPORAL_API_KEY", "THREADLINE_PAYLOAD_KEYS"),
-)
+_READ_HERE = (AgentSettings, RepositorySettings, PayloadSettings)
+"""The groups that this process reads: their secrets are its own."""
 
+
+def _holds_secret(kind: Any) -> bool:
+    """Whether a setting of this type is a secret: a `SecretStr`, or a dataclass with one or with a field kept from its
+    `repr`, alone or inside another type."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        hidden = any(not field.repr for field in fields(kind))
+        return hidden or any(map(_holds_secret, get_type_hints(kind).values()))
+    return kind is SecretStr or any(map(_holds_secret, get_args(kind)))
+
+
+def _secrets(groups: Iterable[type[Section]]) -> frozenset[str]:
+    """The variables of the groups' secret settings."""
+    return frozenset(
+        str(field.validation_alias or f"{group.model_config.get('env_prefix', '')}{name}").upper()
+        for group in groups
+        for name, field in group.model_fields.items()
+        if _holds_secret(field.annotation)
+    )
+
+
+_GROUPS: list[type[Section]] = [vars(settings_groups)[name] for name in settings_groups.__all__]
+REFUSED_SECRETS = _secrets(_GROUPS) - _secrets(_READ_HERE)
+"""Derived from the settings, so that a secret setting that is added is refused without a change here."""
+_HIDDEN_SECRETS = (
+    _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA"} | {"THREADLINE_REPO"}  # holds logins
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +110,7 @@ async def agent_activities(
             await queries.check()
         config = InvestigatorConfig(settings.model, settings.api_key.get_secret_value(), settings.base_url)
         if alone:
-            _hide_secrets()
+            hide_secrets()
         turns, workspaces = AgentTurns(pool), Workspaces(repository.workspace_root, repository.repo)
         await opened.enter_async_context(sweeping(workspaces, turns))
         yield LiveAgentActivities(
@@ -99,19 +123,19 @@ async def agent_activities(
         )
 
 
-def refuse_powers() -> None:
-    """Raises `Permanent` when the environment holds what the agents' process must not have."""
-    if found := [name for name in _FORBIDDEN if os.environ.get(name)]:
+def refuse_secrets() -> None:
+    """Raises `Permanent` when the environment holds a secret that the agents' process must not have."""
+    if found := sorted(name for name, value in os.environ.items() if value and name.upper() in REFUSED_SECRETS):
         raise Permanent(
             f"{', '.join(found)} must not be set for `worker --queue agents`: an agent that reads strangers' text runs "
             "there. Start it with an environment of its own."
         )
 
 
-def _hide_secrets() -> None:
+def hide_secrets() -> None:
     """From now on neither this process's environment nor its memory shows them to another process of the same user."""
-    for name in _SECRETS:
-        os.environ.pop(name, None)
+    for name in [name for name in os.environ if name.upper() in _HIDDEN_SECRETS]:
+        del os.environ[name]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 

@@ -19,7 +19,7 @@ from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, Re
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.alerts import Alerts
-from threadline.wiring.agent_worker import agent_activities, refuse_powers
+from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.catch_up import ensure_schedule
 from threadline.wiring.core_worker import CoreSettings, core_activities
 from threadline.wiring.temporal import (
@@ -61,7 +61,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         if queue in ("agents", "all"):
             settings, repository = AgentSettings.read(), RepositorySettings.read()
             if queue == "agents":
-                refuse_powers()
+                refuse_secrets()
             agents_client = await temporal_client(stop=stop)
             investigating = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
