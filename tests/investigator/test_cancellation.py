@@ -1,6 +1,7 @@
 """How a turn ends before its time: cancelled, or with its process or its worker killed. Nothing stays behind."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
+from threadline.investigator import runner
 from threadline.investigator.errors import TurnBroken
 from threadline.investigator.ports import TurnResult
 from threadline_devstack.models import Turn
@@ -68,6 +70,21 @@ async def test_turn_that_is_cancelled_while_it_starts_leaves_nothing(
     else:
         await asyncio.sleep(0)
     await _cancel(running, times)
+    assert leftovers() == []
+
+
+async def test_turn_that_fails_before_its_process_starts_leaves_nothing(
+    bench: InvestigatorScene, leftovers: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(runner, "bug_server", refuses)
+    with pytest.raises(OSError, match="No space"):
+        await bench.first_turn()
+    monkeypatch.setattr(Path, "write_text", refuses)
+    with pytest.raises(OSError, match="No space"):
+        await bench.first_turn()
     assert leftovers() == []
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -214,6 +215,32 @@ async def test_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path:
         await task
     async with asyncio.timeout(10):
         assert (await second).base
+
+
+async def test_workspace_stays_locked_while_files_are_deleted_however_often_it_is_cancelled(
+    workspaces: Workspaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with workspaces.open("BUG-1", {}, {}):
+        pass
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> None:
+        started.set()
+        go_on.wait(10)
+
+    monkeypatch.setattr("shutil.rmtree", slow)
+    removal = asyncio.create_task(workspaces.remove("BUG-1"))
+    await asyncio.to_thread(started.wait, 10)
+    try:
+        for _ in range(3):
+            removal.cancel()
+            await asyncio.wait({removal}, timeout=0.05)
+        with pytest.raises(Transient, match="still works in the workspace"):
+            await workspaces.open("BUG-1", {}, {}).__aenter__()
+    finally:
+        go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await removal
 
 
 async def test_workspace_is_removed_unless_it_is_held(workspaces: Workspaces, tmp_path: Path) -> None:

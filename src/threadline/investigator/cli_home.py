@@ -34,8 +34,6 @@ class CliHome:
         self._folder = Path(tempfile.mkdtemp(prefix="threadline-turn-"))
         self._pid_file = self._folder / "pid"
         config, scratch = self._folder / "config", self._folder / "tmp"
-        config.mkdir()
-        scratch.mkdir()
         self.environment = {
             **settings,
             "HOME": str(self._folder),
@@ -44,8 +42,14 @@ class CliHome:
             "CLAUDE_CODE_TMPDIR": str(scratch),
         }
         self.launcher = self._folder / "claude"
-        self.launcher.write_text(self._script(cli))
-        self.launcher.chmod(0o700)
+        try:
+            config.mkdir()
+            scratch.mkdir()
+            self.launcher.write_text(self._script(cli))
+            self.launcher.chmod(0o700)
+        except OSError:  # a full disk, on which each attempt of an hour would leave a folder
+            self.remove()
+            raise
 
     def _script(self, cli: Path) -> str:
         """A shell script, because a `#!` line with the interpreter's path breaks on blanks and long paths."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, MirrorErrorMessage, ResultMessage
 
+from threadline.investigator.cancellation import run_to_end
 from threadline.investigator.cli_home import CliHome
 from threadline.investigator.errors import TurnBroken, TurnRefused, failure_of
 from threadline.investigator.stream import Watch
@@ -89,7 +90,7 @@ class Driver:
             try:
                 await self._until_done(talking, timeout, stale_after)
             finally:
-                await _to_the_end(self._end(talking))
+                await run_to_end(self._end(talking))
         except (TurnRefused, TurnBroken) as late:
             late.spend = self._watch.spend  # what it cost is told by the answer to the interruption
             raise
@@ -117,7 +118,6 @@ class Driver:
         closing = asyncio.create_task(self._client.disconnect())
         await asyncio.wait({closing}, timeout=FLUSH_GRACE if answered else INTERRUPT_GRACE)
         await self._kill_until_done(closing)
-        self._home.remove()
 
     async def _interrupt(self, talking: asyncio.Task[Any]) -> None:
         if self._connected:
@@ -136,17 +136,3 @@ class Driver:
             await asyncio.wait({task}, timeout=0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await `work` whatever cancels the caller meanwhile; a cancellation is raised when it is done."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as again:
-            cancelled = again
-    task.result()
-    if cancelled:
-        raise cancelled

@@ -131,14 +131,17 @@ class Investigator:
     async def _run(self, turn: _Turn, prompt: str, parent: str | None) -> TurnResult:
         started = time.monotonic()
         home = CliHome(find_cli(self._config.cli_path), self._environment())
-        watch = Watch(turn.pulse, [self._config.api_key])
-        ledger = SessionLedger(turn.store)
-        driver = Driver(self._options(turn, home, watch, ledger, parent), home, watch)
-        outcome = await driver.run(
-            _converse(driver, watch, turn.brief, prompt),
-            timeout=turn.brief.timeout,
-            stale_after=self._config.stale_after,
-        )
+        try:
+            watch = Watch(turn.pulse, [self._config.api_key])
+            ledger = SessionLedger(turn.store)
+            driver = Driver(self._options(turn, home, watch, ledger, parent), home, watch)
+            outcome = await driver.run(
+                _converse(driver, watch, turn.brief, prompt),
+                timeout=turn.brief.timeout,
+                stale_after=self._config.stale_after,
+            )
+        finally:
+            home.remove()
         if ledger.incomplete:
             raise TurnBroken("The agent's transcript could not be stored: the turn is tried again.", watch.spend)
         return TurnResult(

@@ -4,7 +4,7 @@ import asyncio
 import re
 import shutil
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from threadline.forge import locks, remotes
 from threadline.forge.exports import Export
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Mirrors
+from threadline.investigator.cancellation import run_to_end
 
 ATTACHMENTS = "attachments"
 OPEN_WAIT = 30.0
@@ -93,7 +94,7 @@ class Workspaces:
         if lost := [name for name, diff in diffs.items() if diff and name not in self._repositories]:
             raise Permanent(f"{bug_id} has changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
         async with self._held(bug_id, self._open_wait):
-            await _in_thread(lambda: self._reset(bug_id))
+            await run_to_end(asyncio.to_thread(self._reset, bug_id))
             exports, commits = {}, {}
             for name in self._repositories:
                 commits[name] = await self._mirrors.commit(name, base.get(name))
@@ -108,7 +109,7 @@ class Workspaces:
                 if diff := diffs.get(name):
                     await export.apply(diff)
                 exports[name] = export
-            await _in_thread(lambda: _write(self._case(bug_id) / ATTACHMENTS, attachments))
+            await run_to_end(asyncio.to_thread(_write, self._case(bug_id) / ATTACHMENTS, attachments))
             yield Workspace(self._case(bug_id), commits, exports)
 
     async def remove(self, bug_id: str) -> None:
@@ -134,7 +135,7 @@ class Workspaces:
 
     async def _remove(self, bug_id: str, wait: float) -> None:
         async with self._held(bug_id, wait):
-            await _in_thread(lambda: self._delete(bug_id))
+            await run_to_end(asyncio.to_thread(self._delete, bug_id))
             self._lock(bug_id).unlink(missing_ok=True)
 
     def _held(self, bug_id: str, wait: float) -> AbstractAsyncContextManager[None]:
@@ -188,13 +189,3 @@ def _unique(name: str, taken: set[str]) -> str:
         candidate = f"{path.stem}-{number}{path.suffix}"
     taken.add(candidate.casefold())
     return candidate
-
-
-async def _in_thread(work: Callable[[], None]) -> None:
-    """Run blocking work and wait for its end even when cancelled: the lock must not be given up while it runs."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
