@@ -16,6 +16,7 @@ from claude_agent_sdk import InMemorySessionStore
 from threadline.cases.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
 from threadline.investigator.ports import TurnBrief, TurnResult
 from threadline.investigator.runner import Investigator, InvestigatorConfig
+from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models import ModelSandbox, Turn
 
 API_KEY = "sk-ant-test-0123456789abcdef"
@@ -81,6 +82,8 @@ class InvestigatorScene:
     config: InvestigatorConfig
     case: MemoryCase = field(default_factory=MemoryCase)
     store: InMemorySessionStore = field(default_factory=InMemorySessionStore)
+    usage: SessionUsage = field(default_factory=SessionUsage)
+    """Of all turns."""
 
     @property
     def investigator(self) -> Investigator:
@@ -127,7 +130,7 @@ class InvestigatorScene:
         return _OUTCOME | {"action": action} | changes
 
     async def first_turn(self, **changes: Any) -> TurnResult:
-        return await self.investigator.run_investigation(self.brief(**changes), self.case, self.store)
+        return await self.investigator.run_investigation(self.brief(**changes), self.case, self.store, self.usage)
 
     @staticmethod
     async def eventually(condition: Callable[[], bool], within: float = 10.0) -> None:

@@ -111,10 +111,10 @@ async def test_question_about_what_a_developer_wrote_is_not_asked(bench: Investi
 
 async def test_second_invalid_answer_fails_for_good(bench: InvestigatorScene, answer: Answer, asked: list[str]) -> None:
     answer(action="resolved", summary=" ")
-    with pytest.raises(TurnRefused, match="resolved needs a summary") as failed:
+    with pytest.raises(TurnRefused, match="resolved needs a summary"):
         await bench.first_turn()
     assert len(asked) == 2
-    assert failed.value.spend.cost_usd == pytest.approx(0.02)
+    assert bench.usage.cost_usd == pytest.approx(0.02)
 
 
 async def test_continuation_without_a_parent_session_reads_everything(
@@ -122,5 +122,5 @@ async def test_continuation_without_a_parent_session_reads_everything(
 ) -> None:
     answer()
     brief = bench.brief(turn=3, parent_session=None, state="awaiting_reporter")
-    await bench.investigator.run_continuation(brief, bench.case, bench.store)
+    await bench.investigator.run_continuation(brief, bench.case, bench.store, bench.usage)
     assert "Your memory of the earlier turns of this case is gone" in asked[0]

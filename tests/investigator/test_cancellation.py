@@ -57,6 +57,7 @@ async def test_cancelled_turn_ends_at_once_with_its_process(
 ) -> None:
     await _cancel(await _hold(bench, after_a_tool=True), times)
     assert leftovers() == []
+    assert bench.usage.cost_usd > 0, "what it cost until then is known"
 
 
 @pytest.mark.parametrize(("started", "times"), [(True, 1), (True, 3), (False, 2)])
@@ -111,11 +112,12 @@ from pathlib import Path
 from claude_agent_sdk import InMemorySessionStore
 from threadline.investigator.ports import (TurnBrief)
 from threadline.investigator.runner import Investigator, InvestigatorConfig
+from threadline.investigator.stream import SessionUsage
 
 config = InvestigatorConfig(model="claude-sonnet-5", api_key=sys.argv[2], base_url=sys.argv[1])
 place = Path(sys.argv[3])
 brief = TurnBrief("BUG-12", 1, 1, str(uuid.uuid4()), None, "investigating", (), place, True, False, False, 5, 60)
-asyncio.run(Investigator(config).run_investigation(brief, None, InMemorySessionStore()))
+asyncio.run(Investigator(config).run_investigation(brief, None, InMemorySessionStore(), SessionUsage()))
 """
 
 

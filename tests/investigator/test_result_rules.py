@@ -18,13 +18,13 @@ from claude_agent_sdk import (
 from threadline.cases.outcome import Outcome, check, check_for_reporter, read_outcome
 from threadline.investigator.errors import SessionUnknown, TurnBroken, TurnRefused, failure_of, raise_for
 from threadline.investigator.session_ledger import SessionLedger
-from threadline.investigator.stream import Watch
+from threadline.investigator.stream import SessionUsage, Watch
 
 KEY = "sk-ant-0123456789"
 
 
 def _watch(error: Any = None) -> Watch:
-    watch = Watch(lambda: None, [KEY, "hunter2"])
+    watch = Watch(lambda: None, [KEY, "hunter2"], SessionUsage())
     if error:
         watch.see(AssistantMessage(content=[], model="m", error=error))
     return watch

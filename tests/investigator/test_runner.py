@@ -11,6 +11,7 @@ from tests.investigator.investigator_scene import InvestigatorScene, running_age
 from threadline.cases.model import Action
 from threadline.investigator import prompt as prompts
 from threadline.investigator.errors import TurnBroken, TurnRefused
+from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models import ToolResult, Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,7 +37,7 @@ async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
     bench.model.script(script)
     signs: list[int] = []
     result = await bench.investigator.run_investigation(
-        bench.brief(), bench.case, bench.store, pulse=lambda: signs.append(1)
+        bench.brief(), bench.case, bench.store, bench.usage, pulse=lambda: signs.append(1)
     )
 
     assert result.outcome.action is Action.POST_FINDINGS
@@ -45,10 +46,9 @@ async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
     assert "list_total" in results["read"].text
     assert [finding.title for finding in bench.case.findings] == ["Wrong field"]
     assert result.read == {1}
-    assert result.cost_usd > 0
-    assert result.input_tokens > 0
-    assert result.output_tokens > 0
-    assert result.api_turns >= 5
+    assert bench.usage.cost_usd > 0
+    assert bench.usage.input_tokens > 0
+    assert bench.usage.output_tokens > 0
     assert len(signs) > 10
     asked = bench.model.log[0].conversation
     assert asked.prompt.startswith("Case BUG-12, turn 1 (initial)")
@@ -67,8 +67,9 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
 ) -> None:
     bench.answers(summary="The first answer")
     first = bench.brief()
-    done = await bench.investigator.run_investigation(first, bench.case, bench.store)
+    await bench.investigator.run_investigation(first, bench.case, bench.store, bench.usage)
     kept = _transcript(bench, first.session_id)
+    cost, bench.usage = bench.usage.cost_usd, SessionUsage()
 
     async def failing(turn: Turn) -> None:
         await turn.call(CONVERSATIONS, bug_id="BUG-12")
@@ -78,12 +79,13 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     later = {"parent_session": first.session_id, "state": "awaiting_dev", "entries": bench.case.entries[1:]}
     bench.model.script(failing)
     with pytest.raises(TurnBroken, match="HTTP 500"):
-        await bench.investigator.run_continuation(bench.brief(turn=2, **later), bench.case, bench.store)
+        await bench.investigator.run_continuation(bench.brief(turn=2, **later), bench.case, bench.store, bench.usage)
 
     bench.answers(summary="The second answer")
+    bench.usage = SessionUsage()
     monkeypatch.setattr(prompts, "system", lambda: "A newer system prompt.")
     again = bench.brief(turn=2, attempt=2, **later)
-    result = await bench.investigator.run_continuation(again, bench.case, bench.store)
+    result = await bench.investigator.run_continuation(again, bench.case, bench.store, bench.usage)
     asked = bench.model.log[-1].conversation
     assert result.outcome.summary == "The second answer"
     assert [prompt.splitlines()[0] for prompt in asked.prompts] == [
@@ -94,14 +96,14 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     assert "A newer system prompt." in asked.system, "not the one of the first turn"
     assert _transcript(bench, first.session_id) == kept
     assert len(_transcript(bench, again.session_id)) > len(kept)
-    assert result.cost_usd < 2 * done.cost_usd, "a resumed turn counts its own cost alone"
+    assert 0 < bench.usage.cost_usd < 2 * cost, "a resumed turn counts its own cost alone"
 
 
 async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench: InvestigatorScene) -> None:
     bench.answers()
     lost = "6b1f7a52-8a2e-4c7e-9d0e-0f5a2b1c3d4e"
     brief = bench.brief(turn=3, parent_session=lost, state="awaiting_reporter")
-    await bench.investigator.run_continuation(brief, bench.case, bench.store)
+    await bench.investigator.run_continuation(brief, bench.case, bench.store, bench.usage)
     prompt = bench.model.log[-1].conversation.prompt
     assert prompt.startswith("Case BUG-12, turn 3 (continuation, state awaiting_reporter)")
     assert "Your memory of the earlier turns of this case is gone" in prompt
@@ -180,7 +182,7 @@ class _BrokenStore(InMemorySessionStore):
 async def test_turn_without_a_stored_transcript_is_broken(bench: InvestigatorScene, taken: int) -> None:
     bench.answers()
     with pytest.raises(TurnBroken, match="transcript could not be stored"):
-        await bench.investigator.run_investigation(bench.brief(), bench.case, _BrokenStore(taken))
+        await bench.investigator.run_investigation(bench.brief(), bench.case, _BrokenStore(taken), bench.usage)
 
 
 def _transcript(bench: InvestigatorScene, session_id: str) -> list[SessionStoreEntry]:

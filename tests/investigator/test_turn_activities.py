@@ -15,8 +15,8 @@ from threadline.cases.model import Action, CaseStatus, Limits
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.errors import TurnBroken
 from threadline.investigator.ports import TurnBrief
-from threadline.investigator.stream import Spend
-from threadline.investigator.workspace import Workspaces
+from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads import messages
 from threadline_devstack.models import ModelSandbox, Turn
@@ -89,14 +89,14 @@ async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     turns: TurnScene, agent: ScriptedAgent
 ) -> None:
     def breaks(_: TurnBrief) -> dict[str, Any]:
-        raise TurnBroken("The model's API did not answer: the turn is tried again.", Spend(0.5, 100, 10, 1))
+        raise TurnBroken("The model's API did not answer: the turn is tried again.")
 
-    agent.play = breaks
+    agent.play, agent.cost = breaks, 0.5
     await _open(turns)
     with pytest.raises(Transient):
         await turns.run()
     assert (await turns.scene.settle(1)).action is None
-    agent.play = findings
+    agent.play, agent.cost = findings, 0.01
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
     first, second = agent.briefs
     assert [entry.text for entry in first.entries] == [entry.text for entry in second.entries] == [BULK]
@@ -105,6 +105,63 @@ async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     await turns.scene.settle(1)
     [case] = await turns.scene.rows("SELECT cost_usd FROM cases")
     assert float(case["cost_usd"]) == pytest.approx(0.51), "the broken attempt's, too"
+
+
+async def _cost(turns: TurnScene) -> float:
+    """What the turn has cost by the books; a turn that has no outcome stays without one."""
+    [turn] = await turns.scene.rows("SELECT status, cost_usd FROM agent_turns")
+    assert turn["status"] == "failed"
+    return float(turn["cost_usd"])
+
+
+async def test_attempt_whose_changes_cannot_be_read_is_charged(
+    turns: TurnScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_: Workspace) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Workspace, "diff", full)
+    await _open(turns, said(5, "Please fix it", by=messages.DEVELOPER))
+    with pytest.raises(Transient, match="free some space"):
+        await turns.run()
+    assert await _cost(turns) == pytest.approx(0.01)
+
+
+async def test_attempt_whose_commit_fails_is_charged_once_postgres_is_back(
+    turns: TurnScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outages = 2
+    finish = AgentTurns.finish
+
+    async def fails(store: AgentTurns, claim: Claim, outcome: TurnOutcome) -> None:
+        nonlocal outages
+        outages -= 1
+        if outages >= 0:
+            raise Transient("the database is not available")
+        await finish(store, claim, outcome)
+
+    monkeypatch.setattr(AgentTurns, "finish", fails)
+    await _open(turns)
+    with pytest.raises(Transient, match="not available"):
+        await turns.run()
+    assert await _cost(turns) == pytest.approx(0.01)
+
+
+async def test_cancelled_attempt_is_charged(cli_turns: TurnScene, cli_model: ModelSandbox) -> None:
+    async def thinks(turn: Turn) -> None:
+        await turn.call("mcp__bug__get_bug", bug_id="BUG-1")
+        await turn.hold("thinking")
+
+    cli_model.script(thinks)
+    await _open(cli_turns)
+    attempt = asyncio.create_task(cli_turns.run())
+    await asyncio.wait_for(cli_model.reached("thinking"), 20)
+    for _ in range(3):
+        attempt.cancel()
+        await asyncio.wait({attempt}, timeout=0.05)
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    assert await _cost(cli_turns) > 0
 
 
 async def test_case_that_has_used_up_its_budget_is_refused(turns: TurnScene) -> None:

@@ -19,6 +19,7 @@ from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.ports import TurnBrief, TurnResult
 from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline.investigator.store import AgentTurns
+from threadline.investigator.stream import SessionUsage
 from threadline.investigator.workspace import Workspaces
 from threadline.threads import addressing
 from threadline.wiring.agent_worker import CaseAccess
@@ -39,11 +40,15 @@ class ScriptedAgent(Investigator):
         super().__init__(InvestigatorConfig("claude-sonnet-5", "sk-test"))
         self.briefs: list[TurnBrief] = []
         self.play: Callable[[TurnBrief], dict[str, Any]] = findings
+        self.cost = 0.01
 
-    async def run_investigation(self, brief: TurnBrief, *_: object, **__: object) -> TurnResult:
+    async def run_investigation(
+        self, brief: TurnBrief, records: object, store: object, usage: SessionUsage, **_: object
+    ) -> TurnResult:
         self.briefs.append(brief)
+        usage.cost_usd += self.cost
         outcome = Outcome.model_validate(self.play(brief))
-        return TurnResult(outcome, 0.01, 10, 5, api_turns=1, duration_s=0.1, read=frozenset())
+        return TurnResult(outcome, duration_s=0.1, read=frozenset())
 
     run_continuation = run_investigation
 

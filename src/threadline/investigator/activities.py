@@ -14,16 +14,19 @@ from threadline.cases.contract import AgentActivities, TurnEnded, TurnRequest
 from threadline.cases.outcome import Outcome
 from threadline.cases.records import Entry
 from threadline.errors import ClaimLost, Permanent, Transient
-from threadline.investigator.errors import TurnBroken, TurnRefused
+from threadline.investigator.cancellation import run_to_end
 from threadline.investigator.ports import CaseRecords, LogSearch, QuerySource, TurnBrief, TurnResult
 from threadline.investigator.runner import Investigator
 from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.investigator.stream import SessionUsage
 from threadline.investigator.workspace import Attachment, Workspace, Workspaces
 from threadline.privacy.redaction import redact, redact_value
 
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed; a worker that cannot renew it stops its agent by then."""
 BEAT = 5.0
+COST_WAIT = 10.0
+"""Seconds for which Postgres may be away before the cost of a failed attempt is lost; well below `LEASE`."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNUSABLE = (
@@ -101,21 +104,38 @@ class LiveAgentActivities(AgentActivities):
         files = await self._turns.attachments(claim.bug_id)
         attached = [Attachment(file.name, file.content) for file in files if file.content is not None]
         async with self._workspaces.open(claim.bug_id, claim.base, claim.diffs, attached) as workspace:
+            usage = SessionUsage()
             try:
-                result = await self._investigate(_brief(request, claim, workspace, budget), claim)
-            except (TurnRefused, TurnBroken) as error:
-                with contextlib.suppress(Transient, Permanent):  # its cost is all that is lost
-                    await self._turns.finish(claim, _failure(error))
+                result = await self._investigate(_brief(request, claim, workspace, budget), claim, usage)
+                diffs = await workspace.diff() if claim.may_fix else dict(claim.diffs)
+                await self._turns.finish(claim, _outcome(claim, workspace, result, usage, diffs))
+            except BaseException as error:
+                await run_to_end(self._record_failure(claim, usage, error))
                 raise
-            diffs = await workspace.diff() if claim.may_fix else dict(claim.diffs)
-            await self._turns.finish(claim, _outcome(claim, workspace, result, diffs))
-        return TurnEnded(result.outcome.action, result.cost_usd)
+        return TurnEnded(result.outcome.action, usage.cost_usd)
 
-    async def _investigate(self, brief: TurnBrief, claim: Claim) -> TurnResult:
+    async def _investigate(self, brief: TurnBrief, claim: Claim, usage: SessionUsage) -> TurnResult:
         run = self._investigator.run_investigation if claim.turn == 1 else self._investigator.run_continuation
-        return await run(
-            brief, self._access.records(claim), self._access.sessions(claim), queries=self._queries, logs=self._logs
-        )
+        records, sessions = self._access.records(claim), self._access.sessions(claim)
+        return await run(brief, records, sessions, usage, queries=self._queries, logs=self._logs)
+
+    async def _record_failure(self, claim: Claim, usage: SessionUsage, error: BaseException) -> None:
+        """Count what an attempt without an outcome has cost, whatever ended it: the budget of the case must hold.
+
+        Only the holder of the claim may write. A cost that cannot be written for `COST_WAIT` seconds is lost.
+        """
+        failure = redact(str(error)) if isinstance(error, Permanent | Transient) else ""
+        try:
+            async with asyncio.timeout(COST_WAIT):
+                while True:
+                    try:
+                        return await self._turns.finish(claim, TurnOutcome(None, failure=failure, **vars(usage)))
+                    except Transient:
+                        await asyncio.sleep(1)
+        except (Permanent, TimeoutError) as lost:
+            _log.warning(
+                "cost_not_recorded", case=claim.bug_id, turn=claim.turn, cost_usd=usage.cost_usd, reason=str(lost)
+            )
 
     async def _under_lease(self, claim: Claim, work: Coroutine[Any, Any, Value]) -> Value:
         """Run `work` for as long as the claim can be renewed; whatever ends first ends the other."""
@@ -126,9 +146,7 @@ class LiveAgentActivities(AgentActivities):
                 keeping.result()
             return await working
         finally:
-            keeping.cancel()
-            working.cancel()
-            await asyncio.gather(working, keeping, return_exceptions=True)
+            await run_to_end(_stop(working, keeping))
 
     async def _keep(self, claim: Claim) -> None:
         """Heartbeat and renew by a timer: nothing comes from the agent while its model thinks.
@@ -188,7 +206,9 @@ def _brief(request: TurnRequest, claim: Claim, workspace: Workspace, budget: flo
     )
 
 
-def _outcome(claim: Claim, workspace: Workspace, result: TurnResult, diffs: dict[str, str]) -> TurnOutcome:
+def _outcome(
+    claim: Claim, workspace: Workspace, result: TurnResult, usage: SessionUsage, diffs: dict[str, str]
+) -> TurnOutcome:
     outcome: Outcome = result.outcome
     return TurnOutcome(
         action=outcome.action,
@@ -196,20 +216,14 @@ def _outcome(claim: Claim, workspace: Workspace, result: TurnResult, diffs: dict
         diffs=diffs,
         base=workspace.base,
         has_fix=diffs != dict(claim.diffs),
-        cost_usd=result.cost_usd,
-        input_tokens=result.input_tokens,
-        output_tokens=result.output_tokens,
         duration_s=result.duration_s,
         read=result.read,
+        **vars(usage),
     )
 
 
-def _failure(error: TurnRefused | TurnBroken) -> TurnOutcome:
-    spend = error.spend
-    return TurnOutcome(
-        action=None,
-        cost_usd=spend.cost_usd,
-        input_tokens=spend.input_tokens,
-        output_tokens=spend.output_tokens,
-        failure=redact(str(error)),
-    )
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    """End each task before the next: the claim is kept until the work that needs it has ended."""
+    for task in tasks:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

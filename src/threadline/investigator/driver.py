@@ -52,7 +52,7 @@ class Driver:
         if isinstance(last, ResultMessage):
             return last
         what = "transcript could not be stored" if isinstance(last, MirrorErrorMessage) else "process gave no result"
-        raise TurnBroken(f"The agent's {what}: the turn is tried again.", self._watch.spend)
+        raise TurnBroken(f"The agent's {what}: the turn is tried again.")
 
     async def _follow(self, prompt: str) -> Message | None:
         await self._client.query(prompt)
@@ -87,13 +87,9 @@ class Driver:
         """
         talking = asyncio.create_task(talk)
         try:
-            try:
-                await self._until_done(talking, timeout, stale_after)
-            finally:
-                await run_to_end(self._end(talking))
-        except (TurnRefused, TurnBroken) as late:
-            late.spend = self._watch.spend  # what it cost is told by the answer to the interruption
-            raise
+            await self._until_done(talking, timeout, stale_after)
+        finally:  # the answer to the interruption tells what a late or cancelled turn cost
+            await run_to_end(self._end(talking))
         return talking.result()
 
     async def _until_done(self, talking: asyncio.Task[T], timeout: float, stale_after: float) -> None:
@@ -102,13 +98,9 @@ class Driver:
             stale = self._watch.last_sign + stale_after
             now = time.monotonic()
             if now >= deadline:
-                raise TurnRefused(
-                    f"The turn took longer than {timeout:.0f} s: look at the case yourself.", self._watch.spend
-                )
+                raise TurnRefused(f"The turn took longer than {timeout:.0f} s: look at the case yourself.")
             if now >= stale:
-                raise TurnBroken(
-                    f"The agent was silent for {stale_after:.0f} s: the turn is tried again.", self._watch.spend
-                )
+                raise TurnBroken(f"The agent was silent for {stale_after:.0f} s: the turn is tried again.")
             await asyncio.wait({talking}, timeout=min(deadline, stale) - now)
 
     async def _end(self, talking: asyncio.Task[Any]) -> None:

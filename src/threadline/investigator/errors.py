@@ -5,7 +5,7 @@ import re
 from claude_agent_sdk import ClaudeSDKError, CLIConnectionError, ProcessError, ResultMessage
 
 from threadline.errors import Permanent, Transient
-from threadline.investigator.stream import Spend, Watch
+from threadline.investigator.stream import Watch
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _TRANSIENT_REASONS = frozenset({"server_error", "rate_limit", "overloaded"})
@@ -24,19 +24,11 @@ _REFUSALS = {
 
 
 class TurnRefused(Permanent):
-    """The turn failed for good; `spend` is what it cost all the same."""
-
-    def __init__(self, message: str, spend: Spend) -> None:
-        super().__init__(message)
-        self.spend = spend
+    """The turn failed for good."""
 
 
 class TurnBroken(Transient):
-    """The turn broke off and may be tried again; `spend` is what it cost all the same."""
-
-    def __init__(self, message: str, spend: Spend, *, retry_after: float | None = None) -> None:
-        super().__init__(message, retry_after=retry_after)
-        self.spend = spend
+    """The turn broke off and may be tried again."""
 
 
 class SessionUnknown(Exception):
@@ -55,22 +47,21 @@ def raise_for(result: ResultMessage, watch: Watch) -> None:
     if not result.is_error:
         return
     if (result.terminal_reason or "").startswith("aborted"):
-        raise TurnBroken("The agent was interrupted: the turn is tried again.", watch.spend)
+        raise TurnBroken("The agent was interrupted: the turn is tried again.")
     if result.subtype in _LIMITS:
-        raise TurnRefused(_LIMITS[result.subtype], watch.spend)
+        raise TurnRefused(_LIMITS[result.subtype])
     said = " ".join([*(result.errors or []), result.result or ""]).strip()
     if _is_unknown_session(said):
         raise SessionUnknown
     if watch.last_error in _REFUSALS:
-        raise TurnRefused(_REFUSALS[watch.last_error], watch.spend)
+        raise TurnRefused(_REFUSALS[watch.last_error])
     if _may_pass(result.api_error_status, watch.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
         raise TurnBroken(
             f"The model's API did not answer{status}: the turn is tried again.",
-            watch.spend,
             retry_after=watch.retry_after,
         )
-    raise TurnRefused(f"The model's API refused the turn: {watch.detail(said or result.subtype)}", watch.spend)
+    raise TurnRefused(f"The model's API refused the turn: {watch.detail(said or result.subtype)}")
 
 
 def failure_of(error: Exception, watch: Watch) -> Exception | None:
@@ -81,25 +72,25 @@ def failure_of(error: Exception, watch: Watch) -> Exception | None:
     """
     detail = watch.detail(str(error))
     if isinstance(error, ProcessError):
-        return _process_failure(error, detail, watch.spend)
+        return _process_failure(error, detail)
     if isinstance(error, CLIConnectionError) and re.search(r"[Ww]rite to|not ready|Not connected", str(error)):
-        return TurnBroken("The agent's process ended in mid-turn: the turn is tried again.", watch.spend)
+        return TurnBroken("The agent's process ended in mid-turn: the turn is tried again.")
     if isinstance(error, ClaudeSDKError):
-        return TurnRefused(f"The agent could not be run; check its settings. It said: {detail}", watch.spend)
+        return TurnRefused(f"The agent could not be run; check its settings. It said: {detail}")
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
-        return TurnBroken("The agent's earlier session could not be loaded: the turn is tried again.", watch.spend)
+        return TurnBroken("The agent's earlier session could not be loaded: the turn is tried again.")
     if type(error) is Exception:  # how the SDK tells that its own conversation with the CLI broke
-        return TurnBroken(f"The agent's process broke its protocol: {detail}", watch.spend)
+        return TurnBroken(f"The agent's process broke its protocol: {detail}")
     return None
 
 
-def _process_failure(error: ProcessError, detail: str, spend: Spend) -> Exception:
+def _process_failure(error: ProcessError, detail: str) -> Exception:
     if _is_unknown_session(detail):
         return SessionUnknown()
     code = error.exit_code or 0
     if code < 0 or code in _KILLED:
-        return TurnBroken(f"The agent's process was killed (exit code {code}): the turn is tried again.", spend)
-    return TurnRefused(f"The agent's process failed; check its settings. It said: {detail}", spend)
+        return TurnBroken(f"The agent's process was killed (exit code {code}): the turn is tried again.")
+    return TurnRefused(f"The agent's process failed; check its settings. It said: {detail}")
 
 
 def _may_pass(status: int | None, reason: str) -> bool:

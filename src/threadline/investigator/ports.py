@@ -76,9 +76,5 @@ class TurnResult:
     """What a turn came to. `read` holds the `seq` of every message that the model certainly saw through its tool."""
 
     outcome: Outcome
-    cost_usd: float
-    input_tokens: int
-    output_tokens: int
-    api_turns: int
     duration_s: float
     read: frozenset[int]

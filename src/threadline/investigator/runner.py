@@ -17,7 +17,7 @@ from threadline.investigator.errors import SessionUnknown, TurnBroken, TurnRefus
 from threadline.investigator.policy import WorkspacePolicy
 from threadline.investigator.ports import CaseRecords, LogSearch, QuerySource, TurnBrief, TurnResult
 from threadline.investigator.session_ledger import SessionLedger
-from threadline.investigator.stream import Watch
+from threadline.investigator.stream import SessionUsage, Watch
 from threadline.investigator.tools import SERVER, ToolLimits, bug_server
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads import messages
@@ -63,6 +63,7 @@ class _Turn:
     brief: TurnBrief
     records: CaseRecords
     store: SessionStore
+    usage: SessionUsage
     queries: QuerySource | None
     logs: LogSearch | None
     pulse: Callable[[], None]
@@ -83,6 +84,7 @@ class Investigator:
         brief: TurnBrief,
         records: CaseRecords,
         store: SessionStore,
+        usage: SessionUsage,
         *,
         queries: QuerySource | None = None,
         logs: LogSearch | None = None,
@@ -94,6 +96,7 @@ class Investigator:
             brief: what to do; its `parent_session` is not used.
             records: the case's own records.
             store: where the session's transcript goes.
+            usage: what the turn uses is counted here, also when it fails or is cancelled.
             queries: databases that the agent may read.
             logs: logs that it may search.
             pulse: called at every sign of life.
@@ -103,7 +106,7 @@ class Investigator:
             TurnBroken: another attempt, with a new `session_id`, may help (a `Transient`).
             asyncio.CancelledError: within a second of being cancelled, with no process left.
         """
-        turn = _Turn(brief, records, store, queries, logs, pulse)
+        turn = _Turn(brief, records, store, usage, queries, logs, pulse)
         return await self._run(turn, prompts.initial(brief), parent=None)
 
     async def run_continuation(
@@ -111,6 +114,7 @@ class Investigator:
         brief: TurnBrief,
         records: CaseRecords,
         store: SessionStore,
+        usage: SessionUsage,
         *,
         queries: QuerySource | None = None,
         logs: LogSearch | None = None,
@@ -120,7 +124,7 @@ class Investigator:
 
         Arguments and errors are those of `run_investigation`.
         """
-        turn = _Turn(brief, records, store, queries, logs, pulse)
+        turn = _Turn(brief, records, store, usage, queries, logs, pulse)
         if brief.parent_session:
             try:
                 return await self._run(turn, prompts.continuation(brief), parent=brief.parent_session)
@@ -132,7 +136,7 @@ class Investigator:
         started = time.monotonic()
         home = CliHome(find_cli(self._config.cli_path), self._environment())
         try:
-            watch = Watch(turn.pulse, [self._config.api_key])
+            watch = Watch(turn.pulse, [self._config.api_key], turn.usage)
             ledger = SessionLedger(turn.store)
             driver = Driver(self._options(turn, home, watch, ledger, parent), home, watch)
             outcome = await driver.run(
@@ -143,13 +147,9 @@ class Investigator:
         finally:
             home.remove()
         if ledger.incomplete:
-            raise TurnBroken("The agent's transcript could not be stored: the turn is tried again.", watch.spend)
+            raise TurnBroken("The agent's transcript could not be stored: the turn is tried again.")
         return TurnResult(
             outcome=outcome,
-            cost_usd=watch.spend.cost_usd,
-            input_tokens=watch.spend.input_tokens,
-            output_tokens=watch.spend.output_tokens,
-            api_turns=watch.spend.api_turns,
             duration_s=time.monotonic() - started,
             read=watch.read,
         )
@@ -215,7 +215,7 @@ async def _converse(driver: Driver, watch: Watch, brief: TurnBrief, prompt: str)
             if not problems and not (text and leaks):
                 return keep_back(outcome) if leaks else outcome
             problems += leaks
-    raise TurnRefused(f"The agent's answer cannot be used: {watch.detail(' '.join(problems))}", watch.spend)
+    raise TurnRefused(f"The agent's answer cannot be used: {watch.detail(' '.join(problems))}")
 
 
 def _known_to_reporter(brief: TurnBrief) -> str:

@@ -15,25 +15,16 @@ _STDERR_LINES = 20
 _LONGEST_DETAIL = 2000
 
 
-@dataclass(frozen=True)
-class Spend:
-    """What a turn has used, also a failed one. Tokens that were read from or written to a cache count as input."""
+@dataclass
+class SessionUsage:
+    """What an attempt has used, counted while it runs: so it is known however the attempt ends.
+
+    Tokens that were read from or written to a cache count as input.
+    """
 
     cost_usd: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
-    api_turns: int = 0
-
-    def after(self, result: ResultMessage) -> "Spend":
-        """With the next result of the same process: its cost counts from the process's start, its tokens do not."""
-        usage = result.usage or {}
-        inputs = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        return Spend(
-            cost_usd=result.total_cost_usd or self.cost_usd,
-            input_tokens=self.input_tokens + sum(int(usage.get(name) or 0) for name in inputs),
-            output_tokens=self.output_tokens + int(usage.get("output_tokens") or 0),
-            api_turns=self.api_turns + result.num_turns,
-        )
 
 
 class Watch:
@@ -42,15 +33,17 @@ class Watch:
     Args of the constructor:
         pulse: called at each message, so that whoever runs the turn can tell a silent one.
         secrets: what must not appear in any error text.
+        usage: what the process uses is added to it.
     """
 
-    def __init__(self, pulse: Callable[[], None], secrets: Collection[str]) -> None:
+    def __init__(self, pulse: Callable[[], None], secrets: Collection[str], usage: SessionUsage) -> None:
         self._pulse = pulse
         self._secrets = [secret for secret in secrets if secret]
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
         self._reading = ReadThrough()
+        self._usage = usage
+        self._cost_before = usage.cost_usd
         self.last_sign = time.monotonic()
-        self.spend = Spend()
         self.last_error = ""
         """The kind of API error of the last reply, which the result itself does not tell; empty after a good reply."""
         self.retry_after: float | None = None
@@ -67,10 +60,19 @@ class Watch:
         if isinstance(message, AssistantMessage):
             self.last_error = message.error or ""
         elif isinstance(message, ResultMessage):
-            self.spend = self.spend.after(message)
+            self._count(message)
         elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
             delay = message.data.get("retry_delay_ms")
             self.retry_after = delay / 1000 if isinstance(delay, int | float) else None
+
+    def _count(self, result: ResultMessage) -> None:
+        """Add a result: its cost counts from the process's start, its tokens do not."""
+        tokens = result.usage or {}
+        inputs = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        if result.total_cost_usd:
+            self._usage.cost_usd = self._cost_before + result.total_cost_usd
+        self._usage.input_tokens += sum(int(tokens.get(name) or 0) for name in inputs)
+        self._usage.output_tokens += int(tokens.get("output_tokens") or 0)
 
     def stderr(self, line: str) -> None:
         """Keep one line that the CLI wrote; some of its failures are told nowhere else."""
