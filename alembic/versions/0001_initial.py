@@ -17,10 +17,7 @@ _AGENT_FUNCTIONS = (
     "agent_append_entries, append_entries, agent_record_finding, agent_finish_turn, agent_renew_lease, held_claim, "
     "agent_claim_turn, agent_similar_cases"
 )
-_AGENT_VIEWS = (
-    "agent_transcript_keys, agent_transcripts, agent_attachments, agent_services, agent_findings, agent_cases, "
-    "agent_conversations"
-)
+_AGENT_VIEWS = "agent_transcripts, agent_attachments, agent_services, agent_findings, agent_cases, agent_conversations"
 _TABLES = (
     # sales, estimates, appointments
     "email_drafts, crm_audit, crm_interactions, crm_leads, crm_companies",

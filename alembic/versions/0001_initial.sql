@@ -307,9 +307,6 @@ SELECT bug_id, id, file_id, name, mimetype, content, error FROM attachments;
 CREATE VIEW agent_transcripts AS
 SELECT project_key, session_id, subpath, id, entry FROM agent_session_entries;
 
-CREATE VIEW agent_transcript_keys AS
-SELECT project_key, session_id, subpath, modified_at FROM agent_sessions;
-
 -- Finds similar cases of the same workspace by their reporters' words and by their titles.
 CREATE FUNCTION agent_similar_cases(p_bug_id text, p_text text, p_limit int)
 RETURNS TABLE (bug_id text, title text, status text, summary text, similarity real)

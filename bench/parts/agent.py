@@ -14,8 +14,8 @@ from temporalio.worker import Worker
 
 from threadline.cases.contract import AgentActivities, TurnEnded, TurnRequest
 from threadline.cases.model import Action
-from threadline.db.values import agent_pool
-from threadline.investigator.store import AgentTurns, TurnOutcome
+from threadline.db.agent_role import agent_database
+from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.threads.activity_errors import FaultInterceptor
 from threadline.threads.addressing import AGENTS_QUEUE
 
@@ -23,7 +23,7 @@ FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it", "title"
 
 
 class SwiftAgent(AgentActivities):
-    def __init__(self, turns: AgentTurns) -> None:
+    def __init__(self, turns: AgentStore) -> None:
         self._turns = turns
 
     @activity.defn
@@ -48,8 +48,8 @@ class SwiftAgent(AgentActivities):
 
 async def _work(temporal: str, database: str) -> None:
     client = await Client.connect(temporal, data_converter=pydantic_data_converter)
-    async with agent_pool(database, size=20) as pool:
-        agent = SwiftAgent(AgentTurns(pool))
+    async with agent_database(database, pool_size=20) as agents:
+        agent = SwiftAgent(AgentStore(agents))
         async with Worker(
             client,
             task_queue=AGENTS_QUEUE,

@@ -20,13 +20,11 @@ from temporalio.testing import ActivityEnvironment
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Limits
 from threadline.cases.outcome import output_format
-from threadline.db.values import agent_pool
+from threadline.db.agent_role import agent_database
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.runner import Investigator, InvestigatorConfig
-from threadline.investigator.store import AgentTurns
 from threadline.investigator.workspace import Workspaces
 from threadline.threads import addressing
-from threadline.wiring.agent_worker import CaseAccess
 
 MODEL = "claude-sonnet-5"
 PROMPT = "The total in the cart is wrong. Find out why, and hand over what you found."
@@ -47,11 +45,10 @@ Turn = Callable[[str], Awaitable[None]]
 
 
 async def _ours(given: Given) -> None:
-    async with agent_pool(given.database, size=len(given.cases) + 2) as pool:
-        turns = AgentTurns(pool)
+    async with agent_database(given.database, pool_size=2 * len(given.cases) + 2) as database:
         investigator = Investigator(InvestigatorConfig(MODEL, "none", given.model_url))
         workspaces = Workspaces(Path(given.folder) / "workspaces", (given.repository,))
-        activities = LiveAgentActivities(turns, CaseAccess(pool, given.database), workspaces, investigator)
+        activities = LiveAgentActivities(database, workspaces, investigator)
 
         async def turn(bug_id: str) -> None:
             request = TurnRequest(bug_id, 1, 1, addressing.session_id(bug_id, 1, 1), Limits())

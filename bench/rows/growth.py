@@ -13,8 +13,8 @@ from bench.parts.agent import FOUND
 from bench.path import Clock, burst, product, said
 from bench.usage import Meter
 from threadline.cases.contract import TurnEnded
-from threadline.db.values import agent_pool
-from threadline.investigator.store import AgentTurns
+from threadline.db.agent_role import agent_database
+from threadline.investigator.store import AgentStore
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline_devstack.slack import identity
@@ -90,8 +90,8 @@ async def _database(ground: Ground) -> dict[str, list[float]]:
         taken[step].append((time.perf_counter() - began) * 1000)
         return value
 
-    async with agent_pool(ground.databases.agent, size=1) as pool:
-        turns = AgentTurns(pool)
+    async with agent_database(ground.databases.agent, pool_size=1) as agents:
+        turns = AgentStore(agents)
         for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
             batch = [said(thread, clock.next(), messages.MESSAGE) for _ in range(BURST)]
             async with ground.database.begin() as work:

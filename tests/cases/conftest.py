@@ -3,7 +3,6 @@
 from functools import partial
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from tests.support.case_scene import StartCase, case_scene
@@ -13,8 +12,8 @@ from threadline_devstack.sample_repository import make_sample_repository
 
 
 @pytest.fixture
-def start_case(database: Database, pool: asyncpg.Pool) -> StartCase:
-    return partial(case_scene, database, pool)
+def start_case(database: Database, agent_database: Database) -> StartCase:
+    return partial(case_scene, database, agent_database)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, Limits
 from threadline.errors import Permanent, Transient
-from threadline.investigator.store import Claim, TurnOutcome
+from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import addressing, messages
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, ON_CALL, REPORTER, REPORTS, SUMMARIES
 
@@ -168,7 +168,7 @@ async def test_resolved_ends_the_case_and_tells_the_reporter(start_case: StartCa
 
 @pytest.mark.parametrize("action", [ASK, RESOLVE])
 async def test_action_gives_way_to_what_the_reporter_wrote_meanwhile(start_case: StartCase, action: Action) -> None:
-    async def act_late(_: TurnRequest, __: Claim) -> TurnOutcome:
+    async def act_late(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
         await scene.reporter("wait, it fails again")
         return outcome(action)
 
@@ -181,7 +181,7 @@ async def test_action_gives_way_to_what_the_reporter_wrote_meanwhile(start_case:
 
 @pytest.mark.records("close_during_a_turn")
 async def test_close_during_a_turn_cancels_it_and_drops_its_findings(start_case: StartCase) -> None:
-    async def never_ends(_: TurnRequest, __: Claim) -> TurnOutcome:
+    async def never_ends(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
         await scene.reporter("never mind", messages.CLOSE)
         await asyncio.Event().wait()
         raise AssertionError
@@ -273,7 +273,7 @@ async def test_permanent_fault_escalates_at_once_with_its_reason(start_case: Sta
 
 
 async def test_result_that_was_lost_after_its_commit_is_taken_over(start_case: StartCase) -> None:
-    async def commit_and_vanish(_: TurnRequest, claim: Claim) -> TurnOutcome:
+    async def commit_and_vanish(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
         await scene.agent.turns.finish(claim, outcome(POST, "committed before the crash"))
         raise ApplicationError("worker shut down", type="WorkerShutdown")
 

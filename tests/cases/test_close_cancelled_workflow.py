@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action
-from threadline.investigator.store import Claim, TurnOutcome
+from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import messages
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
@@ -43,7 +43,7 @@ async def _until_waiting(scene: CaseScene, count: int) -> None:
 async def test_close_taken_back_while_a_turn_is_settled_keeps_its_action(
     start_case: StartCase, action: Action, channel: str
 ) -> None:
-    async def play(_: TurnRequest, claim: Claim) -> TurnOutcome:
+    async def play(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
         await scene.agent.turns.finish(claim, outcome(action, "first words"))
         async with _holding(scene, THE_TURN):
             await scene.reporter("never mind", messages.CLOSE)

@@ -13,7 +13,7 @@ from threadline.cases.model import Action, BugState, Limits, case_owner
 from threadline.errors import ClaimLost, Permanent
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Lookup
-from threadline.investigator.store import Claim, TurnOutcome
+from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.client import POST_EVENT
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
@@ -60,7 +60,7 @@ async def test_developer_acknowledges_also_while_a_turn_runs(start_case: StartCa
 
 
 async def test_close_takes_back_the_message_that_reopened(start_case: StartCase) -> None:
-    async def slow(_: TurnRequest, __: Claim) -> TurnOutcome:
+    async def slow(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
         await scene.reporter("never mind", messages.CLOSE)
         await asyncio.Event().wait()
         raise AssertionError

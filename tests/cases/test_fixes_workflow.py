@@ -8,7 +8,7 @@ from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, Limits
 from threadline.cases.pull_request_rows import PullRequestRecord
-from threadline.investigator.store import Claim, TurnOutcome
+from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import messages
 from threadline_devstack.slack.identity import SUMMARIES
 
@@ -53,7 +53,7 @@ async def test_developers_request_becomes_a_pull_request(start_case: StartCase, 
 async def test_reporter_alone_never_causes_a_fix(start_case: StartCase, repository: GitRepository) -> None:
     permitted: list[bool] = []
 
-    async def try_to_fix(_: TurnRequest, claim: Claim) -> TurnOutcome:
+    async def try_to_fix(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
         permitted.append(claim.may_fix)
         return _fix(repository)
 

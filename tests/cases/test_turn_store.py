@@ -9,7 +9,7 @@ from tests.support.case_store import Scene, close, report, said
 from threadline.cases.contract import TurnEnded
 from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
 from threadline.errors import ClaimLost, Permanent
-from threadline.investigator.store import Claim, TurnOutcome
+from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.model import FileRef
 from threadline.threads import addressing, messages
 
@@ -21,7 +21,7 @@ async def lapse(scene: Scene) -> None:
     await scene.rows("UPDATE agent_turns SET lease_until = now() - interval '1 second' RETURNING turn")
 
 
-async def write_nothing(scene: Scene, claim: Claim) -> None:
+async def write_nothing(scene: Scene, claim: TurnClaim) -> None:
     """Check that this claim is refused whatever it writes."""
     for write in (scene.agent.renew(claim, 60), scene.agent.finish(claim, DONE)):
         with pytest.raises(ClaimLost):
@@ -252,6 +252,6 @@ async def test_resolved_case_gives_no_claim(scene: Scene) -> None:
 async def test_claim_of_an_unknown_case_is_refused(scene: Scene) -> None:
     with pytest.raises(ClaimLost):
         await scene.agent.claim("BUG-404", 1, 1, "s", 60)
-    held = Claim("BUG-404", 1, 1, 1, "s", None, WorkflowState.INVESTIGATING, (), 0, 0.0, {}, {}, "")
+    held = TurnClaim("BUG-404", 1, 1, 1, "s", None, WorkflowState.INVESTIGATING, (), 0, 0.0, {}, {}, "")
     with pytest.raises(ClaimLost):
         await scene.agent.renew(held, 60)

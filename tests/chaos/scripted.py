@@ -20,16 +20,17 @@ from tests.chaos.plan import seeded_random
 from threadline.cases.contract import TurnEnded, TurnRequest
 from threadline.cases.model import Action
 from threadline.conversations.prompt import NO_REPLY
-from threadline.db.values import agent_pool
+from threadline.db.agent_role import agent_database
+from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.investigator.activities import LiveAgentActivities
-from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
-from threadline.investigator.workspace import Workspaces
+from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
+from threadline.investigator.workspace import Workspaces, sweep_periodically
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.errors import ModelUnavailable, RateLimited
 from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
 from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
-from threadline.wiring.agent_worker import sweeping
+from threadline.wiring import agent_worker
 from threadline_devstack.models.decision_script import decided
 
 ROLE = "tester"
@@ -87,11 +88,11 @@ class ScriptedActivities(LiveAgentActivities):
     The turn reports the messages it has seen, chooses its action at random, and fails at the given rates.
     """
 
-    def __init__(self, turns: AgentTurns, workspaces: Workspaces, root: Path, home: Path) -> None:
-        super().__init__(turns, cast(Any, None), workspaces, cast(Any, None))  # neither records nor an agent are used
+    def __init__(self, database: Database, workspaces: Workspaces, root: Path, home: Path) -> None:
+        super().__init__(database, workspaces, cast(Any, None))  # no agent is used
         self._root, self._home = root, home
 
-    async def _work(self, request: TurnRequest, claim: Claim) -> TurnEnded:
+    async def _work(self, request: TurnRequest, claim: TurnClaim) -> TurnEnded:
         rates = FaultRates.read(self._home)
         random = seeded_random(f"{rates.seed}:{claim.bug_id}:{claim.turn}:{claim.attempt}")
         self._write_workspace(claim, full=random.random() < rates.disk_full)
@@ -106,13 +107,13 @@ class ScriptedActivities(LiveAgentActivities):
                 raise error
             chance -= share
         outcome = _outcome(request, claim, random)
-        await self._turns.finish(claim, outcome)
+        await self._store.finish(claim, outcome)
         if chance < rates.lost_after:
             raise _worker_lost()
         assert outcome.action
         return TurnEnded(outcome.action)
 
-    def _write_workspace(self, claim: Claim, *, full: bool) -> None:
+    def _write_workspace(self, claim: TurnClaim, *, full: bool) -> None:
         if full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         folder = self._root / "cases" / claim.bug_id
@@ -126,13 +127,15 @@ async def scripted_activities(
 ) -> AsyncIterator[ScriptedActivities]:
     """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
     root = repository.workspace_root
-    async with agent_pool(settings.database_url.get_secret_value(), size=settings.slots + 2) as pool:
-        turns, workspaces = AgentTurns(pool), Workspaces(root, repository.repo)
-        async with sweeping(workspaces, turns):  # removes the workspace of a run that is terminated before its cleanup
-            yield ScriptedActivities(turns, workspaces, root, repository.home)
+    url, pool_size = settings.database_url.get_secret_value(), 2 * settings.slots + 2
+    async with agent_database(url, pool_size=pool_size) as database:
+        workspaces = Workspaces(root, repository.repo)
+        # Removes the workspace of a run that is terminated before its cleanup.
+        async with sweep_periodically(workspaces, AgentStore(database).open_cases, agent_worker.SWEEP):
+            yield ScriptedActivities(database, workspaces, root, repository.home)
 
 
-def _outcome(request: TurnRequest, claim: Claim, random: Random) -> TurnOutcome:
+def _outcome(request: TurnRequest, claim: TurnClaim, random: Random) -> TurnOutcome:
     seen = [entry.seq for entry in claim.entries]
     (action,) = random.choices(list(_ACTIONS), list(_ACTIONS.values()))
     if action is Action.ASK_REPORTER and (request.unanswered or claim.questions >= request.limits.max_questions):

@@ -62,7 +62,7 @@ def shorten_waits() -> None:
     options.HEARTBEAT = 4.0
     vars(outbox).update(HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
     vars(gateway).update(make_client=partial(make_client, timeout=CALL))
-    turns.LEASE, turns.BEAT = 8.0, 1.0
+    turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0

@@ -1,13 +1,16 @@
 """The agent's login may do what it needs and nothing else."""
 
+from collections.abc import AsyncIterator
+
 import asyncpg
 import psycopg
 import pytest
 
 from tests.support.case_store import Scene
-from threadline.db.agent_role import excess
+from threadline.db.agent_role import agent_database as connected_agent
+from threadline.db.agent_role import excess_privileges
 from threadline.db.columns import metadata
-from threadline.db.values import agent_pool
+from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 
 FORBIDDEN = [
@@ -29,13 +32,21 @@ FORBIDDEN = [
 ]
 
 
-async def test_agent_reads_no_table(pool: asyncpg.Pool) -> None:
+@pytest.fixture
+async def login(agent_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection with the agents' login."""
+    connection = await asyncpg.connect(agent_url)
+    yield connection
+    await connection.close()
+
+
+async def test_agent_reads_no_table(login: asyncpg.Connection) -> None:
     for table in sorted(metadata.tables):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match=table):
-            await pool.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
+            await login.fetch(f"SELECT * FROM {table}")  # noqa: S608 # our own names
 
 
-async def test_agent_may_not_write_create_or_change_role(pool: asyncpg.Pool) -> None:
+async def test_agent_may_not_write_create_or_change_role(login: asyncpg.Connection) -> None:
     refusals = (
         asyncpg.InsufficientPrivilegeError,
         asyncpg.ObjectNotInPrerequisiteStateError,
@@ -44,22 +55,21 @@ async def test_agent_may_not_write_create_or_change_role(pool: asyncpg.Pool) -> 
     )
     for statement in FORBIDDEN:
         try:
-            await pool.execute(statement)
+            await login.execute(statement)
         except refusals:
             continue
         pytest.fail(f"the agent may: {statement}")
 
 
-async def test_agent_cannot_shadow_what_the_functions_use(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_agent_cannot_shadow_what_the_functions_use(scene: Scene, login: asyncpg.Connection) -> None:
     await scene.opened()
-    async with pool.acquire() as connection:
-        await connection.execute("SET search_path = pg_temp, public")
-        with pytest.raises(asyncpg.PostgresError) as caught:
-            await connection.execute("SELECT agent_renew_lease('BUG-1', 1, 1, 60)")
+    await login.execute("SET search_path = pg_temp, public")
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await login.execute("SELECT agent_renew_lease('BUG-1', 1, 1, 60)")
     assert caught.value.sqlstate == "TL001"
 
 
-async def test_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_forged_token_writes_nothing(scene: Scene, login: asyncpg.Connection) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     calls = [
@@ -71,19 +81,19 @@ async def test_forged_token_writes_nothing(scene: Scene, pool: asyncpg.Pool) -> 
     for call in calls:
         for token in (claim.token + 1, 0, None):
             with pytest.raises(asyncpg.PostgresError) as caught:
-                await pool.execute(call, token)
+                await login.execute(call, token)
             assert caught.value.sqlstate == "TL001"
 
 
-async def test_agents_pool_refuses_any_other_role(database_url: str) -> None:
+async def test_agents_database_refuses_any_other_role(database_url: str) -> None:
     with pytest.raises(Permanent, match="threadline_agent"):
-        async with agent_pool(database_url):
+        async with connected_agent(database_url):
             pass
 
 
 async def test_database_that_is_away_is_transient(agent_url: str) -> None:
     with pytest.raises(Transient):
-        async with agent_pool(agent_url.replace("host=", "host=%2Fnowhere")):
+        async with connected_agent(agent_url.replace("host=", "host=%2Fnowhere")):
             pass
 
 
@@ -98,22 +108,24 @@ async def test_database_that_is_away_is_transient(agent_url: str) -> None:
         ("pg_read_server_files", "threadline_agent", "it belongs to the role pg_read_server_files"),
     ],
 )
-async def test_excess_grant_is_found(database_url: str, pool: asyncpg.Pool, granted: str, role: str, told: str) -> None:
-    assert await excess(pool) == []
+async def test_excess_grant_is_found(
+    database_url: str, agent_database: Database, granted: str, role: str, told: str
+) -> None:
+    assert await excess_privileges(agent_database) == []
     with psycopg.connect(database_url, autocommit=True) as owner:
         owner.execute(f"GRANT {granted} TO {role}".encode())
         try:
-            assert told in " / ".join(await excess(pool))
+            assert told in " / ".join(await excess_privileges(agent_database))
         finally:
             owner.execute(f"REVOKE {granted} FROM {role}".encode())
 
 
-async def test_excess_rights_of_a_function_or_the_role_are_found(database_url: str, pool: asyncpg.Pool) -> None:
+async def test_excess_rights_of_a_function_or_the_role_are_found(database_url: str, agent_database: Database) -> None:
     with psycopg.connect(database_url, autocommit=True) as owner:
         owner.execute("CREATE FUNCTION peek() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'")
         owner.execute("ALTER ROLE threadline_agent CREATEDB")
         try:
-            superuser, function = await excess(pool)
+            superuser, function = await excess_privileges(agent_database)
         finally:
             owner.execute("ALTER ROLE threadline_agent NOCREATEDB")  # a role belongs to the whole server
     assert "it is a superuser, or may" in superuser

@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 from threadline import settings
 from threadline.cli.main import app
 from threadline.db import migrate
-from threadline.db.values import agent_pool
+from threadline.db.agent_role import agent_database
 from threadline.wiring.agent_worker import REFUSED_SECRETS
 from threadline.wiring.doctor import SCOPES
 from threadline.wiring.temporal import missing_search_attributes
@@ -233,10 +233,9 @@ async def test_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server:
     owner = database.set(username="threadline").render_as_string(hide_password=False)
     migrate.upgrade(owner)
     assert migrate.is_current(owner)
-    async with agent_pool(
-        database.set(username="threadline_agent").render_as_string(hide_password=False), size=1
-    ) as pool:
-        assert await pool.fetchval("SELECT count(*) FROM agent_cases") == 0
+    login = database.set(username="threadline_agent").render_as_string(hide_password=False)
+    async with agent_database(login, pool_size=1) as agents, agents.connect() as reading:
+        assert (await reading.exec_driver_sql("SELECT count(*) FROM agent_cases")).scalar_one() == 0
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 from claude_agent_sdk import InMemorySessionStore
 
-from threadline.cases.records import CaseFacts, ConversationPage, Entry, Finding, Service, SimilarCase
-from threadline.investigator.ports import TurnBrief, TurnResult
-from threadline.investigator.runner import Investigator, InvestigatorConfig
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Limits, WorkflowState
+from threadline.cases.records import ConversationPage, Entry, Service
+from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
+from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models import ModelSandbox, Turn
 
@@ -39,12 +41,32 @@ _OUTCOME: dict[str, Any] = {
 }
 
 
+def a_claim(**changes: Any) -> TurnClaim:
+    """The claim of a case's first turn, without messages."""
+    claim = TurnClaim(
+        bug_id=BUG,
+        turn=1,
+        attempt=1,
+        token=1,
+        session_id="s",
+        parent_session=None,
+        state=WorkflowState.INVESTIGATING,
+        entries=(),
+        questions=0,
+        cost_usd=0.0,
+        base={},
+        diffs={},
+        fix_asked_by="",
+    )
+    return replace(claim, **changes)
+
+
 @dataclass
 class MemoryCase:
     """The records of one case."""
 
     entries: list[Entry] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
     known_services: list[Service] = field(default_factory=list)
     failing: Exception | None = None
     """Raised by every read of the conversation."""
@@ -56,15 +78,19 @@ class MemoryCase:
         end = start + limit
         return ConversationPage(self.entries[start:end], str(end) if end < len(self.entries) else None)
 
-    async def case(self) -> CaseFacts:
-        opened = datetime(2026, 11, 21, tzinfo=UTC)
-        return CaseFacts(BUG, "Wrong total", "investigating", "S3", ["cart"], "U1", opened, 0, [], "")
+    async def case(self) -> dict[str, Any]:
+        return {
+            "bug_id": BUG,
+            "title": "Wrong total",
+            "reporter_id": "U1",
+            "opened_at": datetime(2026, 11, 21, tzinfo=UTC),
+        }
 
-    async def similar(self, text: str, limit: int) -> Sequence[SimilarCase]:
-        return [SimilarCase("BUG-3", f"Like {text}", "resolved", "An old one", 0.7)][:limit]
+    async def similar(self, text: str, limit: int) -> Sequence[dict[str, Any]]:
+        return [{"bug_id": "BUG-3", "title": f"Like {text}", "similarity": 0.7}][:limit]
 
-    async def record_finding(self, finding: Finding) -> None:
-        self.findings.append(finding)
+    async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
+        self.findings.append({"title": title, "detail": detail, "file": file, "line": line, "severity": severity})
 
     async def services(self) -> Sequence[Service]:
         return self.known_services
@@ -89,24 +115,30 @@ class InvestigatorScene:
     def investigator(self) -> Investigator:
         return Investigator(self.config)
 
-    def brief(self, **changes: Any) -> TurnBrief:
-        """The brief of a first turn about the case's entries; a new session each time."""
-        brief = TurnBrief(
-            bug_id=BUG,
-            turn=1,
-            attempt=1,
-            session_id=str(uuid.uuid4()),
-            parent_session=None,
-            state="investigating",
-            entries=tuple(self.case.entries),
-            workspace=self.workspace,
-            may_ask=True,
-            may_fix=False,
-            unanswered=False,
-            budget_usd=5.0,
-            timeout=60.0,
-        )
-        return replace(brief, **changes)
+    def turn(
+        self,
+        *,
+        number: int = 1,
+        may_ask: bool = True,
+        may_fix: bool = False,
+        unanswered: bool = False,
+        timeout: float = 60.0,
+        budget_usd: float = 5.0,
+        workspace: Path | None = None,
+        sessions: InMemorySessionStore | None = None,
+        **claim: Any,
+    ) -> TurnInput:
+        """A turn about the case's entries; a new session each time. `claim` are changes to its claim."""
+        held = a_claim(turn=number, entries=tuple(self.case.entries), fix_asked_by="m1" if may_fix else "")
+        held = replace(held, session_id=str(uuid.uuid4()), questions=0 if may_ask else 3)
+        held = replace(held, **claim)
+        limits = Limits(turn_timeout=timeout, max_questions=3)
+        request = TurnRequest(BUG, number, 1, held.session_id, limits, unanswered)
+        return TurnInput(request, held, workspace or self.workspace, budget_usd, self.case, sessions or self.store)
+
+    async def run(self, **changes: Any) -> TurnOutcome:
+        """Run `turn(**changes)`."""
+        return await self.investigator.run(self.turn(**changes), self.usage)
 
     def answers(self, **changes: Any) -> None:
         """Let the model answer at once."""
@@ -128,9 +160,6 @@ class InvestigatorScene:
     def outcome(action: str = "post_findings", **changes: Any) -> dict[str, Any]:
         """A complete answer of the model."""
         return _OUTCOME | {"action": action} | changes
-
-    async def first_turn(self, **changes: Any) -> TurnResult:
-        return await self.investigator.run_investigation(self.brief(**changes), self.case, self.store, self.usage)
 
     @staticmethod
     async def eventually(condition: Callable[[], bool], within: float = 10.0) -> None:

@@ -8,16 +8,16 @@ import pytest
 from claude_agent_sdk import ResultMessage
 
 from tests.investigator.investigator_scene import InvestigatorScene
-from threadline.cases.model import Action
+from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import runner
-from threadline.investigator.driver import Driver
-from threadline.investigator.errors import TurnRefused
+from threadline.investigator.cli import CliSession
+from threadline.investigator.errors import TurnFailed
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.investigation import investigate
 
 
-class AnsweringDriver(Driver):
-    """A driver without a process: every prompt is answered alike, and kept in `asked`."""
+class AnsweringSession(CliSession):
+    """A session without a process: every prompt is answered alike, and kept in `asked`."""
 
     def __init__(self, answer: dict[str, Any], asked: list[str], *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -38,7 +38,7 @@ class AnsweringDriver(Driver):
             total_cost_usd=0.01 * len(self._asked),
             structured_output=self._answer,
         )
-        self._watch.see(result)
+        self._monitor.observe(result)
         return result
 
 
@@ -62,7 +62,7 @@ def answer(bench: InvestigatorScene, asked: list[str], monkeypatch: pytest.Monke
     """Have the agent answer with this outcome each time it is asked."""
 
     def answer(**changes: Any) -> None:
-        monkeypatch.setattr(runner, "Driver", partial(AnsweringDriver, bench.outcome(**changes), asked))
+        monkeypatch.setattr(runner, "CliSession", partial(AnsweringSession, bench.outcome(**changes), asked))
 
     return answer
 
@@ -71,23 +71,23 @@ async def test_internal_words_for_the_reporter_are_given_back_once(
     bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     answer(for_reporter="It is in cart.py.")
-    outcome = (await bench.first_turn()).outcome
+    outcome = await bench.run()
     assert len(asked) == 2
     assert "for_reporter" in asked[1]
     assert "cart.py" in asked[1]
-    assert outcome.for_reporter, "no turn is lost over it: the words are kept back when they would be shown"
+    assert outcome.result["for_reporter"], "no turn is lost over it: the words are kept back when they would be shown"
 
 
 async def test_question_with_something_internal_goes_to_the_developers(
     bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     answer(action="ask_reporter", clarification_question="Is it in cart.py?", summary="I cannot tell yet.")
-    outcome = (await bench.first_turn()).outcome
+    outcome = await bench.run()
     assert len(asked) == 2
     assert "clarification_question" in asked[1]
-    assert (outcome.action, outcome.clarification_question) == (Action.POST_FINDINGS, "")
-    assert outcome.summary.startswith("I cannot tell yet.")
-    assert outcome.summary.endswith("Is it in cart.py?")
+    assert (outcome.action, outcome.result["clarification_question"]) == (Action.POST_FINDINGS, "")
+    assert outcome.result["summary"].startswith("I cannot tell yet.")
+    assert outcome.result["summary"].endswith("Is it in cart.py?")
 
 
 async def test_question_about_what_the_reporter_wrote_is_asked(
@@ -98,21 +98,21 @@ async def test_question_about_what_the_reporter_wrote_is_asked(
     question = "Which line of orders.csv does total.py read?"
     evidence = [{"file": "orders.csv", "line": 1, "note": ""}]
     answer(action="ask_reporter", clarification_question=question, evidence=evidence)
-    outcome = (await bench.first_turn()).outcome
+    outcome = await bench.run()
     assert len(asked) == 1
-    assert (outcome.action, outcome.clarification_question) == (Action.ASK_REPORTER, question)
+    assert (outcome.action, outcome.result["clarification_question"]) == (Action.ASK_REPORTER, question)
 
 
 async def test_question_about_what_a_developer_wrote_is_not_asked(bench: InvestigatorScene, answer: Answer) -> None:
     bench.case.entries.append(bench.entry(2, "Look at total.py", "developer"))
     answer(action="ask_reporter", clarification_question="What does total.py say?")
-    assert (await bench.first_turn()).outcome.action is Action.POST_FINDINGS
+    assert (await bench.run()).action is Action.POST_FINDINGS
 
 
 async def test_second_invalid_answer_fails_for_good(bench: InvestigatorScene, answer: Answer, asked: list[str]) -> None:
     answer(action="resolved", summary=" ")
-    with pytest.raises(TurnRefused, match="resolved needs a summary"):
-        await bench.first_turn()
+    with pytest.raises(TurnFailed, match="resolved needs a summary"):
+        await bench.run()
     assert len(asked) == 2
     assert bench.usage.cost_usd == pytest.approx(0.02)
 
@@ -121,6 +121,5 @@ async def test_continuation_without_a_parent_session_reads_everything(
     bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     answer()
-    brief = bench.brief(turn=3, parent_session=None, state="awaiting_reporter")
-    await bench.investigator.run_continuation(brief, bench.case, bench.store, bench.usage)
+    await bench.run(number=3, state=WorkflowState.AWAITING_REPORTER)
     assert "Your memory of the earlier turns of this case is gone" in asked[0]

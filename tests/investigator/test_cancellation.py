@@ -14,8 +14,8 @@ import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.investigator import runner
-from threadline.investigator.errors import TurnBroken
-from threadline.investigator.ports import TurnResult
+from threadline.investigator.errors import TurnInterrupted
+from threadline.investigator.store import TurnOutcome
 from threadline_devstack.models import Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -24,7 +24,7 @@ PROMPT_END = 2.0
 """Seconds within which a cancelled turn must have ended: under one on an idle machine, twice that on a busy one."""
 
 
-async def _hold(bench: InvestigatorScene, *, after_a_tool: bool = False) -> asyncio.Task[TurnResult]:
+async def _hold(bench: InvestigatorScene, *, after_a_tool: bool = False) -> asyncio.Task[TurnOutcome]:
     """A turn in which the model thinks for ever."""
 
     async def script(turn: Turn) -> None:
@@ -34,13 +34,13 @@ async def _hold(bench: InvestigatorScene, *, after_a_tool: bool = False) -> asyn
         await turn.finish(**bench.outcome())
 
     bench.model.script(script)
-    running = asyncio.create_task(bench.first_turn())
+    running = asyncio.create_task(bench.run())
     await bench.model.reached("here")
     assert len(running_agents()) == 1
     return running
 
 
-async def _cancel(running: asyncio.Task[TurnResult], times: int) -> None:
+async def _cancel(running: asyncio.Task[TurnOutcome], times: int) -> None:
     started = time.monotonic()
     for _ in range(times):
         running.cancel()
@@ -65,7 +65,7 @@ async def test_turn_that_is_cancelled_while_it_starts_leaves_nothing(
     bench: InvestigatorScene, started: bool, times: int, leftovers: Callable[[], list[str]]
 ) -> None:
     bench.answers()
-    running = asyncio.create_task(bench.first_turn())
+    running = asyncio.create_task(bench.run())
     if started:
         await bench.eventually(lambda: bool(running_agents()))
     else:
@@ -82,10 +82,10 @@ async def test_turn_that_fails_before_its_process_starts_leaves_nothing(
 
     monkeypatch.setattr(runner, "bug_server", refuses)
     with pytest.raises(OSError, match="No space"):
-        await bench.first_turn()
+        await bench.run()
     monkeypatch.setattr(Path, "write_text", refuses)
     with pytest.raises(OSError, match="No space"):
-        await bench.first_turn()
+        await bench.run()
     assert leftovers() == []
 
 
@@ -102,22 +102,18 @@ async def test_turn_of_a_killed_process_may_be_tried_again(
     """Ctrl-C in a terminal reaches the CLI too; it then ends without a result and without an error."""
     running = await _hold(bench)
     os.kill(running_agents()[0], sent)
-    with pytest.raises(TurnBroken, match=told):
+    with pytest.raises(TurnInterrupted, match=told):
         await running
 
 
 WORKER = """
-import asyncio, sys, uuid
+import asyncio, sys
 from pathlib import Path
-from claude_agent_sdk import InMemorySessionStore
-from threadline.investigator.ports import (TurnBrief)
-from threadline.investigator.runner import Investigator, InvestigatorConfig
-from threadline.investigator.stream import SessionUsage
+from tests.investigator.investigator_scene import InvestigatorScene
+from threadline.investigator.runner import InvestigatorConfig
 
 config = InvestigatorConfig(model="claude-sonnet-5", api_key=sys.argv[2], base_url=sys.argv[1])
-place = Path(sys.argv[3])
-brief = TurnBrief("BUG-12", 1, 1, str(uuid.uuid4()), None, "investigating", (), place, True, False, False, 5, 60)
-asyncio.run(Investigator(config).run_investigation(brief, None, InMemorySessionStore(), SessionUsage()))
+asyncio.run(InvestigatorScene(None, Path(sys.argv[3]), config).run())
 """
 
 

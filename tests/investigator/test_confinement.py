@@ -25,7 +25,7 @@ async def _try(bench: InvestigatorScene, *calls: Call, may_fix: bool = True) -> 
         await turn.finish(**bench.outcome())
 
     bench.model.script(script)
-    await bench.first_turn(may_fix=may_fix)
+    await bench.run(may_fix=may_fix)
     assert len(answers) == len(calls)
     return answers
 
@@ -91,7 +91,7 @@ async def test_file_is_changed_when_a_developer_asked(bench: InvestigatorScene) 
 
     cart = bench.workspace / "sample-shop" / "cart.py"
     bench.model.script(script)
-    await bench.first_turn(may_fix=True)
+    await bench.run(may_fix=True)
     assert "sum(line.total for" in cart.read_text()
     assert (bench.workspace / "sample-shop" / "test_cart.py").exists()
 

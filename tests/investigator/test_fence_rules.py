@@ -7,7 +7,7 @@ from claude_agent_sdk import AssistantMessage, ContentBlock, TextBlock, ToolResu
 
 from threadline.cases.records import Entry
 from threadline.investigator.fences import PART_BYTES, Part, fence, parts, parts_in
-from threadline.investigator.read_tracker import READING_TOOL, ReadThrough
+from threadline.investigator.stream import READING_TOOL, ReadTracker
 
 AT = datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC)
 
@@ -59,11 +59,11 @@ def _result(call_id: str, text: str, *, is_error: bool = False) -> UserMessage:
 
 def _read(*after_the_result: AssistantMessage) -> frozenset[int]:
     """What counts as read when these messages follow the result of a call."""
-    reading = ReadThrough()
-    reading.see(_reply("m1", _call("c1")))
-    reading.see(_result("c1", fence(_entry("x", 1)) + "\n" + fence(_entry("y", 2))))
+    reading = ReadTracker()
+    reading.observe(_reply("m1", _call("c1")))
+    reading.observe(_result("c1", fence(_entry("x", 1)) + "\n" + fence(_entry("y", 2))))
     for message in after_the_result:
-        reading.see(message)
+        reading.observe(message)
     return reading.read
 
 
@@ -76,19 +76,19 @@ def test_result_is_read_once_the_model_has_replied_again() -> None:
 
 
 def test_results_of_other_tools_and_failed_results_are_not_read() -> None:
-    reading = ReadThrough()
-    reading.see(_reply("m1", _call("c1", "Read"), _call("c2")))
-    reading.see(_result("c1", fence(_entry("x", 1))))
-    reading.see(_result("c2", fence(_entry("y", 2)), is_error=True))
-    reading.see(_reply("m2", TextBlock("I see.")))
+    reading = ReadTracker()
+    reading.observe(_reply("m1", _call("c1", "Read"), _call("c2")))
+    reading.observe(_result("c1", fence(_entry("x", 1))))
+    reading.observe(_result("c2", fence(_entry("y", 2)), is_error=True))
+    reading.observe(_reply("m2", TextBlock("I see.")))
     assert reading.read == frozenset()
 
 
 def test_message_is_read_when_each_of_its_parts_was() -> None:
-    reading, pieces = ReadThrough(), parts(_entry("a" * (2 * PART_BYTES)))
+    reading, pieces = ReadTracker(), parts(_entry("a" * (2 * PART_BYTES)))
     for number, piece in enumerate(pieces, start=1):
         assert reading.read == frozenset()
-        reading.see(_reply(f"m{number}", _call(f"c{number}")))
-        reading.see(_result(f"c{number}", piece))
-    reading.see(_reply("last", TextBlock("I see.")))
+        reading.observe(_reply(f"m{number}", _call(f"c{number}")))
+        reading.observe(_result(f"c{number}", piece))
+    reading.observe(_reply("last", TextBlock("I see.")))
     assert reading.read == {3}

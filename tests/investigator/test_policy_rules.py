@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import PreToolUseHookInput
 
-from threadline.investigator.policy import Refused, WorkspacePolicy
+from threadline.investigator.policy import ToolRefused, WorkspacePolicy
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def test_path_of_the_workspace_is_granted_as_resolved(root: Path, path: str) -> 
 
 @pytest.mark.parametrize("path", ["", "HEAD", "attachments/a.txt", "./shop"])
 def test_write_outside_the_repositories_is_refused(root: Path, path: str) -> None:
-    with pytest.raises(Refused, match="in no repository"):
+    with pytest.raises(ToolRefused, match="in no repository"):
         WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
 
 
 @pytest.mark.parametrize("tool", ["Write", "Edit"])
 def test_change_is_refused_in_a_turn_without_a_fix(root: Path, tool: str) -> None:
-    with pytest.raises(Refused, match="no developer asked"):
+    with pytest.raises(ToolRefused, match="no developer asked"):
         WorkspacePolicy(root, may_fix=False).decide(tool, {"file_path": "shop/a.py"})
 
 
@@ -45,7 +45,7 @@ def test_change_is_refused_in_a_turn_without_a_fix(root: Path, tool: str) -> Non
 )  # fmt: skip
 @pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("Edit", "file_path")])
 def test_path_elsewhere_or_of_git_is_refused(root: Path, path: str, tool: str, name: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefused):
         WorkspacePolicy(root, may_fix=True).decide(tool, {name: path, "pattern": "x"})
 
 
@@ -54,9 +54,9 @@ def test_path_elsewhere_or_of_git_is_refused(root: Path, path: str, tool: str, n
     ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{a,.git}/x", "{..,a}/*"],
 )
 def test_pattern_that_leads_elsewhere_is_refused(root: Path, pattern: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefused):
         WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern})
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefused):
         WorkspacePolicy(root, may_fix=False).decide("Grep", {"pattern": "x", "glob": pattern})
 
 
@@ -67,7 +67,7 @@ def test_pattern_of_the_workspace_is_left_to_the_cli(root: Path, pattern: str) -
 
 @pytest.mark.parametrize("tool", ["Bash", "Task", "WebFetch", "MultiEdit", "mcp__other__tool", "mcp__bugs__x", ""])
 def test_unknown_tool_is_refused(root: Path, tool: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefused):
         WorkspacePolicy(root, may_fix=True).decide(tool, {})
 
 

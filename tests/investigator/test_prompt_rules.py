@@ -2,29 +2,15 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
+from tests.investigator.investigator_scene import a_claim
+from threadline.cases.model import WorkflowState
 from threadline.cases.records import Entry
 from threadline.investigator import prompt as prompts
-from threadline.investigator.ports import TurnBrief
 
-BRIEF = TurnBrief(
-    bug_id="BUG-12",
-    turn=3,
-    attempt=1,
-    session_id="s",
-    parent_session="p",
-    state="awaiting_dev",
-    entries=(),
-    workspace=Path("/nowhere"),
-    may_ask=True,
-    may_fix=False,
-    unanswered=False,
-    budget_usd=1,
-    timeout=1,
-)
+CLAIM = a_claim(turn=3, state=WorkflowState.AWAITING_DEV)
 FLAGS = (prompts.NO_QUESTION, prompts.NO_ANSWER, prompts.MAY_EDIT)
 
 
@@ -34,32 +20,30 @@ def _entries(count: int, size: int) -> list[Entry]:
 
 
 def test_prompt_names_the_case_the_turn_and_the_tool_to_begin_with() -> None:
-    for state in ("investigating", "awaiting_reporter", "awaiting_dev"):
-        prompt = prompts.continuation(replace(BRIEF, state=state))
-        assert prompt.splitlines()[0] == f"Case BUG-12, turn 3 (continuation, state {state})"
+    for state in WorkflowState:
+        prompt = prompts.turn_prompt(replace(CLAIM, state=state), may_ask=True)
+        assert prompt.splitlines()[0] == f"Case BUG-12, turn 3 (continuation, state {state.value})"
         assert 'get_bug_conversations("BUG-12")' in prompt
         assert not {"$", "{"} & set(prompt)
-    prompt = prompts.initial(replace(BRIEF, turn=1, entries=_entries(1, 3)))
+    prompt = prompts.turn_prompt(a_claim(entries=_entries(1, 3)), may_ask=True)
     assert prompt.splitlines()[0] == "Case BUG-12, turn 1 (initial)"
     assert '<message number="1" from="reporter"' in prompt
-    with pytest.raises(ValueError, match="nonsense"):
-        prompts.continuation(replace(BRIEF, state="nonsense"))
 
 
 def test_limits_of_a_turn_are_told_only_where_they_apply() -> None:
-    assert not any(flag in prompts.continuation(BRIEF) for flag in FLAGS)
-    bound = prompts.continuation(replace(BRIEF, may_ask=False, may_fix=True, unanswered=True))
+    assert not any(flag in prompts.turn_prompt(CLAIM, may_ask=True) for flag in FLAGS)
+    bound = prompts.turn_prompt(replace(CLAIM, fix_asked_by="m1"), may_ask=False, unanswered=True)
     assert all(f"\n{flag}\n" in bound for flag in FLAGS)
 
 
 def test_batch_that_fits_is_shown_whole() -> None:
-    prompt = prompts.continuation(replace(BRIEF, entries=_entries(10, 5_000)))
+    prompt = prompts.turn_prompt(replace(CLAIM, entries=_entries(10, 5_000)), may_ask=True)
     assert prompt.count("x" * 5_000) == 10
 
 
 @pytest.mark.parametrize(("count", "size"), [(2, 40_000), (100, 700), (500, 40_000)])
 def test_long_batch_is_shortened_from_its_old_end(count: int, size: int) -> None:
-    prompt = prompts.continuation(replace(BRIEF, entries=_entries(count, size)))
+    prompt = prompts.turn_prompt(replace(CLAIM, entries=_entries(count, size)), may_ask=True)
     shown = prompt.count("</message>")
     assert len(prompt.encode()) < prompts.LONGEST_BATCH + 3_000
     assert f"#{count} x" in prompt

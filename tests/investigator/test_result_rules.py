@@ -1,4 +1,4 @@
-"""Which failures are permanent, what an outcome must hold, and what the session ledger keeps."""
+"""Which failures are permanent, what an outcome must hold, and what the session store_of_turn keeps."""
 
 from typing import Any
 
@@ -16,18 +16,18 @@ from claude_agent_sdk import (
 )
 
 from threadline.cases.outcome import Outcome, check, check_for_reporter, read_outcome
-from threadline.investigator.errors import SessionUnknown, TurnBroken, TurnRefused, failure_of, raise_for
-from threadline.investigator.session_ledger import SessionLedger
-from threadline.investigator.stream import SessionUsage, Watch
+from threadline.investigator.errors import SessionNotFound, TurnFailed, TurnInterrupted, classify, raise_for_result
+from threadline.investigator.session_store import TurnSessionStore
+from threadline.investigator.stream import SessionUsage, TurnMonitor
 
 KEY = "sk-ant-0123456789"
 
 
-def _watch(error: Any = None) -> Watch:
-    watch = Watch(lambda: None, [KEY, "hunter2"], SessionUsage())
+def _monitor(error: Any = None) -> TurnMonitor:
+    monitor = TurnMonitor([KEY, "hunter2"], SessionUsage())
     if error:
-        watch.see(AssistantMessage(content=[], model="m", error=error))
-    return watch
+        monitor.observe(AssistantMessage(content=[], model="m", error=error))
+    return monitor
 
 
 def _result(**fields: Any) -> ResultMessage:
@@ -45,56 +45,56 @@ def _result(**fields: Any) -> ResultMessage:
 @pytest.mark.parametrize(
     ("fields", "reply", "kind"),
     [
-        ({"subtype": "error_max_turns"}, None, TurnRefused),
-        ({"subtype": "error_during_execution", "terminal_reason": "aborted_tools"}, None, TurnBroken),
+        ({"subtype": "error_max_turns"}, None, TurnFailed),
+        ({"subtype": "error_during_execution", "terminal_reason": "aborted_tools"}, None, TurnInterrupted),
         (
             {"subtype": "error_during_execution", "errors": ["No conversation found with session ID x"]},
             None,
-            SessionUnknown,
+            SessionNotFound,
         ),
-        ({"api_error_status": 400}, "unknown", TurnRefused),
-        ({"api_error_status": None}, "authentication_failed", TurnRefused),
-        ({"api_error_status": 408}, "server_error", TurnBroken),
-        ({"api_error_status": 429}, "rate_limit", TurnBroken),
-        ({"api_error_status": 500}, "server_error", TurnBroken),
-        ({"api_error_status": 529}, "server_error", TurnBroken),
-        ({"api_error_status": None}, "server_error", TurnBroken),
-        ({"api_error_status": None, "stop_reason": "refusal"}, "invalid_request", TurnRefused),
+        ({"api_error_status": 400}, "unknown", TurnFailed),
+        ({"api_error_status": None}, "authentication_failed", TurnFailed),
+        ({"api_error_status": 408}, "server_error", TurnInterrupted),
+        ({"api_error_status": 429}, "rate_limit", TurnInterrupted),
+        ({"api_error_status": 500}, "server_error", TurnInterrupted),
+        ({"api_error_status": 529}, "server_error", TurnInterrupted),
+        ({"api_error_status": None}, "server_error", TurnInterrupted),
+        ({"api_error_status": None, "stop_reason": "refusal"}, "invalid_request", TurnFailed),
     ],
 )
 def test_failed_result_is_permanent_or_transient(
     fields: dict[str, Any], reply: str | None, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind):
-        raise_for(_result(**fields), _watch(reply))
-    raise_for(_result(is_error=False), _watch(reply))
+        raise_for_result(_result(**fields), _monitor(reply))
+    raise_for_result(_result(is_error=False), _monitor(reply))
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ProcessError("x", exit_code=-9), TurnBroken),
-        (ProcessError("x", exit_code=143), TurnBroken),
-        (ProcessError("x", exit_code=1), TurnRefused),
-        (ProcessError("No conversation found with session ID", exit_code=1), SessionUnknown),
-        (CLINotFoundError(), TurnRefused),
-        (CLIConnectionError("Failed to start Claude Code: argument list too long"), TurnRefused),
-        (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), TurnBroken),
-        (CLIJSONDecodeError("{", ValueError())  , TurnRefused),
-        (RuntimeError("SessionStore.load() for session x failed"), TurnBroken),
-        (Exception("Control request timeout: initialize"), TurnBroken),
+        (ProcessError("x", exit_code=-9), TurnInterrupted),
+        (ProcessError("x", exit_code=143), TurnInterrupted),
+        (ProcessError("x", exit_code=1), TurnFailed),
+        (ProcessError("No conversation found with session ID", exit_code=1), SessionNotFound),
+        (CLINotFoundError(), TurnFailed),
+        (CLIConnectionError("Failed to start Claude Code: argument list too long"), TurnFailed),
+        (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), TurnInterrupted),
+        (CLIJSONDecodeError("{", ValueError())  , TurnFailed),
+        (RuntimeError("SessionStore.load() for session x failed"), TurnInterrupted),
+        (Exception("Control request timeout: initialize"), TurnInterrupted),
     ],
 )  # fmt: skip
 def test_error_of_the_sdk_is_permanent_or_transient(error: Exception, kind: type[Exception]) -> None:
-    assert isinstance(failure_of(error, _watch()), kind)
-    assert failure_of(KeyError("x"), _watch()) is None
+    assert isinstance(classify(error, _monitor()), kind)
+    assert classify(KeyError("x"), _monitor()) is None
 
 
 def test_error_text_holds_the_last_lines_and_no_secret() -> None:
-    watch = _watch()
+    monitor = _monitor()
     for line in [*["noise"] * 100, f"key {KEY} of postgresql://owner:pass@db", "password hunter2"]:
-        watch.stderr(line)
-    told = str(failure_of(ProcessError("x", exit_code=1), watch))
+        monitor.stderr(line)
+    told = str(classify(ProcessError("x", exit_code=1), monitor))
     assert "password …" in told
     assert "postgresql://…@db" in told
     assert not any(secret in told for secret in (KEY, "hunter2", "pass@"))
@@ -184,25 +184,25 @@ def _entry(kind: str) -> list[SessionStoreEntry]:
 
 
 async def test_append_that_succeeded_when_repeated_is_complete() -> None:
-    ledger = SessionLedger(_Flaky(1))
+    store_of_turn = TurnSessionStore(_Flaky(1))
     with pytest.raises(ConnectionError):
-        await ledger.append(SESSION, _entry("a"))
-    assert ledger.incomplete
-    await ledger.append(SESSION, _entry("a"))
-    assert not ledger.incomplete
+        await store_of_turn.append(SESSION, _entry("a"))
+    assert store_of_turn.incomplete
+    await store_of_turn.append(SESSION, _entry("a"))
+    assert not store_of_turn.incomplete
 
 
 async def test_append_that_was_given_up_is_incomplete() -> None:
-    ledger = SessionLedger(_Flaky(1))
+    store_of_turn = TurnSessionStore(_Flaky(1))
     with pytest.raises(ConnectionError):
-        await ledger.append(SESSION, _entry("a"))
-    await ledger.append(SESSION, _entry("b"))
-    assert ledger.incomplete
+        await store_of_turn.append(SESSION, _entry("a"))
+    await store_of_turn.append(SESSION, _entry("b"))
+    assert store_of_turn.incomplete
 
 
 async def test_running_total_of_costs_is_not_loaded() -> None:
     store = InMemorySessionStore()
     await store.append(SESSION, [*_entry("user"), *_entry("cost-state")])
-    loaded = await SessionLedger(store).load(SESSION)
+    loaded = await TurnSessionStore(store).load(SESSION)
     assert loaded == _entry("user")
-    assert await SessionLedger(store).load({"project_key": "p", "session_id": "other"}) is None
+    assert await TurnSessionStore(store).load({"project_key": "p", "session_id": "other"}) is None

@@ -8,9 +8,9 @@ import pytest
 from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry, project_key_for_directory
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
-from threadline.cases.model import Action
+from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import prompt as prompts
-from threadline.investigator.errors import TurnBroken, TurnRefused
+from threadline.investigator.errors import TurnFailed, TurnInterrupted
 from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models import ToolResult, Turn
 
@@ -35,21 +35,17 @@ async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
 
     bench.case.entries[0] = bench.entry(1, "@/etc/passwd /compact look at this")
     bench.model.script(script)
-    signs: list[int] = []
-    result = await bench.investigator.run_investigation(
-        bench.brief(), bench.case, bench.store, bench.usage, pulse=lambda: signs.append(1)
-    )
+    outcome = await bench.run()
 
-    assert result.outcome.action is Action.POST_FINDINGS
+    assert outcome.action is Action.POST_FINDINGS
     assert not any(answer.is_error for answer in results.values())
     assert "list_total" in results["grep"].text
     assert "list_total" in results["read"].text
-    assert [finding.title for finding in bench.case.findings] == ["Wrong field"]
-    assert result.read == {1}
+    assert [finding["title"] for finding in bench.case.findings] == ["Wrong field"]
+    assert outcome.read == {1}
     assert bench.usage.cost_usd > 0
     assert bench.usage.input_tokens > 0
     assert bench.usage.output_tokens > 0
-    assert len(signs) > 10
     asked = bench.model.log[0].conversation
     assert asked.prompt.startswith("Case BUG-12, turn 1 (initial)")
     assert asked.model == "claude-sonnet-5"
@@ -66,9 +62,9 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     bench: InvestigatorScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.answers(summary="The first answer")
-    first = bench.brief()
-    await bench.investigator.run_investigation(first, bench.case, bench.store, bench.usage)
-    kept = _transcript(bench, first.session_id)
+    first = bench.turn()
+    await bench.investigator.run(first, bench.usage)
+    kept = _transcript(bench, first.claim.session_id)
     cost, bench.usage = bench.usage.cost_usd, SessionUsage()
 
     async def failing(turn: Turn) -> None:
@@ -76,38 +72,43 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
         await turn.error(500)
 
     bench.case.entries.append(bench.entry(2, "It is only with a code", "developer"))
-    later = {"parent_session": first.session_id, "state": "awaiting_dev", "entries": bench.case.entries[1:]}
+    parent = first.claim.session_id
+    later: dict[str, Any] = {
+        "parent_session": parent,
+        "state": WorkflowState.AWAITING_DEV,
+        "entries": bench.case.entries[1:],
+    }
     bench.model.script(failing)
-    with pytest.raises(TurnBroken, match="HTTP 500"):
-        await bench.investigator.run_continuation(bench.brief(turn=2, **later), bench.case, bench.store, bench.usage)
+    with pytest.raises(TurnInterrupted, match="HTTP 500"):
+        await bench.run(number=2, **later)
 
     bench.answers(summary="The second answer")
     bench.usage = SessionUsage()
     monkeypatch.setattr(prompts, "system", lambda: "A newer system prompt.")
-    again = bench.brief(turn=2, attempt=2, **later)
-    result = await bench.investigator.run_continuation(again, bench.case, bench.store, bench.usage)
+    again = bench.turn(number=2, attempt=2, **later)
+    outcome = await bench.investigator.run(again, bench.usage)
     asked = bench.model.log[-1].conversation
-    assert result.outcome.summary == "The second answer"
+    assert outcome.result["summary"] == "The second answer"
     assert [prompt.splitlines()[0] for prompt in asked.prompts] == [
         "Case BUG-12, turn 1 (initial)",
         "Case BUG-12, turn 2 (continuation, state awaiting_dev)",
     ], "the broken attempt is not behind it"
     assert "It is only with a code" in asked.prompts[-1]
     assert "A newer system prompt." in asked.system, "not the one of the first turn"
-    assert _transcript(bench, first.session_id) == kept
-    assert len(_transcript(bench, again.session_id)) > len(kept)
+    assert _transcript(bench, parent) == kept
+    assert len(_transcript(bench, again.claim.session_id)) > len(kept)
     assert 0 < bench.usage.cost_usd < 2 * cost, "a resumed turn counts its own cost alone"
 
 
 async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench: InvestigatorScene) -> None:
     bench.answers()
     lost = "6b1f7a52-8a2e-4c7e-9d0e-0f5a2b1c3d4e"
-    brief = bench.brief(turn=3, parent_session=lost, state="awaiting_reporter")
-    await bench.investigator.run_continuation(brief, bench.case, bench.store, bench.usage)
+    turn = bench.turn(number=3, parent_session=lost, state=WorkflowState.AWAITING_REPORTER)
+    await bench.investigator.run(turn, bench.usage)
     prompt = bench.model.log[-1].conversation.prompt
     assert prompt.startswith("Case BUG-12, turn 3 (continuation, state awaiting_reporter)")
     assert "Your memory of the earlier turns of this case is gone" in prompt
-    assert _transcript(bench, brief.session_id)
+    assert _transcript(bench, turn.claim.session_id)
 
 
 async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: InvestigatorScene) -> None:
@@ -117,8 +118,7 @@ async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: I
         await turn.finish(**bench.outcome("ask_reporter", clarification_question="Which browser?"))
 
     bench.model.script(script)
-    result = await bench.first_turn(may_ask=False)
-    assert result.outcome.action is Action.POST_FINDINGS
+    assert (await bench.run(may_ask=False)).action is Action.POST_FINDINGS
     assert len(bench.model.log) == 2
     assert (
         "You may not ask the reporter in this turn: choose another action." in bench.model.log[-1].conversation.prompt
@@ -130,8 +130,8 @@ async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
         await turn.text_only("I think it is fixed.")
 
     bench.model.script(script)
-    with pytest.raises(TurnRefused, match="text alone"):
-        await bench.first_turn()
+    with pytest.raises(TurnFailed, match="text alone"):
+        await bench.run()
 
 
 async def test_result_that_came_with_the_answer_was_not_read(bench: InvestigatorScene) -> None:
@@ -139,7 +139,7 @@ async def test_result_that_came_with_the_answer_was_not_read(bench: Investigator
         await turn.call_together((CONVERSATIONS, {"bug_id": "BUG-12"}), ("StructuredOutput", bench.outcome()))
 
     bench.model.script(script)
-    assert (await bench.first_turn()).read == frozenset()
+    assert (await bench.run()).read == frozenset()
 
 
 async def test_long_message_reaches_the_model_part_by_part(bench: InvestigatorScene) -> None:
@@ -158,10 +158,10 @@ async def test_long_message_reaches_the_model_part_by_part(bench: InvestigatorSc
         await turn.finish(**bench.outcome())
 
     bench.model.script(script)
-    result = await bench.first_turn()
+    outcome = await bench.run()
     assert sum(page.count("ä") for page in pages) == 39_000
     assert max(len(page.encode()) for page in pages) < 20_000
-    assert result.read == {1}
+    assert outcome.read == {1}
 
 
 class _BrokenStore(InMemorySessionStore):
@@ -181,8 +181,8 @@ class _BrokenStore(InMemorySessionStore):
 @pytest.mark.parametrize("taken", [0, 3])
 async def test_turn_without_a_stored_transcript_is_broken(bench: InvestigatorScene, taken: int) -> None:
     bench.answers()
-    with pytest.raises(TurnBroken, match="transcript could not be stored"):
-        await bench.investigator.run_investigation(bench.brief(), bench.case, _BrokenStore(taken), bench.usage)
+    with pytest.raises(TurnInterrupted, match="transcript could not be stored"):
+        await bench.run(sessions=_BrokenStore(taken))
 
 
 def _transcript(bench: InvestigatorScene, session_id: str) -> list[SessionStoreEntry]:

@@ -1,23 +1,21 @@
 """The agent's transcripts keep the SDK's contract, and are written under a claim alone."""
 
 import asyncio
-from typing import Any, ClassVar
+from contextlib import AsyncExitStack
+from typing import Any, cast
 
-import asyncpg
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
-from claude_agent_sdk.types import SessionKey, SessionStoreEntry
+from claude_agent_sdk.types import SessionKey, SessionStore, SessionStoreEntry
+from sqlalchemy import make_url
 
 from tests.support.case_store import Scene
 from tests.support.postgres import Postgres
-from threadline.errors import ClaimLost, Permanent
+from threadline.db.agent_role import agent_database as connected_agent
+from threadline.db.engine import Database
+from threadline.errors import ClaimLost
 from threadline.investigator.session_store import PostgresSessionStore
-
-
-class Isolating(PostgresSessionStore):
-    """Keeps projects apart, as the contract's tests demand and a worker on any machine must not."""
-
-    project: ClassVar[str] = ""
+from threadline.investigator.store import AgentStore, TurnClaim
 
 
 def entry(**fields: Any) -> SessionStoreEntry:
@@ -28,31 +26,61 @@ def key(session_id: str, project: str = "here") -> SessionKey:
     return {"project_key": project, "session_id": session_id}
 
 
+class ClaimingStore(PostgresSessionStore):
+    """Claims a turn anew for each session that it is to write, and keeps projects apart.
+
+    The SDK's suite demands both of a store. The agents' worker must do neither.
+    """
+
+    def __init__(self, database: Database, claim: TurnClaim) -> None:
+        super().__init__(database, claim)
+        self._agent = AgentStore(database)
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        key = self._apart(key)
+        if key["session_id"] != self._claim.session_id:
+            claim = await self._agent.claim("BUG-1", 1, 1, key["session_id"], 60)
+            assert isinstance(claim, TurnClaim)
+            self._claim = claim
+        await super().append(key, entries)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        return await super().load(self._apart(key))
+
+    @staticmethod
+    def _apart(key: SessionKey) -> SessionKey:
+        return {**key, "session_id": f"{key['project_key']}/{key['session_id']}"}
+
+
 async def test_store_passes_the_sdks_conformance_suite(postgres: Postgres) -> None:
-    pools: list[asyncpg.Pool] = []
+    async with AsyncExitStack() as opened:
 
-    async def fresh() -> Isolating:
-        if pools:
-            await pools[-1].close()
-        pools.append(await asyncpg.create_pool(postgres.emptied(), min_size=1, max_size=2))
-        return Isolating(pools[-1])
+        async def fresh() -> SessionStore:
+            url = postgres.emptied()
+            owner = Database(url, pool_size=1)
+            opened.push_async_callback(owner.dispose)
+            login = postgres.url_of(make_url(url).database or "", user="threadline_agent")
+            database = await opened.enter_async_context(connected_agent(login, pool_size=2))
+            scene = Scene(owner, AgentStore(database))
+            await scene.opened()
+            return cast("SessionStore", ClaimingStore(database, await scene.claim(1)))
 
-    await run_session_store_conformance(fresh)
-    await pools[-1].close()
+        await run_session_store_conformance(fresh)
 
 
-async def test_session_is_found_from_any_folder_with_odd_characters(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_session_is_found_from_any_folder_with_odd_characters(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     odd = entry(uuid="a", text="nul \x00, half \ud800, é")
-    await PostgresSessionStore(pool, claim).append(key(claim.session_id), [odd])
-    assert await PostgresSessionStore(pool).load(key(claim.session_id, "elsewhere")) == [odd]
+    await PostgresSessionStore(agent_database, claim).append(key(claim.session_id), [odd])
+    resumed = PostgresSessionStore(agent_database, await scene.claim(1, attempt=2))
+    assert await resumed.load(key(claim.session_id, "elsewhere")) == [odd]
 
 
-async def test_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_overtaken_attempt_appends_nothing(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    store = PostgresSessionStore(pool, claim)
+    store = PostgresSessionStore(agent_database, claim)
     await store.append(key(claim.session_id), [entry(uuid="a")])
     await scene.claim(1, attempt=2)
     with pytest.raises(ClaimLost):
@@ -60,19 +88,17 @@ async def test_overtaken_attempt_appends_nothing(scene: Scene, pool: asyncpg.Poo
     assert await store.load(key(claim.session_id)) == [entry(uuid="a")]
 
 
-async def test_claim_writes_its_own_session_alone(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_claim_writes_its_own_session_alone(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
-    store = PostgresSessionStore(pool, await scene.claim(1))
+    store = PostgresSessionStore(agent_database, await scene.claim(1))
     with pytest.raises(ClaimLost):
         await store.append(key("another"), [entry()])
-    with pytest.raises(Permanent):
-        await store.delete(key("another"))
 
 
-async def test_repeated_entries_are_stored_once_and_batches_stay_whole(scene: Scene, pool: asyncpg.Pool) -> None:
+async def test_repeated_entries_are_stored_once_and_batches_stay_whole(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    store, where = PostgresSessionStore(pool, claim), key(claim.session_id)
+    store, where = PostgresSessionStore(agent_database, claim), key(claim.session_id)
     batches = [[entry(uuid=f"{batch}-{place}") for place in range(5)] for batch in range(12)]
     await asyncio.gather(*(store.append(where, batch) for batch in batches * 2))
     loaded = await store.load(where)

@@ -3,16 +3,16 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene
-from threadline.cases.records import Service, Table
+from threadline.cases.records import Service
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts_in
-from threadline.investigator.ports import LogSearch, QuerySource
+from threadline.investigator.logs import Loki
+from threadline.investigator.queries import QueryResult, ReadOnlyQueries
 from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.investigation import investigate
@@ -24,28 +24,33 @@ def model() -> ModelSandbox:
     return ModelSandbox(investigate)
 
 
-@dataclass
-class Source:
-    """A database with one table, and logs."""
+class Source(ReadOnlyQueries):
+    """A database with one table."""
 
-    columns: Sequence[str] = ("id", "note")
-    rows: Sequence[Sequence[Any]] = ()
-    lines: Sequence[str] = ()
-    names = ("shop",)
+    def __init__(self, columns: Sequence[str] = ("id", "note"), rows: Sequence[Sequence[Any]] = ()) -> None:
+        super().__init__({"shop": "postgresql://shop"}, views=[], own=[])
+        self._result = QueryResult(list(columns), [list(row) for row in rows], truncated=True)
 
-    async def query(self, source: str, sql: str, limit: int) -> Table:
-        return Table(list(self.columns), [list(row) for row in self.rows], truncated=True)
+    async def query(self, source: str, statement: str, limit: int) -> QueryResult:
+        return self._result
+
+
+class Lines(Loki):
+    """Logs of these lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = lines
 
     async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
-        return self.lines
+        return self._lines
 
 
 async def _use(
     bench: InvestigatorScene,
     tool: str,
     *,
-    queries: QuerySource | None = None,
-    logs: LogSearch | None = None,
+    queries: ReadOnlyQueries | None = None,
+    logs: Loki | None = None,
     seconds: float = 20.0,
     **given: Any,
 ) -> tuple[str, bool]:
@@ -103,9 +108,10 @@ async def test_record_services_and_similar_cases_are_json(bench: InvestigatorSce
 
 
 async def test_large_answers_are_cut_and_say_so(bench: InvestigatorScene) -> None:
-    source = Source(rows=[[n, "x" * 5_000] for n in range(100)], lines=[f"{n} " + "y" * 5_000 for n in range(100)])
+    source = Source(rows=[[n, "x" * 5_000] for n in range(100)])
+    logs = Lines(*(f"{n} " + "y" * 5_000 for n in range(100)))
     rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select 1", limit=100)
-    lines, _ = await _use(bench, "search_logs", logs=source, query="error", minutes=5, limit=100)
+    lines, _ = await _use(bench, "search_logs", logs=logs, query="error", minutes=5, limit=100)
     for text in (rows, lines):
         assert len(text.encode()) <= LARGEST_RESULT
         assert "Cut here" in text[-100:]
@@ -123,7 +129,7 @@ def test_tools_without_their_port_do_not_exist(bench: InvestigatorScene) -> None
 
 
 def test_only_recording_is_marked_as_writing(bench: InvestigatorScene) -> None:
-    tools = case_tools("BUG-12", bench.case, Source(), Source(), ToolLimits())
+    tools = case_tools("BUG-12", bench.case, Source(), Lines(), ToolLimits())
     assert [t.name for t in tools if t.annotations and not t.annotations.read_only_hint] == ["record_finding"]
 
 
@@ -146,7 +152,7 @@ async def test_model_is_told_of_a_failure_without_the_text_of_an_unforeseen_one(
 
 
 async def test_port_that_hangs_is_given_up(bench: InvestigatorScene) -> None:
-    class Hanging(Source):
+    class Hanging(Lines):
         async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
             await asyncio.Event().wait()
             return []
@@ -159,9 +165,10 @@ async def test_port_that_hangs_is_given_up(bench: InvestigatorScene) -> None:
 async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: InvestigatorScene) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     row = ["x" * 480 + " " + token, f"one\n{token}", f'say "{token}"', "letmein", {"note": token}]
-    source = Source(["a", "b", "c", "password", "d"], [row], ["y" * 980 + " " + token, f"password={token}"])
+    source = Source(["a", "b", "c", "password", "d"], [row])
+    logs = Lines("y" * 980 + " " + token, f"password={token}")
     rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
-    lines, _ = await _use(bench, "search_logs", logs=source, query="x", minutes=1, limit=1)
+    lines, _ = await _use(bench, "search_logs", logs=logs, query="x", minutes=1, limit=1)
     bench.case.known_services = [Service("cart", f"one\n{token}", "U9", "C1", "sample-shop")]
     services, _ = await _use(bench, "list_services")
     for shown in (rows, lines, services):

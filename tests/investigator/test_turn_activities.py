@@ -13,9 +13,9 @@ from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
 from threadline.cases.model import Action, CaseStatus, Limits
 from threadline.errors import ClaimLost, Permanent, Transient
-from threadline.investigator.errors import TurnBroken
-from threadline.investigator.ports import TurnBrief
-from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.investigator.errors import TurnInterrupted
+from threadline.investigator.runner import TurnInput
+from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads import messages
@@ -55,14 +55,14 @@ async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli
 
 
 async def test_reporters_request_for_a_fix_keeps_no_edit(turns: TurnScene, agent: ScriptedAgent) -> None:
-    def edits(brief: TurnBrief) -> dict[str, Any]:
-        (brief.workspace / "sample-shop" / "shop" / "cart.py").write_text("# mended\n")
-        return findings(brief)
+    def edits(turn: TurnInput) -> dict[str, Any]:
+        (turn.workspace / "sample-shop" / "shop" / "cart.py").write_text("# mended\n")
+        return findings(turn)
 
     agent.play = edits
     await _open(turns, said(5, "Please fix it and open a pull request"))
     await turns.run()
-    assert not agent.briefs[0].may_fix
+    assert not agent.turns[0].claim.may_fix
     assert not (await turns.scene.settle(1)).has_fix
 
 
@@ -88,8 +88,8 @@ async def test_attempt_that_lost_its_claim_stops_soon_and_leaves_no_process(
 async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     turns: TurnScene, agent: ScriptedAgent
 ) -> None:
-    def breaks(_: TurnBrief) -> dict[str, Any]:
-        raise TurnBroken("The model's API did not answer: the turn is tried again.")
+    def breaks(_: TurnInput) -> dict[str, Any]:
+        raise TurnInterrupted("The model's API did not answer: the turn is tried again.")
 
     agent.play, agent.cost = breaks, 0.5
     await _open(turns)
@@ -98,7 +98,7 @@ async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     assert (await turns.scene.settle(1)).action is None
     agent.play, agent.cost = findings, 0.01
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
-    first, second = agent.briefs
+    first, second = (turn.claim for turn in agent.turns)
     assert [entry.text for entry in first.entries] == [entry.text for entry in second.entries] == [BULK]
     [turn] = await turns.scene.rows("SELECT attempt, session_id FROM agent_turns")
     assert turn["attempt"] == 2
@@ -131,16 +131,16 @@ async def test_attempt_whose_commit_fails_is_charged_once_postgres_is_back(
     turns: TurnScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outages = 2
-    finish = AgentTurns.finish
+    finish = AgentStore.finish
 
-    async def fails(store: AgentTurns, claim: Claim, outcome: TurnOutcome) -> None:
+    async def fails(store: AgentStore, claim: TurnClaim, outcome: TurnOutcome) -> None:
         nonlocal outages
         outages -= 1
         if outages >= 0:
             raise Transient("the database is not available")
         await finish(store, claim, outcome)
 
-    monkeypatch.setattr(AgentTurns, "finish", fails)
+    monkeypatch.setattr(AgentStore, "finish", fails)
     await _open(turns)
     with pytest.raises(Transient, match="not available"):
         await turns.run()
@@ -180,8 +180,8 @@ async def test_turn_after_an_unanswered_question_runs_once_and_may_not_ask(
     first = await turns.run(unanswered=True)
     again = await turns.run(attempt=2, unanswered=True)
     assert again.action == first.action
-    [brief] = agent.briefs
-    assert (brief.unanswered, brief.may_ask) == (True, False)
+    [turn] = agent.turns
+    assert (turn.request.unanswered, turn.may_ask) == (True, False)
     await turns.activities.cleanup_workspace("BUG-1")
     assert not (turns.root / "cases" / "BUG-1").exists()
 
@@ -189,7 +189,7 @@ async def test_turn_after_an_unanswered_question_runs_once_and_may_not_ask(
 async def test_outcome_is_stored_without_secrets(turns: TurnScene, agent: ScriptedAgent) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     leak = {"title": f"Leak of {token}", "summary": f"config.py holds {token}"}
-    agent.play = lambda brief: findings(brief) | leak
+    agent.play = lambda turn: findings(turn) | leak
     await _open(turns)
     await turns.run()
     [turn] = await turns.scene.rows("SELECT result FROM agent_turns")
@@ -238,4 +238,4 @@ async def test_turn_without_a_messages_file_is_tried_again_with_it(turns: TurnSc
         [file] = await work.attachments.pending("BUG-1")
         await work.attachments.store(file.id, b"the log's words")
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
-    assert "Here is what I saw" in [entry.text for entry in agent.briefs[0].entries]
+    assert "Here is what I saw" in [entry.text for entry in agent.turns[0].claim.entries]

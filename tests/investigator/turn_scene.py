@@ -14,21 +14,18 @@ from threadline.cases.contract import TurnEnded, TurnRequest
 from threadline.cases.model import Limits
 from threadline.cases.outcome import Outcome
 from threadline.db.engine import Database
-from threadline.db.values import agent_pool
 from threadline.investigator.activities import LiveAgentActivities
-from threadline.investigator.ports import TurnBrief, TurnResult
-from threadline.investigator.runner import Investigator, InvestigatorConfig
-from threadline.investigator.store import AgentTurns
+from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
+from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline.investigator.workspace import Workspaces
 from threadline.threads import addressing
-from threadline.wiring.agent_worker import CaseAccess
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.investigation import _outcome
 from threadline_devstack.sample_repository import make_sample_repository
 
 
-def findings(_: TurnBrief) -> dict[str, Any]:
+def findings(_: TurnInput) -> dict[str, Any]:
     """What a scripted agent answers by itself."""
     return _outcome(action="post_findings", title="The bulk price", summary="cart.py adds list prices.")
 
@@ -38,19 +35,15 @@ class ScriptedAgent(Investigator):
 
     def __init__(self) -> None:
         super().__init__(InvestigatorConfig("claude-sonnet-5", "sk-test"))
-        self.briefs: list[TurnBrief] = []
-        self.play: Callable[[TurnBrief], dict[str, Any]] = findings
+        self.turns: list[TurnInput] = []
+        self.play: Callable[[TurnInput], dict[str, Any]] = findings
         self.cost = 0.01
 
-    async def run_investigation(
-        self, brief: TurnBrief, records: object, store: object, usage: SessionUsage, **_: object
-    ) -> TurnResult:
-        self.briefs.append(brief)
+    async def run(self, turn: TurnInput, usage: SessionUsage) -> TurnOutcome:
+        self.turns.append(turn)
         usage.cost_usd += self.cost
-        outcome = Outcome.model_validate(self.play(brief))
-        return TurnResult(outcome, duration_s=0.1, read=frozenset())
-
-    run_continuation = run_investigation
+        outcome = Outcome.model_validate(self.play(turn))
+        return TurnOutcome(outcome.action, outcome.model_dump(mode="json"))
 
 
 @dataclass
@@ -74,17 +67,13 @@ class TurnScene:
 
 @asynccontextmanager
 async def _scene(
-    database: Database, agent_url: str, folder: Path, investigator: Investigator
+    database: Database, agent_database: Database, folder: Path, investigator: Investigator
 ) -> AsyncIterator[TurnScene]:
     repository = folder / "sample-shop.git"
     make_sample_repository(repository)
     root = folder / "workspaces"
-    async with agent_pool(agent_url) as pool:
-        store = AgentTurns(pool)
-        activities = LiveAgentActivities(
-            store, CaseAccess(pool, agent_url), Workspaces(root, [str(repository)]), investigator
-        )
-        yield TurnScene(Scene(database, store), activities, root)
+    activities = LiveAgentActivities(agent_database, Workspaces(root, [str(repository)]), investigator)
+    yield TurnScene(Scene(database, AgentStore(agent_database)), activities, root)
 
 
 @pytest.fixture
@@ -96,11 +85,11 @@ async def cli_model() -> AsyncIterator[ModelSandbox]:
 
 @pytest.fixture
 async def cli_turns(
-    database: Database, agent_url: str, tmp_path: Path, cli_model: ModelSandbox
+    database: Database, agent_database: Database, tmp_path: Path, cli_model: ModelSandbox
 ) -> AsyncIterator[TurnScene]:
     """Turns of the real CLI."""
     config = InvestigatorConfig("claude-sonnet-5", "sk-test", cli_model.url)
-    async with _scene(database, agent_url, tmp_path, Investigator(config)) as scene:
+    async with _scene(database, agent_database, tmp_path, Investigator(config)) as scene:
         yield scene
 
 
@@ -110,7 +99,9 @@ def agent() -> ScriptedAgent:
 
 
 @pytest.fixture
-async def turns(database: Database, agent_url: str, tmp_path: Path, agent: ScriptedAgent) -> AsyncIterator[TurnScene]:
+async def turns(
+    database: Database, agent_database: Database, tmp_path: Path, agent: ScriptedAgent
+) -> AsyncIterator[TurnScene]:
     """Turns of a scripted agent."""
-    async with _scene(database, agent_url, tmp_path, agent) as scene:
+    async with _scene(database, agent_database, tmp_path, agent) as scene:
         yield scene

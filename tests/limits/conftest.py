@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from tests.limits.scene import LoadScene, laid_out
@@ -10,6 +9,6 @@ from threadline.db.engine import Database
 
 
 @pytest.fixture
-async def ground(database: Database, pool: asyncpg.Pool) -> AsyncIterator[LoadScene]:
-    async with laid_out(database, pool) as ground:
+async def ground(database: Database, agent_database: Database) -> AsyncIterator[LoadScene]:
+    async with laid_out(database, agent_database) as ground:
         yield ground

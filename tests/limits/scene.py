@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any
 
 import aiohttp
-import asyncpg
 from sqlalchemy import text
 from temporalio import activity
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
@@ -26,7 +25,7 @@ from threadline.cases.model import Limits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import RETRIES, Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Message
-from threadline.investigator.store import AgentTurns
+from threadline.investigator.store import AgentStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
@@ -210,7 +209,7 @@ async def connected(address: str) -> Client:
 
 
 @asynccontextmanager
-async def laid_out(database: Database, agent_pool: asyncpg.Pool, *server: str) -> AsyncIterator[LoadScene]:
+async def laid_out(database: Database, agent_database: Database, *server: str) -> AsyncIterator[LoadScene]:
     """All but the workers.
 
     Args:
@@ -230,4 +229,4 @@ async def laid_out(database: Database, agent_pool: asyncpg.Pool, *server: str) -
         address = environment.client.service_client.config.target_host
         client = await connected(address)
         web = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
-        yield LoadScene(client, database, slack, Agent(AgentTurns(agent_pool)), web)
+        yield LoadScene(client, database, slack, Agent(AgentStore(agent_database)), web)

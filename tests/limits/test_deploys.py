@@ -2,7 +2,6 @@
 
 from contextlib import AsyncExitStack
 
-import asyncpg
 import pytest
 from temporalio import workflow
 from temporalio.api.enums.v1 import VersionDrainageStatus
@@ -95,9 +94,9 @@ async def _build_of(handle: WorkflowHandle[object, object]) -> str:
 
 
 async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
-    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+    database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with laid_out(database, pool, *SOON) as ground, AsyncExitStack() as old:
+    async with laid_out(database, agent_database, *SOON) as ground, AsyncExitStack() as old:
         monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))

@@ -7,7 +7,6 @@ threads are fewer; `make limits` runs the same in full size, which takes some mi
 import os
 from collections import Counter
 
-import asyncpg
 import pytest
 from sqlalchemy import text
 from temporalio.api.enums.v1 import EventType
@@ -33,9 +32,9 @@ pytestmark = pytest.mark.timeout(900 if IN_FULL else 120)
 
 
 async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
-    database: Database, pool: asyncpg.Pool
+    database: Database, agent_database: Database
 ) -> None:
-    async with laid_out(database, pool, *SERVER) as ground, ground.working(reactions=False):
+    async with laid_out(database, agent_database, *SERVER) as ground, ground.working(reactions=False):
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))
         said = [(thread, ground.message(thread, number)) for number in range(1, MANY)]
@@ -73,10 +72,10 @@ async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continue
 
 
 async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refuses_comes_again(
-    database: Database, pool: asyncpg.Pool
+    database: Database, agent_database: Database
 ) -> None:
     """With no worker nothing continues as new, and all that is waiting is handed to the first task."""
-    async with laid_out(database, pool, *SERVER) as ground:
+    async with laid_out(database, agent_database, *SERVER) as ground:
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))
         said = [(thread, ground.message(thread, number)) for number in range(1, PER_RUN)]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-import asyncpg
 import pytest
 import structlog
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
@@ -195,7 +194,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
 
 
 async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run(
-    ground: LoadScene, database: Database, pool: asyncpg.Pool
+    ground: LoadScene, database: Database, agent_database: Database
 ) -> None:
     """Each of the largest that the gateway lets through: 160 kB, of which thirteen are more than the server takes."""
     thread = ground.thread()

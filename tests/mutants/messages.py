@@ -114,18 +114,18 @@ MUTANTS: list[Mutant] = [
         name="claim: an attempt that was overtaken is not told so when it renews",
         file="threadline/investigator/store.py",
         before=(
-            "        with translate_errors():\n"
-            "            await self._pool.execute(\n"
-            '                "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, '
-            "claim.token, lease_s\n"
+            "        async with self._database.connect() as connection:\n"
+            "            await connection.exec_driver_sql(\n"
+            '                "SELECT agent_renew_lease($1, $2, $3, $4)", '
+            "(claim.bug_id, claim.turn, claim.token, lease_s)\n"
             "            )\n"
         ),
         after=(
             "        try:\n"
-            "            with translate_errors():\n"
-            "                await self._pool.execute(\n"
-            '                    "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, '
-            "claim.token, lease_s\n"
+            "            async with self._database.connect() as connection:\n"
+            "                await connection.exec_driver_sql(\n"
+            '                    "SELECT agent_renew_lease($1, $2, $3, $4)", '
+            "(claim.bug_id, claim.turn, claim.token, lease_s)\n"
             "                )\n"
             "        except ClaimLost:\n"
             "            return\n"
@@ -135,8 +135,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="claim: a late older attempt takes the turn from a living one",
         file="threadline/investigator/store.py",
-        before='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, attempt, session_id, lease_s',
-        after='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, max(attempt, 10), session_id, lease_s',
+        before='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", (bug_id, turn, attempt, session_id, lease_s)',
+        after='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", (bug_id, turn, max(attempt, 10), session_id, lease_s)',
         tests=(f"{TURNS}::test_late_older_attempt_does_not_overtake_a_living_one",),
     ),
     Mutant(

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
-import asyncpg
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import Client
@@ -21,7 +20,7 @@ from threadline.cases.contract import AgentActivities
 from threadline.cases.model import Action
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.investigator.store import AgentTurns
+from threadline.investigator.store import AgentStore
 from threadline.privacy.encryption import data_converter
 from threadline.privacy.keys import KeyRing
 from threadline.slack.client import Slack, make_client
@@ -61,7 +60,7 @@ async def case_scene_at(
     address: str,
     ring: KeyRing | None,
     database: Database,
-    agent_pool: asyncpg.Pool,
+    agent_database: Database,
     agent: Agent | None = None,
     *,
     agents_have_keys: bool = True,
@@ -72,7 +71,7 @@ async def case_scene_at(
     async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
         around = WorkflowEnvironment.from_client(client)
         activities = core_activities(database, client, Slack(make_client(BOT_TOKEN, slack.api_url, session)))
-        agent = agent or Agent(AgentTurns(agent_pool))
+        agent = agent or Agent(AgentStore(agent_database))
         root = slack.workspace.post(REPORTS, REPORTER, TOLD["report"])
         async with (
             worker(around, WORKFLOWS, activities),

@@ -3,7 +3,6 @@
 from decimal import Decimal
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from tests.privacy.canary_scene import FINDINGS, TOLD, UNPROTECTED, case_scene_at, dev_server, found, play
@@ -38,9 +37,9 @@ PAST_THE_GATEWAY = "ghp_" + "Zt5Vm8" * 6
     ids=["with a key", "without keys"],
 )
 async def test_file_of_temporal_holds_words_only_without_keys(
-    ring: KeyRing | None, in_clear: set[str], database: Database, pool: asyncpg.Pool, tmp_path: Path
+    ring: KeyRing | None, in_clear: set[str], database: Database, agent_database: Database, tmp_path: Path
 ) -> None:
-    async with dev_server(tmp_path) as address, case_scene_at(address, ring, database, pool) as home:
+    async with dev_server(tmp_path) as address, case_scene_at(address, ring, database, agent_database) as home:
         await play(home)
     assert found(EVERYTHING, tmp_path) == in_clear
 
@@ -54,9 +53,9 @@ async def say(home: CaseScene, text: str, ts: str, **more: str) -> None:
 
 
 async def test_file_of_temporal_holds_no_secret_also_without_keys(
-    database: Database, pool: asyncpg.Pool, tmp_path: Path
+    database: Database, agent_database: Database, tmp_path: Path
 ) -> None:
-    async with dev_server(tmp_path) as address, case_scene_at(address, None, database, pool) as home:
+    async with dev_server(tmp_path) as address, case_scene_at(address, None, database, agent_database) as home:
         home.agent.script += [outcome(Action.ASK_REPORTER), Permanent(f"the host refuses the key {SECRETS['error']}")]
         await say(home, f"my token is {SECRETS['report']} and the cart is wrong", home.thread.ts)
         await home.until_status("awaiting_reporter")

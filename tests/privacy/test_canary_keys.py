@@ -4,7 +4,6 @@ import base64
 from dataclasses import replace
 from pathlib import Path
 
-import asyncpg
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowHistory
@@ -13,7 +12,7 @@ from tests.privacy.canary_scene import case_scene_at, dev_server
 from tests.support.case_scene import Agent, CaseScene, outcome
 from threadline.cases.model import Action, BugState
 from threadline.db.engine import Database
-from threadline.investigator.store import AgentTurns
+from threadline.investigator.store import AgentStore
 from threadline.privacy.encryption import KEY_ID, data_converter
 from threadline.privacy.keys import Key, KeyRing
 from threadline.threads import addressing, messages
@@ -59,17 +58,17 @@ async def test_case_goes_on_under_other_keys_and_replays(
     after: KeyRing,
     told: set[str],
     database: Database,
-    pool: asyncpg.Pool,
+    agent_database: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    agent = Agent(AgentTurns(pool), [ASK, POST])
+    agent = Agent(AgentStore(agent_database), [ASK, POST])
     async with dev_server(tmp_path) as address:
-        async with case_scene_at(address, before, database, pool, agent) as home:
+        async with case_scene_at(address, before, database, agent_database, agent) as home:
             await home.report()
             await home.until_status("awaiting_reporter")
             thread = home.thread
-        async with case_scene_at(address, after, database, pool, agent) as home:
+        async with case_scene_at(address, after, database, agent_database, agent) as home:
             home = replace(home, thread=thread)
             await reply(home.environment.client, home, "Firefox")
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
@@ -83,12 +82,12 @@ async def test_case_goes_on_under_other_keys_and_replays(
 
 
 async def test_message_waits_until_the_worker_has_its_key(
-    database: Database, pool: asyncpg.Pool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    database: Database, agent_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The gateway got its key first: a converter that has never heard of it would drop the signal."""
-    agent = Agent(AgentTurns(pool), [ASK, POST])
+    agent = Agent(AgentStore(agent_database), [ASK, POST])
     async with dev_server(tmp_path) as address:
-        async with case_scene_at(address, None, database, pool, agent) as home:
+        async with case_scene_at(address, None, database, agent_database, agent) as home:
             await home.report()
             await home.until_status("awaiting_reporter")
             gateway = await Client.connect(address, data_converter=data_converter(KeyRing((A,))))
@@ -100,18 +99,20 @@ async def test_message_waits_until_the_worker_has_its_key(
             await home.until(said, "the worker says which key is missing")
             assert agent.batches == [["The cart total is wrong"]]
             thread = home.thread
-        async with case_scene_at(address, KeyRing((A,)), database, pool, agent) as home:
+        async with case_scene_at(address, KeyRing((A,)), database, agent_database, agent) as home:
             home = replace(home, thread=thread)
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
     assert agent.batches[1] == ["Firefox"]
 
 
 async def test_turn_waits_until_the_agents_worker_has_the_key(
-    database: Database, pool: asyncpg.Pool, tmp_path: Path
+    database: Database, agent_database: Database, tmp_path: Path
 ) -> None:
-    agent = Agent(AgentTurns(pool), [POST])
+    agent = Agent(AgentStore(agent_database), [POST])
     async with dev_server(tmp_path) as address:
-        async with case_scene_at(address, KeyRing((A,)), database, pool, agent, agents_have_keys=False) as home:
+        async with case_scene_at(
+            address, KeyRing((A,)), database, agent_database, agent, agents_have_keys=False
+        ) as home:
             await home.report()
 
             async def said() -> bool:
@@ -121,16 +122,16 @@ async def test_turn_waits_until_the_agents_worker_has_the_key(
             await home.until(said, "the UI says which key the agents' worker lacks")
             await home.until_said("BUG-1")  # a worker that stops amid this post leaves a claim of most of a minute
             thread = home.thread
-        async with case_scene_at(address, KeyRing((A,)), database, pool, agent) as home:
+        async with case_scene_at(address, KeyRing((A,)), database, agent_database, agent) as home:
             home = replace(home, thread=thread)
             await home.until_status("new", "investigating", "pending_verification")
     assert agent.batches == [["The cart total is wrong"]]
 
 
 async def test_replay_without_the_key_names_the_missing_one(
-    database: Database, pool: asyncpg.Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, agent_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with dev_server(tmp_path) as address, case_scene_at(address, KeyRing((A,)), database, pool) as home:
+    async with dev_server(tmp_path) as address, case_scene_at(address, KeyRing((A,)), database, agent_database) as home:
         await home.report()
         await home.until_status("pending_verification")
         history = await home.handle.fetch_history()

@@ -1,6 +1,5 @@
 """A secret in a case reaches no row, no post and no failure."""
 
-import asyncpg
 import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import Worker
@@ -28,10 +27,10 @@ async def stored(home: CaseScene) -> str:
 
 
 async def test_unread_and_unredacted_messages_are_stored_without_secrets(
-    database: Database, pool: asyncpg.Pool
+    database: Database, agent_database: Database
 ) -> None:
     """A gateway of an older version redacted nothing."""
-    async with case_scene(database, pool, outcome(Action.POST_FINDINGS)) as home:
+    async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         await home.report(f"the build fails with {TOKEN}")
         await home.until_status("pending_verification")
         await home.handle.signal(addressing.INCOMING_MESSAGE, args=[{"unreadable": f"use {TOKEN}"}])
@@ -47,9 +46,9 @@ async def test_unread_and_unredacted_messages_are_stored_without_secrets(
 
 
 async def test_secrets_in_a_fetched_report_and_an_operators_reason_reach_nobody(
-    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+    database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with case_scene(database, pool, outcome(Action.POST_FINDINGS)) as home:
+    async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         home.slack.workspace.message(REPORTS, home.thread.ts).text = f"it fails with {TOKEN}"
         await home.reporter("and again")
         await home.until_status("pending_verification")
@@ -65,10 +64,10 @@ async def test_secrets_in_a_fetched_report_and_an_operators_reason_reach_nobody(
     assert TOKEN.encode() not in history
 
 
-async def test_findings_and_questions_are_posted_without_secrets(database: Database, pool: asyncpg.Pool) -> None:
+async def test_findings_and_questions_are_posted_without_secrets(database: Database, agent_database: Database) -> None:
     found = outcome(Action.POST_FINDINGS, f"The deploy key {TOKEN} is in the code", root_cause=f"config.py has {TOKEN}")
     asked = outcome(Action.ASK_REPORTER, clarification_question=f"Did you use {TOKEN}?")
-    async with case_scene(database, pool, asked, found) as home:
+    async with case_scene(database, agent_database, asked, found) as home:
         await home.report()
         await home.until_said("Did you use")
         await home.reporter("yes")

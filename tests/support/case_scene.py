@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import aiohttp
-import asyncpg
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
@@ -34,7 +33,7 @@ from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
-from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -51,7 +50,7 @@ from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
 
-Play = Callable[[TurnRequest, Claim], Awaitable[TurnOutcome]]
+Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]
 
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
 CONVERSATION_QUIET = 24 * 3600.0
@@ -70,7 +69,7 @@ def outcome(action: Action, summary: str = "found it", **more: Any) -> TurnOutco
 class Agent(AgentActivities):
     """Plays one outcome after the other; an exception is raised, a function is called with the claim."""
 
-    turns: AgentTurns
+    turns: AgentStore
     script: list[TurnOutcome | Exception | Play] = field(default_factory=list)
     requests: list[TurnRequest] = field(default_factory=list)
     batches: list[list[str]] = field(default_factory=list)
@@ -112,9 +111,9 @@ class HeldTurn:
     result: TurnOutcome = field(default_factory=lambda: outcome(Action.POST_FINDINGS))
     began: asyncio.Event = field(default_factory=asyncio.Event)
     finish: asyncio.Event = field(default_factory=asyncio.Event)
-    claim: Claim | None = None
+    claim: TurnClaim | None = None
 
-    async def __call__(self, _: TurnRequest, claim: Claim) -> TurnOutcome:
+    async def __call__(self, _: TurnRequest, claim: TurnClaim) -> TurnOutcome:
         self.claim = claim
         self.began.set()
         await self.finish.wait()
@@ -292,7 +291,7 @@ def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCa
 @asynccontextmanager
 async def case_scene(
     database: Database,
-    agent_pool: asyncpg.Pool,
+    agent_database: Database,
     *script: TurnOutcome | Exception | Play,
     limits: Limits | None = None,
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
@@ -306,7 +305,7 @@ async def case_scene(
         aiohttp.ClientSession() as session,
     ):
         client = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
-        agent = Agent(AgentTurns(agent_pool), list(script))
+        agent = Agent(AgentStore(agent_database), list(script))
         activities = core_activities(
             database, environment.client, client, limits=limits, tiers=tiers, repositories=repositories
         )

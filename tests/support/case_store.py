@@ -4,14 +4,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-import asyncpg
 import pytest
 from sqlalchemy import text
 
 from threadline.cases.contract import Settled
 from threadline.cases.model import Action, CaseStatus, Marks, Reason
 from threadline.db.engine import Database
-from threadline.investigator.store import AgentTurns, Claim, TurnOutcome
+from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.messages import IncomingMessage
@@ -58,7 +57,7 @@ def deletion(at: float) -> IncomingMessage:
 class Scene:
     bug_id = "BUG-1"
 
-    def __init__(self, database: Database, agent: AgentTurns) -> None:
+    def __init__(self, database: Database, agent: AgentStore) -> None:
         self.database = database
         self.agent = agent
 
@@ -82,10 +81,10 @@ class Scene:
         async with self.database.begin() as work:
             return await work.turns.settle(self.bug_id, turn, failure)
 
-    async def claim(self, turn: int, attempt: int = 1, lease_s: float = 60.0) -> Claim:
+    async def claim(self, turn: int, attempt: int = 1, lease_s: float = 60.0) -> TurnClaim:
         session = addressing.session_id(self.bug_id, turn, attempt)
         claim = await self.agent.claim(self.bug_id, turn, attempt, session, lease_s)
-        assert isinstance(claim, Claim)
+        assert isinstance(claim, TurnClaim)
         return claim
 
     async def opened(self, *batch: IncomingMessage) -> Marks:
@@ -112,5 +111,5 @@ class Scene:
 
 
 @pytest.fixture
-def scene(database: Database, pool: asyncpg.Pool) -> Scene:
-    return Scene(database, AgentTurns(pool))
+def scene(database: Database, agent_database: Database) -> Scene:
+    return Scene(database, AgentStore(agent_database))

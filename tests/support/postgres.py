@@ -7,14 +7,13 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import asyncpg
 import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from threadline.db.agent_role import agent_database as connected_agent
 from threadline.db.engine import Database
 from threadline.db.migrate import upgrade
-from threadline.db.values import agent_pool
 
 _names = itertools.count(1)
 
@@ -159,7 +158,7 @@ def agent_url(postgres: Postgres, database_url: str) -> str:
 
 
 @pytest.fixture
-async def pool(agent_url: str) -> AsyncIterator[asyncpg.Pool]:
-    """Connections with the agent's login."""
-    async with agent_pool(agent_url) as pool:
-        yield pool
+async def agent_database(agent_url: str) -> AsyncIterator[Database]:
+    """The same database, as the agents' worker reaches it."""
+    async with connected_agent(agent_url) as database:
+        yield database

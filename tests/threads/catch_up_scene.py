@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
@@ -20,10 +19,12 @@ ROTATION = "threadline.threads.catch_up_activities.ROTATION"
 
 
 @pytest.fixture
-async def home(database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CaseScene]:
+async def home(
+    database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[CaseScene]:
     """Nothing is found by chance here: no thread is compared that shows no change."""
     monkeypatch.setattr(ROTATION, 0)
-    async with case_scene(database, pool, outcome(Action.POST_FINDINGS)) as home:
+    async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         yield home
 
 

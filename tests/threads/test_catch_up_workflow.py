@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from decimal import Decimal
 
 import aiohttp
-import asyncpg
 import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
@@ -157,11 +156,11 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene
 
 
 async def test_fresh_messages_are_left_to_delivery_and_found_by_a_later_look(
-    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+    database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.support.case_scene.CATCH_UP_QUIET", 2.0)
     monkeypatch.setattr(ROTATION, 0)
-    async with case_scene(database, pool) as home:
+    async with case_scene(database, agent_database) as home:
         grow_old(home, 60)
         await install(home, before_report=True)
         reply(home, "Just now")

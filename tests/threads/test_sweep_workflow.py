@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
@@ -22,8 +21,8 @@ FINDINGS = "BUG-1:turn:1:findings"
 
 
 @pytest.fixture
-async def home(database: Database, pool: asyncpg.Pool) -> AsyncIterator[CaseScene]:
-    async with case_scene(database, pool, outcome(Action.POST_FINDINGS)) as home:
+async def home(database: Database, agent_database: Database) -> AsyncIterator[CaseScene]:
+    async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         await install(home)
         yield home
 
@@ -139,10 +138,10 @@ async def test_message_stored_after_the_end_reopens_the_case(home: CaseScene) ->
 
 
 async def test_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
-    database: Database, pool: asyncpg.Pool
+    database: Database, agent_database: Database
 ) -> None:
     script = outcome(Action.ASK_REPORTER), outcome(Action.POST_FINDINGS)
-    async with case_scene(database, pool, *script, limits=Limits(reporter_timeout=3600)) as home:
+    async with case_scene(database, agent_database, *script, limits=Limits(reporter_timeout=3600)) as home:
         await install(home)
         await home.report()
         await home.until_status(CaseStatus.AWAITING_REPORTER)
@@ -254,10 +253,10 @@ async def test_end_of_a_case_that_was_never_posted_is_posted(home: CaseScene, ch
 
 
 async def test_clock_of_every_open_escalation_is_started_again(
-    database: Database, pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+    database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PAGE, 1)
-    async with case_scene(database, pool, outcome(Action.ESCALATE), outcome(Action.ESCALATE)) as home:
+    async with case_scene(database, agent_database, outcome(Action.ESCALATE), outcome(Action.ESCALATE)) as home:
         await all_reported(home)
         ids = [addressing.sla_workflow_id(f"BUG-{number}", 1) for number in (1, 2)]
         clocks = [home.environment.client.get_workflow_handle(each) for each in ids]

@@ -32,59 +32,12 @@ class ConversationPage:
 
 
 @dataclass(frozen=True)
-class CaseFacts:
-    """A case as its agent is told it; `findings` are sentences, oldest first."""
-
-    bug_id: str
-    title: str
-    status: str
-    severity: str
-    components: Sequence[str]
-    reporter_id: str
-    opened_at: datetime
-    questions_asked: int
-    findings: Sequence[str]
-    pull_request: str
-
-
-@dataclass(frozen=True)
-class SimilarCase:
-    """`similarity` from 0 to 1; only the order means something."""
-
-    bug_id: str
-    title: str
-    status: str
-    summary: str
-    similarity: float
-
-
-@dataclass(frozen=True)
 class Service:
     name: str
     description: str
     owner: str
     channel: str
     repository: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of a query, each as long as `columns`; `truncated` when there were more."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    truncated: bool
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something the agent wants kept, whatever becomes of the turn; `line` 0 means the whole file."""
-
-    title: str
-    detail: str
-    file: str
-    line: int
-    severity: str
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
-"""What the agents' login could do beyond what `threadline db upgrade` grants it: somebody may have given it more."""
+"""The agents' login: it must be the restricted role, and have no rights beyond what `threadline db upgrade` grants."""
 
-import asyncpg
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from threadline.db.errors import translate_errors
+from threadline.db.engine import Database
+from threadline.errors import Permanent
 
-_EXCESS = """
+AGENT_ROLE = "threadline_agent"
+
+_EXCESS_PRIVILEGES = """
 WITH me AS (SELECT * FROM pg_roles WHERE rolname = current_user)
 SELECT 'it is a superuser, or may make roles or databases, replicate, or pass row security' FROM me
 WHERE rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls
@@ -36,7 +40,30 @@ ORDER BY 1
 """
 
 
-async def excess(pool: asyncpg.Pool) -> list[str]:
-    """What the login of `pool` may do and need not, each as a clause; empty when all is as it should be."""
-    with translate_errors():
-        return [str(row[0]) for row in await pool.fetch(_EXCESS)]
+@asynccontextmanager
+async def agent_database(url: str, *, pool_size: int = 4) -> AsyncIterator[Database]:
+    """The database as the agents' login reaches it, until the block ends.
+
+    Args:
+        url: `postgresql://threadline_agent@…`.
+        pool_size: connections that are kept.
+
+    Raises:
+        Permanent: the login could do more than an agent may.
+        Transient: the database cannot be reached now.
+    """
+    database = Database(url, pool_size=pool_size, application="threadline-agents")
+    try:
+        async with database.connect() as connection:
+            login = (await connection.exec_driver_sql("SELECT current_user")).scalar_one()
+        if login != AGENT_ROLE:
+            raise Permanent(f"the agent worker must log in as {AGENT_ROLE}, not as {login}: correct its database URL")
+        yield database
+    finally:
+        await database.dispose()
+
+
+async def excess_privileges(database: Database) -> list[str]:
+    """What the login may do and need not, each as a clause: somebody may have granted it more than it gets from us."""
+    async with database.connect() as connection:
+        return list((await connection.exec_driver_sql(_EXCESS_PRIVILEGES)).scalars())

@@ -48,6 +48,7 @@ class Database:
                 },
             },
         )
+        self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         event.listen(self._engine.sync_engine, "checkout", _unless_cut)
 
     @asynccontextmanager
@@ -64,6 +65,13 @@ class Database:
         with translate_errors():
             async with self._engine.begin() as connection:
                 yield Work(connection, self._context_bytes)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[AsyncConnection]:
+        """A connection on which each statement is a transaction of its own; errors are those of `begin`."""
+        with translate_errors():
+            async with self._autocommit.connect() as connection:
+                yield connection
 
     async def dispose(self) -> None:
         await self._engine.dispose()

@@ -1,53 +1,8 @@
-"""The agent worker's connections: as the restricted role, and as no other."""
+"""Values as Postgres takes them: text without what it refuses, and JSON."""
 
 import json
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
-
-import asyncpg
-
-from threadline.db.errors import translate_errors
-from threadline.errors import Permanent
-
-AGENT_ROLE = "threadline_agent"
-
-
-@asynccontextmanager
-async def agent_pool(url: str, *, size: int = 4) -> AsyncIterator[asyncpg.Pool]:
-    """A pool that closes with its block.
-
-    Args:
-        url: `postgresql://threadline_agent@…`.
-
-    Raises:
-        Permanent: the login could do more than an agent may.
-        Transient: the database cannot be reached now.
-    """
-    settings = {"application_name": "threadline-agents", "statement_timeout": "15s", "lock_timeout": "10s"}
-    with translate_errors():
-        pool = await asyncpg.create_pool(
-            url,
-            min_size=1,
-            max_size=size,
-            timeout=5,
-            command_timeout=20,
-            server_settings=settings,
-            reset=_keeps_nothing,
-        )
-    try:
-        with translate_errors():
-            login = await pool.fetchval("SELECT current_user")
-        if login != AGENT_ROLE:
-            raise Permanent(f"the agent worker must log in as {AGENT_ROLE}, not as {login}: correct its database URL")
-        yield pool
-    finally:
-        await pool.close()
-
-
-async def _keeps_nothing(_: object) -> None:
-    """No locks, settings or cursors outlive their transaction here: asyncpg's question for each use is left out."""
 
 
 def jsonb(value: object) -> str:

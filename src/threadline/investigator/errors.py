@@ -1,11 +1,11 @@
-"""Why a turn failed, and whether another attempt can help: the SDK's many ways to fail, put on one of two sides."""
+"""Classifies the failures of the Claude Agent SDK: another attempt may help, or it cannot."""
 
 import re
 
 from claude_agent_sdk import ClaudeSDKError, CLIConnectionError, ProcessError, ResultMessage
 
 from threadline.errors import Permanent, Transient
-from threadline.investigator.stream import Watch
+from threadline.investigator.stream import TurnMonitor
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _TRANSIENT_REASONS = frozenset({"server_error", "rate_limit", "overloaded"})
@@ -23,77 +23,77 @@ _REFUSALS = {
 }
 
 
-class TurnRefused(Permanent):
-    """The turn failed for good."""
+class TurnFailed(Permanent):
+    """The turn failed, and another attempt cannot help."""
 
 
-class TurnBroken(Transient):
-    """The turn broke off and may be tried again."""
+class TurnInterrupted(Transient):
+    """The turn was interrupted, and another attempt may help."""
 
 
-class SessionUnknown(Exception):
-    """The session that was to be resumed is not in the store: only a new one can be started."""
+class SessionNotFound(Exception):
+    """The session to resume is not in the store: only a new one can be started."""
 
 
-def raise_for(result: ResultMessage, watch: Watch) -> None:
-    """Raise when `result` is a failure, in the order that held over every kind of failure that was provoked.
+def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
+    """Raise when `result` is a failure. The order of the tests held over every kind of failure that was provoked.
 
-    A result without structured output is not one here: the model is asked once more. `subtype` alone tells nothing: a
-    failed API call ends as `success` too.
+    A result without structured output is no failure here: the model is asked once more. `subtype` alone tells nothing,
+    since a failed API call ends as `success`, too.
 
     Raises:
-        SessionUnknown, TurnRefused, TurnBroken
+        SessionNotFound, TurnFailed, TurnInterrupted
     """
     if not result.is_error:
         return
     if (result.terminal_reason or "").startswith("aborted"):
-        raise TurnBroken("The agent was interrupted: the turn is tried again.")
+        raise TurnInterrupted("The agent was interrupted: the turn is tried again.")
     if result.subtype in _LIMITS:
-        raise TurnRefused(_LIMITS[result.subtype])
+        raise TurnFailed(_LIMITS[result.subtype])
     said = " ".join([*(result.errors or []), result.result or ""]).strip()
     if _is_unknown_session(said):
-        raise SessionUnknown
-    if watch.last_error in _REFUSALS:
-        raise TurnRefused(_REFUSALS[watch.last_error])
-    if _may_pass(result.api_error_status, watch.last_error):
+        raise SessionNotFound
+    if monitor.last_error in _REFUSALS:
+        raise TurnFailed(_REFUSALS[monitor.last_error])
+    if _is_transient(result.api_error_status, monitor.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
-        raise TurnBroken(
+        raise TurnInterrupted(
             f"The model's API did not answer{status}: the turn is tried again.",
-            retry_after=watch.retry_after,
+            retry_after=monitor.retry_after,
         )
-    raise TurnRefused(f"The model's API refused the turn: {watch.detail(said or result.subtype)}")
+    raise TurnFailed(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
 
 
-def failure_of(error: Exception, watch: Watch) -> Exception | None:
-    """What an exception means that came out of starting the CLI, writing to it or reading from it.
+def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
+    """Classify an exception from starting the CLI, writing to it or reading from it.
 
     Returns:
-        TurnRefused, TurnBroken or SessionUnknown; None for an exception that is not the SDK's.
+        TurnFailed, TurnInterrupted or SessionNotFound; None for an exception that is not the SDK's.
     """
-    detail = watch.detail(str(error))
+    detail = monitor.detail(str(error))
     if isinstance(error, ProcessError):
         return _process_failure(error, detail)
     if isinstance(error, CLIConnectionError) and re.search(r"[Ww]rite to|not ready|Not connected", str(error)):
-        return TurnBroken("The agent's process ended in mid-turn: the turn is tried again.")
+        return TurnInterrupted("The agent's process ended in mid-turn: the turn is tried again.")
     if isinstance(error, ClaudeSDKError):
-        return TurnRefused(f"The agent could not be run; check its settings. It said: {detail}")
+        return TurnFailed(f"The agent could not be run; check its settings. It said: {detail}")
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
-        return TurnBroken("The agent's earlier session could not be loaded: the turn is tried again.")
-    if type(error) is Exception:  # how the SDK tells that its own conversation with the CLI broke
-        return TurnBroken(f"The agent's process broke its protocol: {detail}")
+        return TurnInterrupted("The agent's earlier session could not be loaded: the turn is tried again.")
+    if type(error) is Exception:  # what the SDK raises when its own protocol with the CLI breaks
+        return TurnInterrupted(f"The agent's process broke its protocol: {detail}")
     return None
 
 
 def _process_failure(error: ProcessError, detail: str) -> Exception:
     if _is_unknown_session(detail):
-        return SessionUnknown()
+        return SessionNotFound()
     code = error.exit_code or 0
     if code < 0 or code in _KILLED:
-        return TurnBroken(f"The agent's process was killed (exit code {code}): the turn is tried again.")
-    return TurnRefused(f"The agent's process failed; check its settings. It said: {detail}")
+        return TurnInterrupted(f"The agent's process was killed (exit code {code}): the turn is tried again.")
+    return TurnFailed(f"The agent's process failed; check its settings. It said: {detail}")
 
 
-def _may_pass(status: int | None, reason: str) -> bool:
+def _is_transient(status: int | None, reason: str) -> bool:
     if status is not None:
         return status in _TRANSIENT_STATUS or status >= 500
     return reason in _TRANSIENT_REASONS

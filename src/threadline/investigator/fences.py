@@ -1,4 +1,4 @@
-"""How a person's words reach the model: fenced, numbered, and unable to forge a fence of their own."""
+"""How people's words reach the model: fenced and numbered, so that nothing in them can open or close a fence."""
 
 import re
 from collections.abc import Iterator
@@ -40,12 +40,12 @@ def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
         "at": entry.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     } | ({"read": "yes"} if entry.read else {})
     head = " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes.items())
-    return f"<message {head}{mark and ' ' + mark}>\n{neutral(entry.text) if text is None else text}\n</message>"
+    return f"<message {head}{mark and ' ' + mark}>\n{neutralise(entry.text) if text is None else text}\n</message>"
 
 
 def parts(entry: Entry) -> list[str]:
     """The message in fences of at most `PART_BYTES` of text each; the same message always gives the same parts."""
-    pieces = list(_pieces(neutral(entry.text)))
+    pieces = list(_pieces(neutralise(entry.text)))
     if len(pieces) == 1:
         return [fence(entry)]
     return [fence(entry, piece, mark=f'part="{n}/{len(pieces)}"') for n, piece in enumerate(pieces, start=1)]
@@ -58,7 +58,7 @@ def parts_in(text: str) -> Iterator[Part]:
         yield Part(int(seq), int(index), int(count))
 
 
-def neutral(text: str) -> str:
+def neutralise(text: str) -> str:
     """A person's text in which nothing opens or closes a fence."""
     return _FENCE.sub("&lt;", text)
 

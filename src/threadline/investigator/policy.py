@@ -1,4 +1,4 @@
-"""What the agent may touch: a hook that is asked before every tool call and confines it to the workspace."""
+"""What the agent may touch: a hook is asked before every tool call and confines it to the workspace."""
 
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ _ANSWER = "StructuredOutput"
 _OWN_TOOLS = "mcp__bug__"
 
 
-class Refused(Exception):
-    """A tool call is not allowed; the message is told to the model."""
+class ToolRefused(Exception):
+    """A tool call is not allowed; the model is shown the message."""
 
 
 class WorkspacePolicy:
@@ -31,7 +31,7 @@ class WorkspacePolicy:
         return [*_READS, *_WRITES] if self._may_fix else [*_READS]
 
     def hook(self) -> HookMatcher:
-        """For `hooks["PreToolUse"]`. It fails closed: a hook that raises or hangs would else let the call through."""
+        """For `hooks["PreToolUse"]`. It fails closed: by default a hook that raises or hangs lets the call through."""
         return HookMatcher(hooks=[self._before], on_failure="block", timeout=10)
 
     def decide(self, tool: str, given: dict[str, Any]) -> dict[str, Any] | None:
@@ -41,18 +41,18 @@ class WorkspacePolicy:
             The input with which the call is granted, or None to leave the call to the CLI's own, equally narrow rules.
 
         Raises:
-            Refused: with what to tell the model.
+            ToolRefused: the message is for the model.
         """
         if tool == _ANSWER or tool.startswith(_OWN_TOOLS):
             return None
         if tool in _WRITES:
             if not self._may_fix:
-                raise Refused("Files may not be changed in this turn: no developer asked for it in this batch.")
+                raise ToolRefused("Files may not be changed in this turn: no developer asked for it in this batch.")
             # The CLI trims and expands what it is given (`~`, blanks), so it gets the very path that was checked.
             file = self.confine(str(given.get("file_path", "")))
             folder, *rest = file.relative_to(self._root).parts or ("",)
             if not rest or folder == ATTACHMENTS:
-                raise Refused(
+                raise ToolRefused(
                     f"{file.name} is in no repository: a change there would be lost. Write below one's folder."
                 )
             return {**given, "file_path": str(file)}
@@ -60,29 +60,29 @@ class WorkspacePolicy:
             self.confine(str(given.get(_READS[tool]) or "."))
             self._check_pattern(str(given.get(_PATTERNS.get(tool, ""), "")))
             return None
-        raise Refused(f"The tool {tool} is not available here.")
+        raise ToolRefused(f"The tool {tool} is not available here.")
 
     def confine(self, path: str) -> Path:
         """The real path of `path`, which may be relative to the workspace.
 
         Raises:
-            Refused: when it lies outside the workspace, also by way of a symbolic link, or belongs to Git.
+            ToolRefused: when it lies outside the workspace, also by way of a symbolic link, or belongs to Git.
         """
         if path.strip() != path or path.startswith("~") or not path.isprintable():
-            raise Refused(f"{path!r} is not a plain path: name a file in the workspace.")
+            raise ToolRefused(f"{path!r} is not a plain path: name a file in the workspace.")
         try:
             real = (self._root / path).resolve()
         except (OSError, RuntimeError) as error:
-            raise Refused(f"{path!r} cannot be resolved: name a file in the workspace.") from error
+            raise ToolRefused(f"{path!r} cannot be resolved: name a file in the workspace.") from error
         if not real.is_relative_to(self._root):
-            raise Refused(f"{path!r} is outside the workspace: use only its files.")
+            raise ToolRefused(f"{path!r} is outside the workspace: use only its files.")
         _refuse_git(path, Path(path).parts)
         _refuse_git(path, real.relative_to(self._root).parts)
         return real
 
     def _check_pattern(self, pattern: str) -> None:
         if ".." in pattern or pattern.startswith(("~", "/")):
-            raise Refused(f"The pattern {pattern!r} may leave the workspace: write it relative, without `..`.")
+            raise ToolRefused(f"The pattern {pattern!r} may leave the workspace: write it relative, without `..`.")
         _refuse_git(pattern, tuple(pattern.replace("{", "/").replace(",", "/").split("/")))
 
     async def _before(self, call: HookInput, _tool_use_id: str | None, _context: HookContext) -> HookJSONOutput:
@@ -90,7 +90,7 @@ class WorkspacePolicy:
             return {}
         try:
             granted = self.decide(call["tool_name"], call["tool_input"])
-        except Refused as refusal:
+        except ToolRefused as refusal:
             return {
                 "hookSpecificOutput": {
                     "hookEventName": "PreToolUse",
@@ -112,4 +112,4 @@ class WorkspacePolicy:
 def _refuse_git(path: str, components: tuple[str, ...]) -> None:
     """A file named `.git` can make a later `git` run a program of the agent's choice."""
     if any(component.casefold().startswith(".git") for component in components):
-        raise Refused(f"{path!r} belongs to Git or its hosting: such files may be neither read nor changed.")
+        raise ToolRefused(f"{path!r} belongs to Git or its hosting: such files may be neither read nor changed.")

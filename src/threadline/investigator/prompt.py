@@ -1,16 +1,16 @@
-"""What the agent is told: the system prompt, and one user prompt for each turn."""
+"""The agent's prompts: the system prompt, and one user prompt for each turn."""
 
 from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 
-from threadline.cases.model import WorkflowState
 from threadline.cases.records import Entry
-from threadline.investigator.fences import fence, neutral
-from threadline.investigator.ports import TurnBrief
+from threadline.investigator.fences import fence, neutralise
+from threadline.investigator.store import TurnClaim
 
 LONGEST_BATCH = 60_000
-"""Bytes of fenced messages in one prompt; of a longer batch the newest are shown, each cut, and the rest is told of."""
+"""Bytes of fenced messages in one prompt. Of a longer batch the newest are shown, each shortened, and the others are
+counted."""
 LONGEST_CUT = 4_000
 """Characters of one message that a shortened batch shows."""
 
@@ -24,46 +24,37 @@ _NEW_SESSION = (
 
 
 def system() -> str:
-    """The same for every case and turn; it travels as a process argument, so it stays far below 128 kB."""
+    """The same for every case and turn. It is a process argument, and must stay far below 128 kB."""
     return _text("system")
 
 
-def initial(brief: TurnBrief) -> str:
-    """The prompt of a case's first turn."""
-    return _compose(f"Case {brief.bug_id}, turn {brief.turn} (initial)", "initial", brief)
-
-
-def continuation(brief: TurnBrief, *, forgotten: bool = False) -> str:
-    """The prompt of a later turn.
+def turn_prompt(claim: TurnClaim, *, may_ask: bool, unanswered: bool = False, forgotten: bool = False) -> str:
+    """The prompt of one turn. Its instructions depend on what the case was waiting for.
 
     Args:
-        brief: the turn; its `state` chooses the instructions.
-        forgotten: the session of the earlier turns could not be found, and the agent starts without its memory.
-
-    Raises:
-        ValueError: when the state is none of `WorkflowState`.
+        claim: the turn and its batch.
+        may_ask: whether the turn may end with a question to the reporter.
+        unanswered: the reporter did not answer the last question in time.
+        forgotten: the agent starts without the session of the earlier turns.
     """
-    state = WorkflowState(brief.state)
-    head = f"Case {brief.bug_id}, turn {brief.turn} (continuation, state {state.value})"
-    return _compose(head, state.value, brief, _NEW_SESSION.format(bug_id=brief.bug_id) if forgotten else "")
-
-
-def mend(bug_id: str, problems: Sequence[str]) -> str:
-    """The one further prompt after an answer that cannot be used."""
-    return Template(_text("mend")).substitute(bug_id=bug_id, problems="\n".join(f"- {problem}" for problem in problems))
-
-
-def _compose(head: str, instructions: str, brief: TurnBrief, note: str = "") -> str:
+    bug_id, state = claim.bug_id, claim.state.value
+    kind, instructions = ("initial", "initial") if claim.turn == 1 else (f"continuation, state {state}", state)
     sections = [
-        head,
-        Template(_text(instructions)).substitute(bug_id=brief.bug_id),
-        note,
-        "" if brief.may_ask else NO_QUESTION,
-        NO_ANSWER if brief.unanswered else "",
-        MAY_EDIT if brief.may_fix else "",
-        _batch(brief.entries),
+        f"Case {bug_id}, turn {claim.turn} ({kind})",
+        Template(_text(instructions)).substitute(bug_id=bug_id),
+        _NEW_SESSION.format(bug_id=bug_id) if forgotten else "",
+        "" if may_ask else NO_QUESTION,
+        NO_ANSWER if unanswered else "",
+        MAY_EDIT if claim.may_fix else "",
+        _batch(claim.entries),
     ]
     return "\n\n".join(filter(None, sections))
+
+
+def repair(bug_id: str, problems: Sequence[str]) -> str:
+    """The one further prompt after an answer that cannot be used."""
+    listed = "\n".join(f"- {problem}" for problem in problems)
+    return Template(_text("repair")).substitute(bug_id=bug_id, problems=listed)
 
 
 def _batch(entries: Sequence[Entry]) -> str:
@@ -82,7 +73,7 @@ def _batch(entries: Sequence[Entry]) -> str:
 
 
 def _cut(entry: Entry) -> str:
-    text = neutral(entry.text)
+    text = neutralise(entry.text)
     return fence(entry) if len(text) <= LONGEST_CUT else fence(entry, text[:LONGEST_CUT], mark='cut="yes"')
 
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 
-from threadline.cases.records import Table
 from threadline.errors import Permanent, Transient
 
 _TIMEOUT_S = 10
@@ -25,7 +25,7 @@ Not EXPLAIN: a plan repeats the query's constants, computed, at any length, and 
 _PASSED = frozenset({16, 20, 21, 23, 700, 701})
 """The types (oids) whose values are small: bool, and whole and floating numbers."""
 
-_POWERS: LiteralString = """
+_PRIVILEGES: LiteralString = """
 SELECT r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
     OR EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid)
     OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
@@ -38,7 +38,7 @@ SELECT r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.r
 FROM pg_roles r WHERE r.rolname = current_user
 """
 """A role that one belongs to can be assumed by `set_config('role', …)`, inside a single SELECT."""
-_REACH: LiteralString = """
+_READABLE: LiteralString = """
 SELECT c.relname, n.nspname || '.' || c.relname AS full_name, c.relkind,
        has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE, TRUNCATE') AS writes
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -48,11 +48,20 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog',
 """
 
 
+@dataclass(frozen=True)
+class QueryResult:
+    """Rows, each as long as `columns`; `truncated` when there were more."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    truncated: bool
+
+
 class ReadOnlyQueries:
     """Queries of a model, which may be anything that somebody made it write.
 
-    The wall is the login: `check` refuses one that could do more. The read-only transaction, the one statement and
-    the time limit stand before it.
+    What protects the database is the login: `check` refuses one that could do more than read. The read-only
+    transaction, the single statement and the time limit come before that.
 
     Args:
         dsns: addresses by the name under which the agent knows them.
@@ -82,7 +91,7 @@ class ReadOnlyQueries:
             async with await self._connect(name) as connection:
                 await self._check(name, connection)
 
-    async def query(self, source: str, statement: str, limit: int) -> Table:
+    async def query(self, source: str, statement: str, limit: int) -> QueryResult:
         """Run one statement, and return its first `limit` rows as text.
 
         Raises:
@@ -114,7 +123,7 @@ class ReadOnlyQueries:
         return connection
 
     async def _check(self, name: str, connection: AsyncConnection[tuple[Any, ...]]) -> None:
-        row = await (await connection.execute(_POWERS)).fetchone()
+        row = await (await connection.execute(_PRIVILEGES)).fetchone()
         powerful, own, creates = row or (True, True, True)
         if own:
             raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
@@ -123,7 +132,7 @@ class ReadOnlyQueries:
                 f"the login of the query source {name} has too many rights: use one that can only read, belongs to no"
                 " other role, and cannot execute functions that run with the rights of another role"
             )
-        for short, full, kind, writes in await (await connection.execute(_REACH)).fetchall():
+        for short, full, kind, writes in await (await connection.execute(_READABLE)).fetchall():
             named = kind in ("v", "m") and (full in self._views or short in self._views)
             if writes or not named:
                 raise Permanent(
@@ -132,7 +141,7 @@ class ReadOnlyQueries:
                 )
 
 
-async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, limit: int) -> Table:
+async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, limit: int) -> QueryResult:
     """Rows as they come, so that a large table is never held; the extended protocol refuses a second statement."""
     word = _FIRST_WORD.match(statement)
     kind = word[1].lower() if word else ""
@@ -149,8 +158,8 @@ async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, l
                 break
             rows.append([_shown(value) for value in row])
         else:
-            return Table(names or _columns(cursor), rows, truncated=False)
-        return Table(names or _columns(cursor), rows, truncated=True)
+            return QueryResult(names or _columns(cursor), rows, truncated=False)
+        return QueryResult(names or _columns(cursor), rows, truncated=True)
 
 
 async def _bounded(

@@ -2,23 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
+from threadline.cases.contract import TurnRequest
 from threadline.cases.outcome import Outcome, check, check_for_reporter, keep_back, output_format, read_outcome
 from threadline.investigator import prompt as prompts
-from threadline.investigator.cli_home import CliHome, find_cli
-from threadline.investigator.driver import Driver
-from threadline.investigator.errors import SessionUnknown, TurnBroken, TurnRefused, raise_for
+from threadline.investigator.cli import CliSession
+from threadline.investigator.errors import SessionNotFound, TurnFailed, TurnInterrupted, raise_for_result
+from threadline.investigator.logs import Loki
 from threadline.investigator.policy import WorkspacePolicy
-from threadline.investigator.ports import CaseRecords, LogSearch, QuerySource, TurnBrief, TurnResult
-from threadline.investigator.session_ledger import SessionLedger
-from threadline.investigator.stream import SessionUsage, Watch
-from threadline.investigator.tools import SERVER, ToolLimits, bug_server
+from threadline.investigator.queries import ReadOnlyQueries
+from threadline.investigator.sandbox import Sandbox, find_cli
+from threadline.investigator.session_store import PostgresSessionStore, TurnSessionStore
+from threadline.investigator.store import TurnClaim, TurnOutcome
+from threadline.investigator.stream import SessionUsage, TurnMonitor
+from threadline.investigator.tools import SERVER, CaseRecords, ToolLimits, bug_server
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads import messages
 
@@ -57,101 +60,83 @@ class InvestigatorConfig:
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """One turn with all that it may use."""
+class TurnInput:
+    """One attempt at a turn, with what it may use of its case.
 
-    brief: TurnBrief
+    `budget_usd` bounds this attempt; `sessions` keeps its transcript.
+    """
+
+    request: TurnRequest
+    claim: TurnClaim
+    workspace: Path
+    budget_usd: float
     records: CaseRecords
-    store: SessionStore
-    usage: SessionUsage
-    queries: QuerySource | None
-    logs: LogSearch | None
-    pulse: Callable[[], None]
+    sessions: SessionStore | PostgresSessionStore
 
-
-def _no_pulse() -> None:
-    pass
+    @property
+    def may_ask(self) -> bool:
+        return not self.request.unanswered and self.claim.questions < self.request.limits.max_questions
 
 
 class Investigator:
-    """Starts a process of the agent's CLI for each turn; keeps nothing between turns."""
+    """Starts a process of the agent's CLI for each turn; keeps nothing between turns.
 
-    def __init__(self, config: InvestigatorConfig) -> None:
+    Args:
+        config: how the CLI is run.
+        queries: databases that the agent may read; without them it has no tool for that.
+        logs: logs that it may search; without them, likewise.
+    """
+
+    def __init__(
+        self, config: InvestigatorConfig, queries: ReadOnlyQueries | None = None, logs: Loki | None = None
+    ) -> None:
         self._config = config
+        self._queries = queries
+        self._logs = logs
 
-    async def run_investigation(
-        self,
-        brief: TurnBrief,
-        records: CaseRecords,
-        store: SessionStore,
-        usage: SessionUsage,
-        *,
-        queries: QuerySource | None = None,
-        logs: LogSearch | None = None,
-        pulse: Callable[[], None] = _no_pulse,
-    ) -> TurnResult:
-        """A case's first turn.
+    async def run(self, turn: TurnInput, usage: SessionUsage) -> TurnOutcome:
+        """Run one attempt. A later turn goes on from a copy of its parent session, or without one when that is gone.
 
         Args:
-            brief: what to do; its `parent_session` is not used.
-            records: the case's own records.
-            store: where the session's transcript goes.
-            usage: what the turn uses is counted here, also when it fails or is cancelled.
-            queries: databases that the agent may read.
-            logs: logs that it may search.
-            pulse: called at every sign of life.
+            turn: what to do, and with what.
+            usage: what the attempt uses is counted here, also when it fails or is cancelled.
+
+        Returns:
+            the outcome without its changes to the code, which lie in the workspace.
 
         Raises:
-            TurnRefused: another attempt cannot help (a `Permanent`).
-            TurnBroken: another attempt, with a new `session_id`, may help (a `Transient`).
+            TurnFailed: another attempt cannot help (a `Permanent`).
+            TurnInterrupted: another attempt, with a new `session_id`, may help (a `Transient`).
             asyncio.CancelledError: within a second of being cancelled, with no process left.
         """
-        turn = _Turn(brief, records, store, usage, queries, logs, pulse)
-        return await self._run(turn, prompts.initial(brief), parent=None)
-
-    async def run_continuation(
-        self,
-        brief: TurnBrief,
-        records: CaseRecords,
-        store: SessionStore,
-        usage: SessionUsage,
-        *,
-        queries: QuerySource | None = None,
-        logs: LogSearch | None = None,
-        pulse: Callable[[], None] = _no_pulse,
-    ) -> TurnResult:
-        """A later turn: it goes on from a copy of the parent session, or without one when that is gone.
-
-        Arguments and errors are those of `run_investigation`.
-        """
-        turn = _Turn(brief, records, store, usage, queries, logs, pulse)
-        if brief.parent_session:
+        if parent := turn.claim.parent_session:
             try:
-                return await self._run(turn, prompts.continuation(brief), parent=brief.parent_session)
-            except SessionUnknown:
+                return await self._run(turn, usage, parent)
+            except SessionNotFound:
                 pass
-        return await self._run(turn, prompts.continuation(brief, forgotten=True), parent=None)
+        return await self._run(turn, usage, None)
 
-    async def _run(self, turn: _Turn, prompt: str, parent: str | None) -> TurnResult:
+    async def _run(self, turn: TurnInput, usage: SessionUsage, parent: str | None) -> TurnOutcome:
         started = time.monotonic()
-        home = CliHome(find_cli(self._config.cli_path), self._environment())
+        sandbox = Sandbox(find_cli(self._config.cli_path), self._environment())
         try:
-            watch = Watch(turn.pulse, [self._config.api_key], turn.usage)
-            ledger = SessionLedger(turn.store)
-            driver = Driver(self._options(turn, home, watch, ledger, parent), home, watch)
-            outcome = await driver.run(
-                _converse(driver, watch, turn.brief, prompt),
-                timeout=turn.brief.timeout,
+            monitor = TurnMonitor([self._config.api_key], usage)
+            store = TurnSessionStore(turn.sessions)
+            session = CliSession(self._options(turn, sandbox, monitor, store, parent), sandbox, monitor)
+            outcome = await session.run(
+                _converse(session, monitor, turn, forgotten=turn.claim.turn > 1 and parent is None),
+                timeout=turn.request.limits.turn_timeout,
                 stale_after=self._config.stale_after,
             )
         finally:
-            home.remove()
-        if ledger.incomplete:
-            raise TurnBroken("The agent's transcript could not be stored: the turn is tried again.")
-        return TurnResult(
-            outcome=outcome,
+            sandbox.remove()
+        if store.incomplete:
+            raise TurnInterrupted("The agent's transcript could not be stored: the turn is tried again.")
+        return TurnOutcome(
+            action=outcome.action,
+            result=outcome.model_dump(mode="json"),
             duration_s=time.monotonic() - started,
-            read=watch.read,
+            read=monitor.read,
         )
 
     def _environment(self) -> dict[str, str]:
@@ -168,15 +153,14 @@ class Investigator:
         }
 
     def _options(
-        self, turn: _Turn, home: CliHome, watch: Watch, ledger: SessionLedger, parent: str | None
+        self, turn: TurnInput, sandbox: Sandbox, monitor: TurnMonitor, store: TurnSessionStore, parent: str | None
     ) -> ClaudeAgentOptions:
-        brief = turn.brief
-        policy = WorkspacePolicy(brief.workspace, may_fix=brief.may_fix)
-        server = bug_server(brief.bug_id, turn.records, turn.queries, turn.logs, self._config.tool_limits)
+        policy = WorkspacePolicy(turn.workspace, may_fix=turn.claim.may_fix)
+        server = bug_server(turn.claim.bug_id, turn.records, self._queries, self._logs, self._config.tool_limits)
         return ClaudeAgentOptions(
-            cli_path=home.launcher,
-            cwd=brief.workspace,
-            env=home.environment,
+            cli_path=sandbox.launcher,
+            cwd=turn.workspace,
+            env=sandbox.environment,
             model=self._config.model,
             # Without snapshot=False a resumed session keeps the system prompt of its first turn for ever.
             system_prompt={"type": "custom", "prompt": prompts.system(), "snapshot": False},
@@ -190,36 +174,39 @@ class Investigator:
             verbatim_prompts=True,  # or `@/path` in a person's message reads that file
             output_format=output_format(),
             max_turns=self._config.max_turns,
-            max_budget_usd=brief.budget_usd * BUDGET_SLACK,
+            max_budget_usd=turn.budget_usd * BUDGET_SLACK,
             max_buffer_size=LARGEST_LINE,
             include_partial_messages=True,
-            session_store=cast("SessionStore", ledger),  # the SDK takes what has append and load
+            session_store=cast("SessionStore", store),  # the SDK takes what has append and load
             session_store_flush="eager",
-            session_id=brief.session_id,
+            session_id=turn.claim.session_id,
             resume=parent,
             fork_session=parent is not None,
-            stderr=watch.stderr,
+            stderr=monitor.stderr,
         )
 
 
-async def _converse(driver: Driver, watch: Watch, brief: TurnBrief, prompt: str) -> Outcome:
+async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, *, forgotten: bool) -> Outcome:
     """Ask, and ask once more when the answer cannot be used."""
-    await driver.connect()
-    problems, said = list[str](), await asyncio.to_thread(_known_to_reporter, brief)
-    for text in (prompt, None):
-        result = await driver.ask(text or prompts.mend(brief.bug_id, problems))
-        raise_for(result, watch)
+    await session.connect()
+    problems, known = list[str](), await asyncio.to_thread(_known_to_reporter, turn)
+    first = prompts.turn_prompt(
+        turn.claim, may_ask=turn.may_ask, unanswered=turn.request.unanswered, forgotten=forgotten
+    )
+    for prompt in (first, None):
+        result = await session.ask(prompt or prompts.repair(turn.claim.bug_id, problems))
+        raise_for_result(result, monitor)
         outcome, problems = read_outcome(result.structured_output)
         if outcome is not None:
-            problems, leaks = check(outcome, may_ask=brief.may_ask), check_for_reporter(outcome, said)
-            if not problems and not (text and leaks):
+            problems, leaks = check(outcome, may_ask=turn.may_ask), check_for_reporter(outcome, known)
+            if not problems and not (prompt and leaks):
                 return keep_back(outcome) if leaks else outcome
             problems += leaks
-    raise TurnRefused(f"The agent's answer cannot be used: {watch.detail(' '.join(problems))}")
+    raise TurnFailed(f"The agent's answer cannot be used: {monitor.detail(' '.join(problems))}")
 
 
-def _known_to_reporter(brief: TurnBrief) -> str:
-    """What the reporter wrote, as far as this turn was told, and the names of what was attached."""
-    attached = brief.workspace / ATTACHMENTS
+def _known_to_reporter(turn: TurnInput) -> str:
+    """What the reporter wrote in this batch, and the names of what was attached."""
+    attached = turn.workspace / ATTACHMENTS
     names = [path.name for path in attached.iterdir()] if attached.is_dir() else []
-    return "\n".join([*(entry.text for entry in brief.entries if entry.sender_type == messages.REPORTER), *names])
+    return "\n".join([*(entry.text for entry in turn.claim.entries if entry.sender_type == messages.REPORTER), *names])

@@ -1,36 +1,42 @@
-"""A turn as the agent worker holds it: claimed under a token, renewed while it runs, finished once.
+"""What the agents' worker reads and writes of a case, as the restricted role.
 
 All writing goes through functions of the database that check case, turn and token; this login can write nothing else.
+Each statement is a transaction of its own: none is held open while the agent thinks.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import asyncpg
-
 from threadline.cases import conversation_pages as pages
 from threadline.cases.contract import TurnEnded
-from threadline.cases.model import Action, WorkflowState
-from threadline.cases.records import Entry
-from threadline.db.errors import translate_errors
-from threadline.db.values import jsonb, parsed
+from threadline.cases.model import Action, CaseNotFound, WorkflowState
+from threadline.cases.records import ConversationPage, Entry, Service
+from threadline.db.engine import Database
+from threadline.db.values import jsonb, parsed, storable
 from threadline.errors import ClaimLost
 
 _BATCH = """
 WITH batch AS MATERIALIZED (SELECT * FROM agent_conversations WHERE bug_id = $1 AND turn = $2 AND sender_type <> 'bot')
 SELECT * FROM batch ORDER BY said_at, version, id
 """
-"""Searched before it is ordered: Postgres would walk through all of the case in that order."""
+"""Filtered before it is ordered: Postgres would walk through all of the case in that order."""
+_PAGE = """
+SELECT * FROM agent_conversations
+WHERE bug_id = $1 AND message_type <> 'edit' AND (said_at, id) > ($2, $3)
+ORDER BY said_at, id LIMIT $4
+"""
+_SERVICES = "SELECT name, description, owner, channel, repository FROM agent_services"
 
 
 @dataclass(frozen=True)
-class Claim:
-    """The right to one turn, and what it starts from.
+class TurnClaim:
+    """The right to one turn, and what the turn starts from.
 
-    `entries` are the batch: all that no settled turn has used. `cost_usd` is what the case has cost so far. `diffs` are
-    the newest kept ones by repository, against `base`. `fix_asked_by` is the id of the developer's message in this
-    batch that permits a fix.
+    `session_id` is new for every attempt; `parent_session` is that of the last settled turn, or None. `entries` are the
+    batch: all that no settled turn has used. `cost_usd` is what the case has cost so far. `diffs` are the newest kept
+    ones by repository, against `base`. `fix_asked_by` is the id of the developer's message in this batch that permits a
+    fix.
     """
 
     bug_id: str
@@ -56,7 +62,8 @@ class Claim:
 class TurnOutcome:
     """What an attempt came to. Without an `action` it failed: its cost counts, and the turn may be tried again.
 
-    `result` is the agent's structured answer; `read` holds the `seq` of messages it saw through its tool alone.
+    `result` is the agent's structured answer; `read` holds the `seq` of every message that the model certainly read
+    through its tool.
     """
 
     action: Action | None
@@ -82,13 +89,15 @@ class AttachedFile:
     error: str
 
 
-class AgentTurns:
-    """Args: `pool`, of `threadline.db.values.agent_pool`."""
+class AgentStore:
+    """Turns, as their attempts hold them: claimed under a token, renewed while they run, finished once."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
-        self._pool = pool
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    async def claim(self, bug_id: str, turn: int, attempt: int, session_id: str, lease_s: float) -> Claim | TurnEnded:
+    async def claim(
+        self, bug_id: str, turn: int, attempt: int, session_id: str, lease_s: float
+    ) -> TurnClaim | TurnEnded:
         """Take a turn over: whoever held it before can write no more, and what is unused becomes its batch.
 
         Returns:
@@ -97,19 +106,17 @@ class AgentTurns:
         Raises:
             ClaimLost: the case is resolved or to be closed, the turn is not its next one, or a newer attempt is at it.
         """
-        with translate_errors():
-            async with self._pool.acquire() as connection, connection.transaction():
-                answer = parsed(
-                    await connection.fetchval(
-                        "SELECT agent_claim_turn($1, $2, $3, $4, $5)", bug_id, turn, attempt, session_id, lease_s
-                    )
-                )
-                rows = await connection.fetch(_BATCH, bug_id, turn)
-        if answer["status"] == "done":
-            return TurnEnded(Action(answer["action"]), float(answer["cost_usd"]))
-        if answer["status"] == "refused":
-            raise ClaimLost(f"attempt {attempt} of turn {turn} of {bug_id} has lost its claim, so it stops")
-        return Claim(
+        async with self._database.connect() as connection:
+            claimed = await connection.exec_driver_sql(
+                "SELECT agent_claim_turn($1, $2, $3, $4, $5)", (bug_id, turn, attempt, session_id, lease_s)
+            )
+            answer = parsed(claimed.scalar_one())
+            if answer["status"] == "done":
+                return TurnEnded(Action(answer["action"]), float(answer["cost_usd"]))
+            if answer["status"] == "refused":
+                raise ClaimLost(f"attempt {attempt} of turn {turn} of {bug_id} has lost its claim, so it stops")
+            batch = (await connection.exec_driver_sql(_BATCH, (bug_id, turn))).mappings().all()
+        return TurnClaim(
             bug_id=bug_id,
             turn=turn,
             attempt=attempt,
@@ -117,7 +124,7 @@ class AgentTurns:
             session_id=session_id,
             parent_session=answer["parent_session"] or None,
             state=_state(answer["last_action"]),
-            entries=[pages.entry(row) for row in rows],
+            entries=[pages.entry(row) for row in batch],
             questions=answer["questions"],
             cost_usd=float(answer["cost_usd"]),
             base=answer["base"],
@@ -125,14 +132,14 @@ class AgentTurns:
             fix_asked_by=answer["fix_asked_by"],
         )
 
-    async def renew(self, claim: Claim, lease_s: float) -> None:
-        """Raises `ClaimLost` when the lease has run out or the turn is another's: stop at once."""
-        with translate_errors():
-            await self._pool.execute(
-                "SELECT agent_renew_lease($1, $2, $3, $4)", claim.bug_id, claim.turn, claim.token, lease_s
+    async def renew(self, claim: TurnClaim, lease_s: float) -> None:
+        """Raises `ClaimLost` when the lease has run out or another attempt holds the turn: stop at once."""
+        async with self._database.connect() as connection:
+            await connection.exec_driver_sql(
+                "SELECT agent_renew_lease($1, $2, $3, $4)", (claim.bug_id, claim.turn, claim.token, lease_s)
             )
 
-    async def finish(self, claim: Claim, outcome: TurnOutcome) -> None:
+    async def finish(self, claim: TurnClaim, outcome: TurnOutcome) -> None:
         """Commit what the turn came to. Safe to repeat. A fix without a developer's message in the batch is dropped.
 
         Raises:
@@ -140,27 +147,93 @@ class AgentTurns:
         """
         told = asdict(outcome)
         told["read_seqs"] = sorted(told.pop("read"))
-        with translate_errors():
-            await self._pool.execute(
-                "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)", claim.bug_id, claim.turn, claim.token, jsonb(told)
+        async with self._database.connect() as connection:
+            await connection.exec_driver_sql(
+                "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)",
+                (claim.bug_id, claim.turn, claim.token, jsonb(told)),
             )
 
     async def open_cases(self) -> set[str]:
         """The cases whose workspaces may still be needed."""
-        with translate_errors():
-            rows = await self._pool.fetch("SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
-        return {row["bug_id"] for row in rows}
+        async with self._database.connect() as connection:
+            found = await connection.exec_driver_sql("SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
+            return set(found.scalars())
 
     async def attachments(self, bug_id: str) -> list[AttachedFile]:
         """What was attached to the case's messages, in the order in which it came."""
-        with translate_errors():
-            rows = await self._pool.fetch(
+        async with self._database.connect() as connection:
+            found = await connection.exec_driver_sql(
                 "SELECT DISTINCT ON (file_id) id, name, mimetype, content, error FROM agent_attachments"
                 " WHERE bug_id = $1 ORDER BY file_id, content IS NULL, id",
-                bug_id,
+                (bug_id,),
             )
-        ordered = sorted(rows, key=lambda row: row["id"])
+            ordered = sorted(found.mappings(), key=lambda row: row["id"])
         return [AttachedFile(row["name"], row["mimetype"], row["content"], row["error"]) for row in ordered]
+
+
+class CaseReader:
+    """The records of the claim's case, as the agent's tools read and write them."""
+
+    def __init__(self, database: Database, claim: TurnClaim) -> None:
+        self._database = database
+        self._claim = claim
+
+    async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
+        """Raises `Permanent` for a cursor that no page named."""
+        said_at, identity = pages.position(cursor)
+        rows = await self._rows(_PAGE, self._claim.bug_id, said_at, identity, limit + 1)
+        return pages.page(rows, limit)
+
+    async def case(self) -> dict[str, Any]:
+        """The case, with its findings as sentences, oldest first."""
+        rows = await self._rows("SELECT * FROM agent_cases WHERE bug_id = $1", self._claim.bug_id)
+        found = await self._rows(
+            "SELECT title, detail, file, line FROM agent_findings WHERE bug_id = $1 ORDER BY id", self._claim.bug_id
+        )
+        if not rows:
+            raise CaseNotFound(f"there is no case {self._claim.bug_id}")
+        case = rows[0]
+        same = ("bug_id", "title", "status", "severity", "components", "reporter_id", "pull_request")
+        return {name: case[name] for name in same} | {
+            "opened_at": case["created_at"],
+            "questions_asked": case["questions"],
+            "findings": [_sentence(row) for row in found],
+        }
+
+    async def similar(self, text: str, limit: int) -> Sequence[Mapping[str, Any]]:
+        """Other cases of the workspace whose reporters used these words, or whose titles look like them.
+
+        Returns:
+            `bug_id`, `title`, `status`, `summary` and `similarity` of each, the most similar first; of `similarity`,
+            from 0 to 1, only the order means something.
+        """
+        return await self._rows(
+            "SELECT * FROM agent_similar_cases($1, $2, $3)", self._claim.bug_id, storable(text), limit
+        )
+
+    async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
+        """Keep a finding once in a turn, however often its attempts record it; `line` 0 means the whole file.
+
+        Raises:
+            ClaimLost: the turn is held by another attempt.
+        """
+        await self._rows(
+            "SELECT agent_record_finding($1, $2, $3, $4, $5, $6, $7, $8)",
+            *(self._claim.bug_id, self._claim.turn, self._claim.token),
+            *(storable(title), storable(detail), storable(file), line, storable(severity)),
+        )
+
+    async def services(self) -> Sequence[Service]:
+        return [Service(**row) for row in await self._rows(_SERVICES + " ORDER BY name")]
+
+    async def service(self, name: str) -> Service | None:
+        """Find a service by its name, whatever its case."""
+        rows = await self._rows(_SERVICES + " WHERE lower(name) = lower($1)", storable(name))
+        return Service(**rows[0]) if rows else None
+
+    async def _rows(self, query: str, *given: object) -> list[dict[str, Any]]:
+        async with self._database.connect() as connection:
+            return [dict(row) for row in (await connection.exec_driver_sql(query, given)).mappings()]
 
 
 def _state(last_action: str) -> WorkflowState:
@@ -169,3 +242,8 @@ def _state(last_action: str) -> WorkflowState:
         return WorkflowState.INVESTIGATING
     asked = last_action == Action.ASK_REPORTER
     return WorkflowState.AWAITING_REPORTER if asked else WorkflowState.AWAITING_DEV
+
+
+def _sentence(finding: Mapping[str, Any]) -> str:
+    place = finding["file"] and f" ({finding['file']}{':' + str(finding['line']) if finding['line'] else ''})"
+    return f"{finding['title']}{place}" + (f": {finding['detail']}" if finding["detail"] else "")

@@ -1,15 +1,24 @@
-"""What is noted while a turn streams: signs of life, what was read, what was spent, and why it may have failed."""
+"""What is noted while a turn streams: signs of life, usage, the messages that were read, and reasons of a failure."""
 
 import re
 import time
-from collections import deque
-from collections.abc import Callable, Collection
+from collections import defaultdict, deque
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    ResultMessage,
+    SystemMessage,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
 
-from threadline.investigator.read_tracker import ReadThrough
+from threadline.investigator.fences import Part, parts_in
 
+READING_TOOL = "mcp__bug__get_bug_conversations"
 _KEYS = re.compile(r"sk-[\w-]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)|(?i:(?<=bearer )\S+)")
 _STDERR_LINES = 20
 _LONGEST_DETAIL = 2000
@@ -27,20 +36,60 @@ class SessionUsage:
     output_tokens: int = 0
 
 
-class Watch:
-    """Sees every message of one turn.
+class ReadTracker:
+    """Which messages of the case the model has certainly read through its tool.
 
-    Args of the constructor:
-        pulse: called at each message, so that whoever runs the turn can tell a silent one.
+    A tool's result counts as read only when the model has replied again after it. The reply that called the tool does
+    not count: it may hold the call and the turn's answer at once, and then the result reaches nobody.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+        self._waiting: list[tuple[str, Part]] = []
+        self._seen: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+
+    @property
+    def read(self) -> frozenset[int]:
+        """The `seq` of each message of which every part was read."""
+        return frozenset(seq for (seq, count), indexes in self._seen.items() if len(indexes) == count)
+
+    def observe(self, message: Message) -> None:
+        """Take in the next message of the stream."""
+        if isinstance(message, AssistantMessage):
+            self._reply(message)
+        elif isinstance(message, UserMessage) and isinstance(message.content, list):
+            for block in message.content:
+                if isinstance(block, ToolResultBlock) and block.tool_use_id in self._calls and not block.is_error:
+                    reply = self._calls[block.tool_use_id]
+                    self._waiting += [(reply, part) for part in parts_in(_text(block))]
+
+    def _reply(self, message: AssistantMessage) -> None:
+        if message.error is not None or message.message_id is None:  # made up by the CLI, not by a model
+            return
+        still_waiting = []
+        for reply, part in self._waiting:
+            if reply == message.message_id:  # a further block of the reply that made the call
+                still_waiting.append((reply, part))
+            else:
+                self._seen[part.seq, part.count].add(part.index)
+        self._waiting = still_waiting
+        for block in message.content:
+            if isinstance(block, ToolUseBlock) and block.name == READING_TOOL:
+                self._calls[block.id] = message.message_id
+
+
+class TurnMonitor:
+    """Observes every message of one CLI process.
+
+    Args:
         secrets: what must not appear in any error text.
         usage: what the process uses is added to it.
     """
 
-    def __init__(self, pulse: Callable[[], None], secrets: Collection[str], usage: SessionUsage) -> None:
-        self._pulse = pulse
+    def __init__(self, secrets: Collection[str], usage: SessionUsage) -> None:
         self._secrets = [secret for secret in secrets if secret]
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
-        self._reading = ReadThrough()
+        self._tracker = ReadTracker()
         self._usage = usage
         self._cost_before = usage.cost_usd
         self.last_sign = time.monotonic()
@@ -51,12 +100,11 @@ class Watch:
 
     @property
     def read(self) -> frozenset[int]:
-        return self._reading.read
+        return self._tracker.read
 
-    def see(self, message: Message) -> None:
+    def observe(self, message: Message) -> None:
         self.last_sign = time.monotonic()
-        self._pulse()
-        self._reading.see(message)
+        self._tracker.observe(message)
         if isinstance(message, AssistantMessage):
             self.last_error = message.error or ""
         elif isinstance(message, ResultMessage):
@@ -75,12 +123,18 @@ class Watch:
         self._usage.output_tokens += int(tokens.get("output_tokens") or 0)
 
     def stderr(self, line: str) -> None:
-        """Keep one line that the CLI wrote; some of its failures are told nowhere else."""
+        """Keep one line of the CLI's standard error: some failures are told nowhere else."""
         self._stderr.append(line[:500])
 
     def detail(self, text: str) -> str:
-        """`text` and the CLI's last lines, cut, and without anything that is or looks like a secret."""
+        """`text` and the CLI's last lines, shortened and without anything that is or looks like a secret."""
         told = " ".join([text, *self._stderr]).strip()
         for secret in self._secrets:
             told = told.replace(secret, "…")
         return _KEYS.sub("…", told)[:_LONGEST_DETAIL]
+
+
+def _text(block: ToolResultBlock) -> str:
+    if isinstance(block.content, list):
+        return "\n".join(str(item.get("text", "")) for item in block.content)
+    return block.content or ""

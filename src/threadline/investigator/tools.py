@@ -1,26 +1,27 @@
-"""The tools of one case, served to the agent in process: each bound to the case, bounded in time and in size."""
+"""The MCP tools of one case, served to the agent in process. Each is bound to the case and limited in time and size."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
 
 from threadline.cases.model import Severity
-from threadline.cases.records import Entry, Finding
+from threadline.cases.records import ConversationPage, Entry, Service
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts
-from threadline.investigator.ports import CaseRecords, LogSearch, QuerySource
+from threadline.investigator.logs import Loki
+from threadline.investigator.queries import ReadOnlyQueries
 from threadline.privacy.redaction import redact, redact_value
 
 SERVER = "bug"
 LARGEST_RESULT = 19_000
-"""Bytes of one result. What is larger the CLI would write to a file, which is gone when the session is resumed."""
-_LOOKED_AT = 10
-"""Times its cut length that a text is searched for secrets, which marks may shorten."""
+"""Bytes of one result. The CLI would write a larger one to a file, which is gone when the session is resumed."""
+_SEARCHED = 10
+"""How many times its final length of a text is searched for secrets, since marks may shorten it."""
 PAGE = 20
 """Messages that are fetched at a time."""
 
@@ -28,8 +29,31 @@ Arguments = Mapping[str, Any]
 Answer = Callable[[Arguments], Awaitable[str]]
 
 
-class Unusable(Exception):
-    """The call itself is wrong; the message tells the model how to mend it."""
+class CaseRecords(Protocol):
+    """The records of one case: no method takes a case's id.
+
+    The methods raise `Permanent` or `Transient` with sentences that the model may read, so no message holds a secret.
+    """
+
+    async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
+        """At most `limit` entries from `cursor` on (None: from the first); a cursor always gives the same first one."""
+        ...
+
+    async def case(self) -> Mapping[str, Any]: ...
+
+    async def similar(self, text: str, limit: int) -> Sequence[Mapping[str, Any]]: ...
+
+    async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
+        """Keep a finding once, also when a later attempt of the turn records it again."""
+        ...
+
+    async def services(self) -> Sequence[Service]: ...
+
+    async def service(self, name: str) -> Service | None: ...
+
+
+class InvalidCall(Exception):
+    """The call itself is wrong; the message tells the model how to correct it."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +67,22 @@ class ToolLimits:
 def bug_server(
     bug_id: str,
     records: CaseRecords,
-    queries: QuerySource | None,
-    logs: LogSearch | None,
+    queries: ReadOnlyQueries | None,
+    logs: Loki | None,
     limits: ToolLimits,
 ) -> McpSdkServerConfig:
-    """The MCP server of one turn. It is made anew for each: its tools hold the case."""
+    """The MCP server of one turn. Each turn gets its own, since the tools hold the case."""
     return create_sdk_mcp_server(SERVER, tools=case_tools(bug_id, records, queries, logs, limits))
 
 
 def case_tools(
     bug_id: str,
     records: CaseRecords,
-    queries: QuerySource | None,
-    logs: LogSearch | None,
+    queries: ReadOnlyQueries | None,
+    logs: Loki | None,
     limits: ToolLimits,
 ) -> list[SdkMcpTool[Any]]:
-    """The tools of one case; one whose port is missing does not exist."""
+    """The tools of one case. Without `queries` or `logs` their tool does not exist."""
     case = _CaseTools(bug_id, records)
     tools = [
         _tool(
@@ -93,7 +117,7 @@ def _tool(
         try:
             async with asyncio.timeout(timeout):
                 return _result(await answer(given))
-        except (Permanent, Transient, Unusable) as told:
+        except (Permanent, Transient, InvalidCall) as told:
             return _result(redact(str(told)), is_error=True)
         except TimeoutError:
             return _result(
@@ -113,8 +137,11 @@ def _tool(
 
 
 def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
-    """What the model is shown. The text is without secrets: they are taken out of each value before it becomes part of
-    a text, since a rule must not reach from one person's words into another's, and JSON hides where a token begins."""
+    """What the model is shown. `text` holds no secrets.
+
+    They are removed from each value before it becomes part of a text: a rule must not reach from one person's words
+    into another's, and JSON hides where a token begins.
+    """
     return {"content": [{"type": "text", "text": _fitting(text)}], "is_error": is_error}
 
 
@@ -131,8 +158,11 @@ class _CaseTools:
         self._records = records
 
     async def conversations(self, given: Arguments) -> str:
-        """One page of fenced messages. Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may
-        not fit into one result, and neither may a single message."""
+        """One page of fenced messages.
+
+        Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may not fit into one result, and
+        neither may a single message.
+        """
         self._check_case(given)
         skip, at = _cursor(given.get("cursor") or "")
         page = await self._records.conversation(at, PAGE)
@@ -147,11 +177,11 @@ class _CaseTools:
 
     async def case(self, given: Arguments) -> str:
         self._check_case(given)
-        return _json(asdict(await self._records.case()))
+        return _json(await self._records.case())
 
     async def similar(self, given: Arguments) -> str:
         found = await self._records.similar(given["text"], 5)
-        return _json([asdict(case) for case in found]) if found else "No similar case is on record."
+        return _json(found) if found else "No similar case is on record."
 
     async def services(self, _given: Arguments) -> str:
         return _json([asdict(service) for service in await self._records.services()])
@@ -159,22 +189,22 @@ class _CaseTools:
     async def owner(self, given: Arguments) -> str:
         service = await self._records.service(given["name"])
         if service is None:
-            raise Unusable(f"No service is called {given['name']!r}: list_services names them all.")
+            raise InvalidCall(f"No service is called {given['name']!r}: list_services names them all.")
         return _json(asdict(service))
 
     async def record(self, given: Arguments) -> str:
-        await self._records.record_finding(Finding(**redact_value(given)))
+        await self._records.record_finding(**redact_value(given))
         return "Recorded."
 
     def _check_case(self, given: Arguments) -> None:
         if given["bug_id"].strip() != self._bug_id:
-            raise Unusable(f"This session works on {self._bug_id} alone: use its id.")
+            raise InvalidCall(f"This session works on {self._bug_id} alone: use its id.")
 
 
 def _cursor(text: str) -> tuple[int, str | None]:
     skip, _, at = text.partition(":")
     if text and not (skip.isdecimal() and ":" in text):
-        raise Unusable("This cursor is unknown: use one that an earlier call gave, or leave it out.")
+        raise InvalidCall("This cursor is unknown: use one that an earlier call gave, or leave it out.")
     return int(skip or 0), at or None
 
 
@@ -185,10 +215,10 @@ def _fill(fenced: list[str]) -> list[str]:
     return fenced[:shown]
 
 
-def _querying(queries: QuerySource) -> Answer:
+def _querying(queries: ReadOnlyQueries) -> Answer:
     async def query(given: Arguments) -> str:
         if given["source"] not in queries.names:
-            raise Unusable(f"There is no source {given['source']!r}: choose one of {', '.join(queries.names)}.")
+            raise InvalidCall(f"There is no source {given['source']!r}: choose one of {', '.join(queries.names)}.")
         table = await queries.query(given["source"], given["sql"], given["limit"])
         names = list(table.columns)
         rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows]
@@ -197,7 +227,7 @@ def _querying(queries: QuerySource) -> Answer:
     return query
 
 
-def _searching(logs: LogSearch) -> Answer:
+def _searching(logs: Loki) -> Answer:
     async def search(given: Arguments) -> str:
         lines = await logs.search(given["query"], given["minutes"], given["limit"])
         return "\n".join(_cut(line, 1000) for line in lines) or "No line matches."
@@ -212,11 +242,11 @@ def _cell(column: str, value: object) -> str | int | float | bool | None:
 
 
 def _cut(text: str, length: int) -> str:
-    """The beginning of a text, cut only after its secrets are gone: the half of a token is recognised by no rule.
+    """The beginning of a text, shortened only after its secrets are removed: no rule recognises half a token.
 
-    A row may hold megabytes, of which no more is looked at than the cut can come to show.
+    A row may hold megabytes: no more of it is searched than can come to be shown.
     """
-    return redact(text[: _LOOKED_AT * length])[:length]
+    return redact(text[: _SEARCHED * length])[:length]
 
 
 def _without_secrets(entry: Entry) -> Entry:
@@ -235,7 +265,7 @@ def _count(description: str, most: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
 
 
-def _query_help(queries: QuerySource) -> str:
+def _query_help(queries: ReadOnlyQueries) -> str:
     return f"Run one SELECT on a read-only database. Sources: {', '.join(queries.names)}."
 
 

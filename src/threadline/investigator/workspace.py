@@ -4,10 +4,12 @@ import asyncio
 import re
 import shutil
 import unicodedata
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import structlog
 
 from threadline.errors import Permanent, Transient
 from threadline.forge import locks, remotes
@@ -21,6 +23,8 @@ OPEN_WAIT = 30.0
 REMOVE_WAIT = 5.0
 _BUG_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _NAME_BYTES = 120
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -189,3 +193,29 @@ def _unique(name: str, taken: set[str]) -> str:
         candidate = f"{path.stem}-{number}{path.suffix}"
     taken.add(candidate.casefold())
     return candidate
+
+
+@asynccontextmanager
+async def sweep_periodically(
+    workspaces: Workspaces, open_cases: Callable[[], Awaitable[set[str]]], interval: float
+) -> AsyncIterator[None]:
+    """Remove what ended cases left on this machine, at the start and every `interval` seconds.
+
+    The cleanup of a case runs on one machine, and its turns may have run on several.
+    """
+
+    async def sweep() -> None:
+        while True:
+            try:
+                if swept := await workspaces.sweep(await open_cases()):
+                    _log.info("workspaces_swept", cases=swept)
+            except (Permanent, Transient, OSError) as error:
+                _log.warning("workspace_sweep_failed", reason=str(error))
+            await asyncio.sleep(interval)
+
+    task = asyncio.create_task(sweep())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,42 +1,30 @@
-"""What the agents' process is made of, and what it must not have."""
+"""Builds the agents' process, and refuses what it must not have."""
 
-import asyncio
-import contextlib
 import ctypes
 import os
-import shutil
 import sys
-import tempfile
-import uuid
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import aiohttp
-import asyncpg
-import structlog
-from claude_agent_sdk import SessionStore
 from pydantic import SecretStr
 
 from threadline import settings as settings_groups
-from threadline.db.values import agent_pool
-from threadline.errors import Permanent, Transient
-from threadline.forge import locks
+from threadline.db.agent_role import agent_database
+from threadline.errors import Permanent
 from threadline.investigator.activities import LiveAgentActivities
-from threadline.investigator.case_reader import AgentReader
 from threadline.investigator.logs import Loki
-from threadline.investigator.ports import CaseRecords
 from threadline.investigator.queries import ReadOnlyQueries
 from threadline.investigator.runner import Investigator, InvestigatorConfig
-from threadline.investigator.session_store import PostgresSessionStore
-from threadline.investigator.store import AgentTurns, Claim
-from threadline.investigator.workspace import Workspaces
+from threadline.investigator.sandbox import own_temporary_folder
+from threadline.investigator.store import AgentStore
+from threadline.investigator.workspace import Workspaces, sweep_periodically
 from threadline.settings import AgentSettings, PayloadSettings, RepositorySettings, Section
 
 SWEEP = 3600.0
-"""Seconds between two looks for workspaces that nobody needs."""
+"""Seconds between two sweeps of the workspaces of ended cases."""
 
 _PR_SET_DUMPABLE = 4
 _READ_HERE = (AgentSettings, RepositorySettings, PayloadSettings)
@@ -69,22 +57,6 @@ _HIDDEN_SECRETS = (
     _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA"} | {"THREADLINE_REPO"}  # holds logins
 )
 
-_log = structlog.get_logger(__name__)
-
-
-class CaseAccess:
-    """A case's records and transcript, through the restricted role."""
-
-    def __init__(self, pool: asyncpg.Pool, url: str) -> None:
-        self._pool = pool
-        self._url = url
-
-    def records(self, claim: Claim) -> CaseRecords:
-        return AgentReader(self._url, claim)
-
-    def sessions(self, claim: Claim) -> SessionStore:
-        return PostgresSessionStore(self._pool, claim)
-
 
 @asynccontextmanager
 async def agent_activities(
@@ -100,27 +72,21 @@ async def agent_activities(
     """
     url = settings.database_url.get_secret_value()
     async with AsyncExitStack() as opened:
-        await opened.enter_async_context(_own_temporary_folder(repository.workspace_root))
-        pool = await opened.enter_async_context(agent_pool(url, size=settings.slots + 2))
+        await opened.enter_async_context(own_temporary_folder(repository.workspace_root))
+        database = await opened.enter_async_context(agent_database(url, pool_size=2 * settings.slots + 2))
         session = await opened.enter_async_context(aiohttp.ClientSession())
         queries = None
         if settings.query_databases:
             sources = {name: dsn.get_secret_value() for name, dsn in settings.query_databases.items()}
             queries = ReadOnlyQueries(sources, views=settings.query_views, own=[url])
             await queries.check()
+        logs = Loki(session, settings.loki_url, settings.loki_selector) if settings.loki_url else None
         config = InvestigatorConfig(settings.model, settings.api_key.get_secret_value(), settings.base_url)
         if alone:
             hide_secrets()
-        turns, workspaces = AgentTurns(pool), Workspaces(repository.workspace_root, repository.repo)
-        await opened.enter_async_context(sweeping(workspaces, turns))
-        yield LiveAgentActivities(
-            turns,
-            CaseAccess(pool, url),
-            workspaces,
-            Investigator(config),
-            queries,
-            Loki(session, settings.loki_url, settings.loki_selector) if settings.loki_url else None,
-        )
+        workspaces = Workspaces(repository.workspace_root, repository.repo)
+        await opened.enter_async_context(sweep_periodically(workspaces, AgentStore(database).open_cases, SWEEP))
+        yield LiveAgentActivities(database, workspaces, Investigator(config, queries, logs))
 
 
 def refuse_secrets() -> None:
@@ -138,47 +104,3 @@ def hide_secrets() -> None:
         del os.environ[name]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-@asynccontextmanager
-async def _own_temporary_folder(root: Path) -> AsyncIterator[None]:
-    """Have the agent's files made under a folder of this worker; those of workers that were killed go at its start."""
-    shelf = root / "tmp"
-    shelf.mkdir(parents=True, exist_ok=True)
-    for lock in shelf.glob("*.lock"):
-        with contextlib.suppress(Transient):  # its worker lives
-            async with locks.held(lock, wait=0, busy="in use"):
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                lock.unlink(missing_ok=True)
-    folder = shelf / uuid.uuid4().hex
-    before = tempfile.tempdir
-    async with locks.held(folder.with_suffix(".lock"), wait=0, busy="in use"):
-        folder.mkdir()
-        tempfile.tempdir = str(folder)
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.with_suffix(".lock").unlink(missing_ok=True)
-
-
-@asynccontextmanager
-async def sweeping(workspaces: Workspaces, turns: AgentTurns) -> AsyncIterator[None]:
-    """Remove what ended cases left on this machine, at the start and every hour: their cleanup ran on another one."""
-
-    async def sweep() -> None:
-        while True:
-            try:
-                if swept := await workspaces.sweep(await turns.open_cases()):
-                    _log.info("workspaces_swept", cases=swept)
-            except (Permanent, Transient, OSError) as error:
-                _log.warning("workspace_sweep_failed", reason=str(error))
-            await asyncio.sleep(SWEEP)
-
-    task = asyncio.create_task(sweep())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from threadline.db import migrate
-from threadline.db.agent_role import excess
+from threadline.db.agent_role import agent_database, excess_privileges
 from threadline.db.engine import Database
-from threadline.db.values import agent_pool
 from threadline.errors import Permanent, Transient
 from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
@@ -92,8 +91,8 @@ async def _database() -> str:
 
 
 async def _agents_database() -> str:
-    async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1) as pool:
-        if found := await excess(pool):
+    async with agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database:
+        if found := await excess_privileges(database):
             raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
         return "reachable, with the restricted role and no extra rights"
 

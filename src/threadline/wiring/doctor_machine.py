@@ -11,12 +11,12 @@ from pathlib import Path
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 
-from threadline.db.values import agent_pool
+from threadline.db.agent_role import agent_database
 from threadline.errors import Permanent, Transient
 from threadline.forge import remotes
 from threadline.forge.git import Git
 from threadline.forge.remotes import Remote
-from threadline.investigator.cli_home import find_cli
+from threadline.investigator.sandbox import find_cli
 from threadline.settings import AgentSettings, ApprovalSettings, OpenAISettings, RepositorySettings, SlackSettings
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
@@ -52,8 +52,12 @@ async def clocks() -> str:
     async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
         date = (await web.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
-    async with agent_pool(AgentSettings.read().database_url.get_secret_value(), size=1) as pool:
-        ahead["Postgres'"] = time.time() - float(await pool.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
+    async with (
+        agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database,
+        database.connect() as connection,
+    ):
+        now = await connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())")
+        ahead["Postgres'"] = time.time() - float(now.scalar_one())
     return judge_clocks(ahead)
 
 

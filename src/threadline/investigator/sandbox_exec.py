@@ -1,8 +1,8 @@
-"""Becomes the agent's CLI: run by the launcher as `python -I -S cli_wrapper.py CLI PARENT PID_FILE NAMES -- ARGUMENTS`.
+"""Becomes the agent's CLI: the launcher runs `python -I -S sandbox_exec.py CLI PARENT PID_FILE NAMES -- ARGUMENTS`.
 
-It ties the CLI's life to the worker's (left alone, a CLI goes on calling the model and its tools), takes every variable
-out of the environment that is not named, and writes its own id down, which stays the CLI's. It imports only what starts
-fast.
+It binds the CLI's life to the worker's (left alone, a CLI goes on calling the model and its tools), removes every
+variable that is not named from the environment, and writes down its own process id, which becomes the CLI's. It runs
+without site-packages and imports only what starts fast.
 """
 
 import os
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 _SIGKILL = 9
 
 
-def die_with(parent: int) -> None:
+def bind_to_parent(parent: int) -> None:
     """Let the operating system kill this process, and what it becomes, when the process `parent` ends."""
     if sys.platform == "linux":
         import ctypes
@@ -23,12 +23,12 @@ def die_with(parent: int) -> None:
             sys.exit(f"prctl refused to bind the agent to its worker: {os.strerror(ctypes.get_errno())}")
     else:
         spawn_watchdog(parent)
-    if os.getppid() != parent:  # it died before the tie was made
+    if os.getppid() != parent:  # it ended before the two were bound
         sys.exit("The worker that started this agent has ended.")
 
 
 def spawn_watchdog(parent: int, interval: float = 0.5) -> None:
-    """For macOS, which knows no death signal: a process that looks every `interval` seconds. Not tested on macOS."""
+    """For macOS, which has no death signal: a process that looks every `interval` seconds. Not tested on macOS."""
     ward = os.getpid()
     if os.fork() != 0:
         return
@@ -54,7 +54,7 @@ def _alive(pid: int) -> bool:
 
 def main(argv: list[str]) -> None:
     cli, parent, pid_file, names = argv[1:5]
-    die_with(int(parent))
+    bind_to_parent(int(parent))
     with open(pid_file, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib costs 10 ms of each start
         file.write(str(os.getpid()))
     kept = {name: os.environ[name] for name in names.split(",") if name in os.environ}

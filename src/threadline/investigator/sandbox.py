@@ -1,18 +1,25 @@
-"""The place of one CLI process: its folder, its launcher, its environment, and the last resort to end it."""
+"""How the agent's process is confined: its folder, its launcher, its environment, and the last resort to end it.
 
+No other file knows how a process is confined. What the agent's tools may touch is decided in policy.py.
+"""
+
+import contextlib
 import os
 import shlex
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import claude_agent_sdk
 
-from threadline.errors import Permanent
-from threadline.investigator import cli_wrapper
+from threadline.errors import Permanent, Transient
+from threadline.forge import locks
+from threadline.investigator import sandbox_exec
 
 _INHERITED = (
     *("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
@@ -21,16 +28,18 @@ _INHERITED = (
 _FROM_SDK = ("PWD", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_CODE_SDK_READS_SESSION_STATE")
 
 
-class CliHome:
-    """A temporary folder for one attempt: the CLI's configuration, transcripts and scratch files live and end here."""
+class Sandbox:
+    """The temporary folder of one CLI process, which holds its configuration, transcripts and scratch files.
+
+    Args:
+        cli: the executable to run.
+        settings: variables that the CLI gets besides the few it may inherit; no other variable reaches it.
+
+    Raises:
+        OSError: the folder cannot be made; nothing of it is left.
+    """
 
     def __init__(self, cli: Path, settings: Mapping[str, str]) -> None:
-        """Make the folder.
-
-        Args:
-            cli: the executable that is to run in the end.
-            settings: variables that the CLI gets besides the few it may inherit; no other variable reaches it.
-        """
         self._folder = Path(tempfile.mkdtemp(prefix="threadline-turn-"))
         self._pid_file = self._folder / "pid"
         config, scratch = self._folder / "config", self._folder / "tmp"
@@ -58,7 +67,7 @@ class CliHome:
             sys.executable,
             "-I",
             "-S",
-            cli_wrapper.__file__,
+            sandbox_exec.__file__,
             str(cli),
             str(os.getpid()),
             str(self._pid_file),
@@ -81,7 +90,7 @@ class CliHome:
 
 
 def find_cli(given: Path | None) -> Path:
-    """The CLI to run: the one given, else the one inside the SDK's wheel, else `claude` on the PATH.
+    """The CLI to run: the given one, else the one inside the SDK's wheel, else `claude` on the PATH.
 
     Raises:
         Permanent: when there is none.
@@ -93,3 +102,30 @@ def find_cli(given: Path | None) -> Path:
             "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or set its path."
         )
     return Path(found)
+
+
+@asynccontextmanager
+async def own_temporary_folder(root: Path) -> AsyncIterator[None]:
+    """Have this process make its temporary files below `root`, and remove those of workers that were killed.
+
+    It sets the folder of the whole process, since the SDK, too, writes a resumed transcript to a temporary folder that
+    is left behind when the worker is killed.
+    """
+    shelf = root / "tmp"
+    shelf.mkdir(parents=True, exist_ok=True)
+    for lock in shelf.glob("*.lock"):
+        with contextlib.suppress(Transient):  # its worker lives
+            async with locks.held(lock, wait=0, busy="in use"):
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink(missing_ok=True)
+    folder = shelf / uuid.uuid4().hex
+    before = tempfile.tempdir
+    async with locks.held(folder.with_suffix(".lock"), wait=0, busy="in use"):
+        folder.mkdir()
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_suffix(".lock").unlink(missing_ok=True)

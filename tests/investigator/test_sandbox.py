@@ -12,8 +12,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from threadline.errors import Permanent
-from threadline.investigator import cli_wrapper
-from threadline.investigator.cli_home import CliHome, find_cli
+from threadline.investigator import sandbox_exec
+from threadline.investigator.sandbox import Sandbox, find_cli
 
 PRINTS_ITSELF = """#!{python}
 import json, os, sys
@@ -31,13 +31,13 @@ def stand_in(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def home(stand_in: Path) -> Iterator[CliHome]:
-    made = CliHome(stand_in, {"ANTHROPIC_API_KEY": "key", "EXTRA": "one"})
+def home(stand_in: Path) -> Iterator[Sandbox]:
+    made = Sandbox(stand_in, {"ANTHROPIC_API_KEY": "key", "EXTRA": "one"})
     yield made
     made.remove()
 
 
-def _run(home: CliHome, *arguments: str) -> tuple[list[str], dict[str, str]]:
+def _run(home: Sandbox, *arguments: str) -> tuple[list[str], dict[str, str]]:
     told = {
         **os.environ,
         "DATABASE_URL": "postgresql://owner:hunter2@db",
@@ -49,7 +49,7 @@ def _run(home: CliHome, *arguments: str) -> tuple[list[str], dict[str, str]]:
     return argv, environment
 
 
-def test_only_named_variables_and_all_arguments_reach_the_cli(home: CliHome) -> None:
+def test_only_named_variables_and_all_arguments_reach_the_cli(home: Sandbox) -> None:
     arguments = ["--model", "a b", "", "--", "it's $HOME `id`", "-x=\n"]
     argv, environment = _run(home, *arguments)
     assert argv == arguments
@@ -61,7 +61,7 @@ def test_only_named_variables_and_all_arguments_reach_the_cli(home: CliHome) -> 
     assert "key" not in home.launcher.read_text().split()
 
 
-def test_wrapper_costs_little(home: CliHome) -> None:
+def test_wrapper_costs_little(home: Sandbox) -> None:
     """The least of several runs, less that of the stand-in itself, which is a Python as well."""
     bare = min(_seconds([sys.executable, "-I", "-c", "import json"]) for _ in range(5))
     wrapped = min(_seconds([str(home.launcher)]) for _ in range(5))
@@ -72,7 +72,7 @@ def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
     cli = tmp_path / "cli"
     cli.write_text("#!/bin/sh\nexec sleep 60\n")
     cli.chmod(0o755)
-    home = CliHome(cli, {})
+    home = Sandbox(cli, {})
     process = subprocess.Popen([home.launcher], env=dict(os.environ))
     deadline = time.monotonic() + 10
     while process.poll() is None and time.monotonic() < deadline:
@@ -83,7 +83,7 @@ def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
     assert not home.launcher.exists()
 
 
-def test_wrapper_of_a_worker_that_is_gone_does_not_start_the_cli(home: CliHome) -> None:
+def test_wrapper_of_a_worker_that_is_gone_does_not_start_the_cli(home: Sandbox) -> None:
     """A process in between is the parent that the wrapper finds, and it is not the one that it was told."""
     between = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
     command = [sys.executable, "-c", between, str(home.launcher)]
@@ -107,8 +107,8 @@ def _seconds(command: list[str]) -> float:
 WARD = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-import cli_wrapper
-cli_wrapper.spawn_watchdog(os.getppid(), interval=0.05)
+import sandbox_exec
+sandbox_exec.spawn_watchdog(os.getppid(), interval=0.05)
 print(os.getpid(), flush=True)
 time.sleep(60)
 """
@@ -117,7 +117,7 @@ WORKER = "import subprocess, sys; subprocess.call([sys.executable, '-c', *sys.ar
 
 def test_watchdog_ends_the_cli_of_a_worker_that_was_killed() -> None:
     """What macOS uses in place of the death signal works on every Unix, and is tried here."""
-    folder = str(Path(cli_wrapper.__file__).parent)
+    folder = str(Path(sandbox_exec.__file__).parent)
     with subprocess.Popen([sys.executable, "-c", WORKER, WARD, folder], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
         ward = int(worker.stdout.readline())

@@ -1,4 +1,4 @@
-"""Runs one CLI process for one turn and ends it in every case: done, late, silent, cancelled once or many times."""
+"""Runs one process of the agent's CLI for one turn, and ends it however the turn ends."""
 
 import asyncio
 import time
@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, MirrorErrorMessage, ResultMessage
 
 from threadline.investigator.cancellation import run_to_end
-from threadline.investigator.cli_home import CliHome
-from threadline.investigator.errors import TurnBroken, TurnRefused, failure_of
-from threadline.investigator.stream import Watch
+from threadline.investigator.errors import TurnFailed, TurnInterrupted, classify
+from threadline.investigator.sandbox import Sandbox
+from threadline.investigator.stream import TurnMonitor
 
 INTERRUPT_GRACE = 0.4
 """Seconds that an interrupted CLI has to report its costs, and then to leave, before it is killed."""
@@ -21,23 +21,26 @@ FLUSH_GRACE = 20.0
 T = TypeVar("T")
 
 
-class Driver:
-    """One client, its process and its end. Nothing outside ever cancels the task that talks to the client: a
-    cancellation inside the SDK costs five seconds, and a second one leaves the process behind."""
+class CliSession:
+    """One client and its process.
 
-    def __init__(self, options: ClaudeAgentOptions, home: CliHome, watch: Watch) -> None:
+    The task that talks to the client is never cancelled from outside: a cancellation inside the SDK takes five seconds,
+    and a second one leaves the process behind.
+    """
+
+    def __init__(self, options: ClaudeAgentOptions, sandbox: Sandbox, monitor: TurnMonitor) -> None:
         self._client = ClaudeSDKClient(options)
-        self._home = home
-        self._watch = watch
+        self._sandbox = sandbox
+        self._monitor = monitor
         self._connected = False
 
     async def connect(self) -> None:
         """Start the process.
 
         Raises:
-            TurnRefused, TurnBroken, SessionUnknown
+            TurnFailed, TurnInterrupted, SessionNotFound
         """
-        with self._judged():
+        with self._classified():
             await self._client.connect()
         self._connected = True
 
@@ -45,35 +48,35 @@ class Driver:
         """Send one prompt and follow the stream to its result, which may tell of a failure.
 
         Raises:
-            TurnRefused, TurnBroken, SessionUnknown: when there is no result.
+            TurnFailed, TurnInterrupted, SessionNotFound: when there is no result.
         """
-        with self._judged():
+        with self._classified():
             last = await self._follow(prompt)
         if isinstance(last, ResultMessage):
             return last
         what = "transcript could not be stored" if isinstance(last, MirrorErrorMessage) else "process gave no result"
-        raise TurnBroken(f"The agent's {what}: the turn is tried again.")
+        raise TurnInterrupted(f"The agent's {what}: the turn is tried again.")
 
     async def _follow(self, prompt: str) -> Message | None:
         await self._client.query(prompt)
         async for message in self._client.receive_response():
-            self._watch.see(message)
+            self._monitor.observe(message)
             if isinstance(message, ResultMessage | MirrorErrorMessage):
                 return message
         return None
 
     @contextmanager
-    def _judged(self) -> Iterator[None]:
+    def _classified(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            failure = failure_of(error, self._watch)
+            failure = classify(error, self._monitor)
             if failure is None:
                 raise
             raise failure from error
 
     async def run(self, talk: Coroutine[Any, Any, T], *, timeout: float, stale_after: float) -> T:
-        """Await `talk`, which uses `connect` and `ask`, and end the process whatever happens.
+        """Await `talk`, which calls `connect` and `ask`, and end the process whatever happens.
 
         Args:
             talk: the turn's conversation.
@@ -81,9 +84,9 @@ class Driver:
             stale_after: seconds without any message after which the process counts as stuck.
 
         Raises:
-            TurnRefused: it took longer than `timeout`.
-            TurnBroken: it was silent for `stale_after`.
-            asyncio.CancelledError: when cancelled, in less than a second, and with the process gone.
+            TurnFailed: it took longer than `timeout`.
+            TurnInterrupted: it was silent for `stale_after`.
+            asyncio.CancelledError: when cancelled, within a second, after the process has ended.
         """
         talking = asyncio.create_task(talk)
         try:
@@ -95,12 +98,12 @@ class Driver:
     async def _until_done(self, talking: asyncio.Task[T], timeout: float, stale_after: float) -> None:
         deadline = time.monotonic() + timeout
         while not talking.done():
-            stale = self._watch.last_sign + stale_after
+            stale = self._monitor.last_sign + stale_after
             now = time.monotonic()
             if now >= deadline:
-                raise TurnRefused(f"The turn took longer than {timeout:.0f} s: look at the case yourself.")
+                raise TurnFailed(f"The turn took longer than {timeout:.0f} s: look at the case yourself.")
             if now >= stale:
-                raise TurnBroken(f"The agent was silent for {stale_after:.0f} s: the turn is tried again.")
+                raise TurnInterrupted(f"The agent was silent for {stale_after:.0f} s: the turn is tried again.")
             await asyncio.wait({talking}, timeout=min(deadline, stale) - now)
 
     async def _end(self, talking: asyncio.Task[Any]) -> None:
@@ -124,7 +127,7 @@ class Driver:
         """What waits for the process goes on when it is dead. A task that still hangs hangs on something else."""
         patience = time.monotonic() + FLUSH_GRACE
         while not task.done() and time.monotonic() < patience:
-            self._home.kill()
+            self._sandbox.kill()
             await asyncio.wait({task}, timeout=0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
