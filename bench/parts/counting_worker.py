@@ -3,7 +3,6 @@
 Each line of FILE is one activity as JSON: its name, its workflow's id, and an `ActivityCost`.
 """
 
-import asyncio
 import json
 import re
 import sys
@@ -14,8 +13,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
@@ -65,7 +63,6 @@ class _Counting(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         finally:
             _current.reset(token)
-            await asyncio.sleep(0)  # asyncpg tells of a statement one step of the loop later
             line = {"activity": info.activity_type, "workflow_id": info.workflow_id, "cost": asdict(cost)}
             with _file.open("a", encoding="utf-8") as file:
                 file.write(f"{json.dumps(line)}\n")
@@ -96,28 +93,9 @@ def _with_statements(call: Callable[..., Awaitable[object]]) -> Callable[..., Aw
     return counting
 
 
-def _count_agents_statements() -> None:
-    """The agents' worker uses asyncpg itself: a statement outside a transaction is one of its own."""
-    create = asyncpg.create_pool
-
-    async def init(connection: Any) -> None:
-        inside = False
-
-        def told(query: Any) -> None:
-            nonlocal inside
-            if _BEGINS.match(query.query):
-                inside = True
-                _add("transactions")
-            elif _ENDS.match(query.query):
-                inside = False
-            elif not _BY_THE_CLOCK.search(query.query):
-                _add_statement(query.query)
-                if not inside:
-                    _add("transactions")
-
-        connection.add_query_logger(told)
-
-    asyncpg.create_pool = partial(create, init=init)
+def _is_autocommit(connection: Connection) -> bool:
+    """The agents' worker: each statement is a transaction of its own."""
+    return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
 
 
 def main(queue: str, file: str) -> None:
@@ -125,17 +103,20 @@ def main(queue: str, file: str) -> None:
     _file = Path(file)
 
     @event.listens_for(Engine, "begin")
-    def begins(_: object) -> None:
-        _add("transactions")
+    def begins(connection: Connection) -> None:
+        if not _is_autocommit(connection):
+            _add("transactions")
 
     @event.listens_for(Engine, "before_cursor_execute")
-    def executes(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+    def executes(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if _is_autocommit(connection):
+            if _BY_THE_CLOCK.search(statement):
+                return
+            _add("transactions")
         _add_statement(statement)
 
     vars(workers).update(FaultInterceptor=_CountingFaults)
     setattr(Tool, "call", _with_statements(Tool.call))  # noqa: B010 - mypy lets no method be assigned
-    if queue == "agents":
-        _count_agents_statements()
     process.serve(partial(workers.run_worker, queue), fast=queue == "core")
     leave(0)
 

@@ -138,7 +138,7 @@ def test_only_recording_is_marked_as_writing(bench: InvestigatorScene) -> None:
     [
         (Permanent("The record is closed."), "The record is closed."),
         (Transient("The database is busy."), "The database is busy."),
-        (ConnectionError("postgresql://owner:hunter2@db refused"), "get_bug_conversations is out of order"),
+        (ConnectionError("postgresql://owner:hunter2@db refused"), "get_bug_conversations failed"),
     ],
 )
 async def test_model_is_told_of_a_failure_without_the_text_of_an_unforeseen_one(

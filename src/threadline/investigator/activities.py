@@ -70,21 +70,26 @@ class LiveAgentActivities(AgentActivities):
             "turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, messages=len(claim.entries)
         )
         with disk_errors_are_transient():
-            await self._refuse_unfetched(claim)
-            return await self._under_lease(claim, self._work(request, claim))
+            attached = await self._attachments(claim)
+            return await self._under_lease(claim, self._work(request, claim, attached))
 
-    async def _refuse_unfetched(self, claim: TurnClaim) -> None:
-        """A message may be stored after the workflow looked what to fetch, and before the turn took its batch."""
-        if any(file.content is None and not file.error for file in await self._store.attachments(claim.bug_id)):
+    async def _attachments(self, claim: TurnClaim) -> list[Attachment]:
+        """The case's files.
+
+        Raises:
+            Transient: one is not fetched yet. Its message was stored after the workflow looked what to fetch, and
+                before the turn took its batch.
+        """
+        files = await self._store.attachments(claim.bug_id)
+        if any(file.content is None and not file.error for file in files):
             raise Transient("A file was attached when the turn started: the turn is retried once the file is fetched.")
+        return [Attachment(file.name, file.content) for file in files if file.content is not None]
 
-    async def _work(self, request: TurnRequest, claim: TurnClaim) -> TurnEnded:
+    async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[Attachment]) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
         if budget <= 0:
             limit = request.limits.case_budget_usd
             raise Permanent(f"The case has used up its budget of ${limit:.2f} (THREADLINE_CASE_BUDGET_USD).")
-        files = await self._store.attachments(claim.bug_id)
-        attached = [Attachment(file.name, file.content) for file in files if file.content is not None]
         records, sessions = CaseReader(self._database, claim), PostgresSessionStore(self._database, claim)
         async with self._workspaces.open(claim.bug_id, claim.base, claim.diffs, attached) as workspace:
             usage = SessionUsage()

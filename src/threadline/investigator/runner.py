@@ -26,7 +26,7 @@ from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads import messages
 
 LARGEST_LINE = 64 << 20
-"""Bytes of one message of the CLI; the SDK's own limit of 1 MiB ends a turn that reads one big file."""
+"""Bytes of one message of the CLI. The SDK's default of 1 MiB ends a turn that reads one big file."""
 BUDGET_SLACK = 1.25
 """A turn that crosses its budget with the very call that answers would lose the answer."""
 
@@ -38,11 +38,11 @@ class InvestigatorConfig:
     Args:
         model: the model's full name; prices are looked up by it.
         api_key: for the model's API.
-        base_url: where that API is, when not at its usual place.
-        cli_path: the CLI, when not the one inside the SDK's wheel.
+        base_url: where that API is, if not at its usual address.
+        cli_path: the CLI, if not the one inside the SDK's wheel.
         max_turns: replies of the model in one turn of the case.
-        stale_after: seconds without a sign of life after which a turn is broken off. Keep it above a tool's and a
-            request's own limits.
+        stale_after: seconds without a sign of life after which a turn is interrupted. Keep it above the limits of a
+            tool and of a request.
         request_timeout: seconds for one request to the API.
         tool_limits: seconds for one call of a tool.
         env: further variables for the CLI, such as a proxy's; no other variable of this process reaches it.
@@ -147,7 +147,7 @@ class Investigator:
             "ANTHROPIC_API_KEY": config.api_key,
             "API_TIMEOUT_MS": f"{config.request_timeout * 1000:.0f}",
             "MCP_TOOL_TIMEOUT": "60000",
-            "CLAUDE_CODE_MAX_RETRIES": "2",  # the workflow waits better: ten retries hold a slot for three minutes
+            "CLAUDE_CODE_MAX_RETRIES": "2",  # the workflow retries: ten retries here hold a slot for three minutes
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_TELEMETRY": "1",
         }
@@ -162,7 +162,7 @@ class Investigator:
             cwd=turn.workspace,
             env=sandbox.environment,
             model=self._config.model,
-            # Without snapshot=False a resumed session keeps the system prompt of its first turn for ever.
+            # Without snapshot=False a resumed session keeps the system prompt of its first turn.
             system_prompt={"type": "custom", "prompt": prompts.system(), "snapshot": False},
             tools=policy.tools,
             allowed_tools=[f"mcp__{SERVER}__*"],  # a bare "Read" here would open the whole disk

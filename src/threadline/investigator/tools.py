@@ -125,7 +125,7 @@ def _tool(
             )
         except Exception:  # noqa: BLE001 - logged; its text could hold what the model must not see
             structlog.get_logger().exception("tool_failed", tool=name)
-            return _result(f"{name} is out of order. Go on without it.", is_error=True)
+            return _result(f"{name} failed. Go on without it.", is_error=True)
 
     schema = {
         "type": "object",
