@@ -93,7 +93,7 @@ class Product:
 
     async def _rests(self) -> bool:
         async with self.ground.database.begin() as work:
-            row = (await work.connection.execute(_RESTING)).one()
+            row = (await work.tx.execute(_RESTING)).one()
         return row.stored == self.sent and not row.at_work and not row.unused
 
     async def say(self, thread: Thread, kind: str) -> None:
@@ -170,4 +170,4 @@ async def _told(ground: Ground) -> dict[str, Any]:
 
 async def _stored(ground: Ground) -> int:
     async with ground.database.begin() as work:
-        return int((await work.connection.execute(_RESTING)).one().stored)
+        return int((await work.tx.execute(_RESTING)).one().stored)

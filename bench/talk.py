@@ -256,7 +256,7 @@ def by_temporal(ground: Ground) -> Callable[[Addressed], Awaitable[Within]]:
 async def all_were_answered(ground: Ground) -> None:
     """A turn that fails is a fast one."""
     async with ground.database.begin() as work:
-        if failed := (await work.connection.execute(_NOT_SOUND)).scalar_one():
+        if failed := (await work.tx.execute(_NOT_SOUND)).scalar_one():
             raise RuntimeError(f"{failed} turns or calls of tools did not end as they should")
 
 

@@ -150,7 +150,7 @@ async def _lay(ground: Ground, passages: int, words: Sequence[str], dice: Random
         async with ground.database.begin() as work:
             await work.knowledge.save(_TEAM, document, split(document))
     async with ground.database.begin() as work:
-        await work.connection.execute(text("ANALYZE"))
+        await work.tx.execute(text("ANALYZE"))
 
 
 async def _seconds(questions: Sequence[str], ask: Callable[[str], Awaitable[None]]) -> float:
@@ -169,4 +169,4 @@ async def _by_words(ground: Ground, question: str) -> None:
 
 async def _bare(ground: Ground, question: str) -> None:
     async with ground.database.begin() as work:
-        await work.connection.execute(_BARE, {"team": _TEAM, "question": " or ".join(question.split())})
+        await work.tx.execute(_BARE, {"team": _TEAM, "question": " or ".join(question.split())})

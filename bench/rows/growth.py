@@ -75,7 +75,7 @@ async def _among_many_short_ones(ground: Ground) -> None:
         async with ground.database.begin() as work:
             await work.conversation.flush(thread, [said(thread, clock.next(), messages.MESSAGE) for _ in range(10)])
     async with ground.database.begin() as work:
-        await work.connection.execute(text("ANALYZE"))
+        await work.tx.execute(text("ANALYZE"))
 
 
 async def _database(ground: Ground) -> dict[str, list[float]]:

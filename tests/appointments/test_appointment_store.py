@@ -122,7 +122,7 @@ async def test_database_constraint_refuses_overlaps_except_with_cancelled(databa
                 " VALUES ('T1', 'room', '[2026-03-02 10:59+01, 2026-03-02 11:59+01)', '', '', now(),"
                 " CASE WHEN :cancelled THEN now() END)"
             )
-            await work.connection.execute(query, {"cancelled": cancelled})
+            await work.tx.execute(query, {"cancelled": cancelled})
 
     with pytest.raises(Permanent, match="appointments_one_at_a_time") as caught:
         await insert(cancelled=False)

@@ -123,7 +123,7 @@ async def test_guest_is_not_shown_the_attendee_of_another_meeting(office: Office
     await office.can_be_booked("Sales call")
     async with office.database.begin() as work:
         query = "INSERT INTO crm_leads (team, user_id, email, name, created_at) VALUES ('T1', 'U1', :at, 'Ana', now())"
-        await work.connection.execute(text(query), {"at": "private@acme.example"})
+        await work.tx.execute(text(query), {"at": "private@acme.example"})
     await office.ask("calendar.book", starts_at=TEN, attendee_id="U1", **asking)
     await office.ask("appointments.move", appointment_id="APT-1", starts_at="2026-03-02T15:00", **asking)
     for file in office.files():

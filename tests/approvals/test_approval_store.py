@@ -169,7 +169,7 @@ async def test_decided_action_is_not_rewritten(database: Database, change_: str)
 
     async def attempt() -> None:
         async with database.begin() as work:
-            await work.connection.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
+            await work.tx.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
 
     with pytest.raises(AppendOnly, match="decided once"):
         await attempt()
@@ -183,8 +183,8 @@ async def test_queries_use_an_index(database: Database) -> None:
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as work:
-        await work.connection.execute(text(many))
-        await work.connection.execute(text("ANALYZE proposed_actions"))
+        await work.tx.execute(text(many))
+        await work.tx.execute(text("ANALYZE proposed_actions"))
     async with explained(database) as (work, asked):
         await work.proposed_actions.of_thread(THREAD)
         await work.proposed_actions.get("T1", "ACT-1")

@@ -101,7 +101,7 @@ async def test_close_while_findings_are_retried_leaves_no_claim_of_a_post(start_
         await scene.until_status("resolved")
         await scene.result()
         async with scene.database.begin() as work:
-            unsure = await work.connection.scalar(text("SELECT count(*) FROM posts WHERE ts IS NULL"))
+            unsure = await work.tx.scalar(text("SELECT count(*) FROM posts WHERE ts IS NULL"))
         assert unsure == 0
         assert scene.times_said("found it", identity.SUMMARIES) == 2
 
@@ -113,7 +113,7 @@ async def test_burst_that_comes_while_its_first_message_is_stored_is_one_turn(st
         await scene.until_status("pending_verification")
         await scene.until_quiet()
         async with scene.database.begin() as work:
-            await work.connection.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
+            await work.tx.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
             await scene.reporter("first")
 
             async def storing() -> bool:

@@ -50,9 +50,9 @@ UPDATE cases SET status = CAST(:to AS text),
 async def allowed(scene: Scene, to: CaseStatus) -> bool:
     """Whether the database lets anyone take this step; it is taken back."""
     async with scene.database.begin() as work:
-        savepoint = await work.connection.begin_nested()
+        savepoint = await work.tx.begin_nested()
         try:
-            await work.connection.execute(STEP, {"to": to})
+            await work.tx.execute(STEP, {"to": to})
         except DBAPIError as error:
             if sqlstate(error) != "TL003":
                 raise

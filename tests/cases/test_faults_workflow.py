@@ -201,7 +201,7 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
         )
         async with scene.database.begin() as work:
             unsure = text("UPDATE posts SET ts = NULL WHERE key = 'BUG-1:summary'")
-            assert (await work.connection.execute(unsure)).rowcount == 1
+            assert (await work.tx.execute(unsure)).rowcount == 1
         reply = scene.message(
             messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
         )

@@ -156,7 +156,7 @@ class Faults:
     async def _turn_is_running(self) -> bool:
         try:
             async with self.stack.database.begin() as work:
-                return bool(await work.connection.scalar(_RUNNING))
+                return bool(await work.tx.scalar(_RUNNING))
         except (Permanent, Transient):  # another fault may have hit Postgres
             return False
 

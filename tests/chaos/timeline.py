@@ -85,7 +85,7 @@ async def _of_thread(stack: ChaosStack, runs: Sequence[WorkflowExecution], threa
     moments = [*_slack(stack, thread, root), *(Moment(at, "chaos", words) for at, words in stack.log)]
     async with stack.database.begin() as work:
         query = _CONVERSATION_ROWS if ":" in thread else _CASE_ROWS
-        rows = list(await work.connection.execute(query, {"thread": thread}))
+        rows = list(await work.tx.execute(query, {"thread": thread}))
     moments += [Moment(row.at.timestamp(), row.what, str(row.words)) for row in rows]
     for run in runs:
         if root and run.id.endswith(root):

@@ -191,7 +191,7 @@ async def test_forgotten_conversation_is_reported(
 ) -> None:
     answer = answer_of(talk)
     async with talk.database.begin() as work:
-        await work.connection.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
+        await work.tx.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
         assert await work.conversations.prune(talk.at - 86_400) == 1
     assert await talk.rows("SELECT * FROM turn_plans") == []
     assert "is forgotten" in explain.refused(link(answer, talk.thread.ts))

@@ -47,7 +47,7 @@ class Memory:
         """
         async with self._database.begin() as work:
             where = {"channel": thread.channel, "ts": thread.ts}
-            return list((await work.connection.execute(text(query), where)).scalars())
+            return list((await work.tx.execute(text(query), where)).scalars())
 
     async def keep(self, thread: Thread, message: IncomingMessage) -> None:
         async with self._database.begin() as work:
@@ -255,7 +255,7 @@ async def test_followed_thread_is_still_followed_after_a_restart(house: CatchUpW
     await house.look()
     async with house.database.begin() as work:
         await work.followed.install(list(CHANNELS), time.time())
-        rows = await work.connection.execute(text("SELECT channel, thread_ts FROM followed_threads"))
+        rows = await work.tx.execute(text("SELECT channel, thread_ts FROM followed_threads"))
         assert [tuple(row) for row in rows] == [(GENERAL, root.ts)]
 
 
@@ -276,8 +276,8 @@ async def test_pruned_conversation_is_not_followed(house: CatchUpWorkspace) -> N
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
     async with house.database.begin() as work:
-        await work.connection.execute(text("DELETE FROM conversation_messages"))
-        await work.connection.execute(text("UPDATE conversations SET stored = 0"))
+        await work.tx.execute(text("DELETE FROM conversation_messages"))
+        await work.tx.execute(text("UPDATE conversations SET stored = 0"))
 
     assert await house.look() == []
 

@@ -32,9 +32,9 @@ async def talk(
     """A conversation with one message, which the turn `used` has taken up; `turn` is the last settled one."""
     async with database.begin() as work:
         opening = {"team": team, "channel": channel, "ts": ts, "turn": turn, "hours": hours}
-        conversation_id = (await work.connection.execute(text(_OPEN), opening)).scalar_one()
+        conversation_id = (await work.tx.execute(text(_OPEN), opening)).scalar_one()
         said = {"conversation_id": conversation_id, "id": f"{team}:{channel}:{ts}", "channel": channel}
-        await work.connection.execute(text(_SAY), said | {"wakes": wakes, "used": used})
+        await work.tx.execute(text(_SAY), said | {"wakes": wakes, "used": used})
     return Thread(team, channel, ts)
 
 

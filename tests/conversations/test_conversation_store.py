@@ -292,7 +292,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
             await work.bindings.bind(talk.thread, "project", "PRJ-1", "U1")
             for key in (f"talk:{talk.thread.key}:turn:1", f"talk:{talk.thread.key}5:turn:1"):
                 post = {"key": key, "channel": "C1", "ts": talk.thread.ts}
-                await work.connection.execute(text(_POST), post)
+                await work.tx.execute(text(_POST), post)
     async with database.begin() as work:
         assert [await work.conversations.prune(3, 2) for _ in range(3)] == [2, 1, 0]
     assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]

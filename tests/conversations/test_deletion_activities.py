@@ -89,7 +89,7 @@ async def test_deletion_between_record_and_transcript_removes_the_result(
     """As if the worker had died once the call was on record, and the deletion came before the next try."""
     await read(talk)
     async with talk.database.begin() as work:
-        await work.connection.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
+        await work.tx.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
     await talk.said(talk.deletion(talk.message("")))
     await read(talk)
     shown, on_record = await kept(talk)

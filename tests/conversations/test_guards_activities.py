@@ -19,7 +19,7 @@ async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text:
     talk.replies(text)
     await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
     async with talk.database.begin() as work:
-        await work.connection.execute(sql("UPDATE conversation_messages SET addressed = false"))
+        await work.tx.execute(sql("UPDATE conversation_messages SET addressed = false"))
     assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
     assert talk.posted() == []
     async with talk.database.begin() as work:
@@ -94,7 +94,7 @@ async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationAc
 
 async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as work:
-        await work.connection.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
+        await work.tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
     with capture_logs() as logs:
         stored = await talk.said("hello")
     assert stored.marks.turn_due

@@ -296,12 +296,12 @@ async def test_unused_messages_are_found_by_an_index(scene: Scene, asked: str) -
     """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
     await scene.opened()
     async with scene.database.begin() as work:
-        await work.connection.execute(text(_MANY_SHORT))
-        await work.connection.execute(text("ANALYZE bug_conversations"))
-        await work.connection.execute(text(_ONE_LONG))
-        await work.connection.execute(text(_OF_THE_BOT))
-        await work.connection.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
+        await work.tx.execute(text(_MANY_SHORT))
+        await work.tx.execute(text("ANALYZE bug_conversations"))
+        await work.tx.execute(text(_ONE_LONG))
+        await work.tx.execute(text(_OF_THE_BOT))
+        await work.tx.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
         given = re.sub(":bug_id|[$]1", "'BUG-1'", asked).replace("$2", "150")
-        plan = "\n".join((await work.connection.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
+        plan = "\n".join((await work.tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
     assert "bug_conversations_turn_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

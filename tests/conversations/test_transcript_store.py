@@ -123,7 +123,7 @@ async def test_transcript_is_crowded_when_it_does_not_fit_with_unread_messages(
         await work.transcripts.append(THREAD, 1, 1, [("c:1", Message(Role.SYSTEM, "note"))])
         await work.transcripts.summarise(THREAD, told or " ", until)
         if not told:
-            await work.connection.execute(text("UPDATE conversations SET summary = ''"))
+            await work.tx.execute(text("UPDATE conversations SET summary = ''"))
     await talk.append(*((f"t:{n}", Message(Role.TOOL, "x" * size)) for n in range(count)))
     assert not (await talk.marks()).crowded, "nothing waits"
     assert (await talk.hear(mention(2))).crowded == crowded

@@ -265,16 +265,16 @@ async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, a
     await talk.hear(mention(1))
     await talk.turn(1)
     async with talk.database.begin() as work:
-        await work.connection.execute(text(_MANY_SHORT))
-        await work.connection.execute(text("ANALYZE conversations, conversation_messages, conversation_turns"))
-        await work.connection.execute(text(_ONE_LONG), {"somebody": REPORTER})
-        await work.connection.execute(text(_SETTLED))
-        await work.connection.execute(text("UPDATE conversations SET stored = 3001, turn = 3001 WHERE channel = 'C1'"))
+        await work.tx.execute(text(_MANY_SHORT))
+        await work.tx.execute(text("ANALYZE conversations, conversation_messages, conversation_turns"))
+        await work.tx.execute(text(_ONE_LONG), {"somebody": REPORTER})
+        await work.tx.execute(text(_SETTLED))
+        await work.tx.execute(text("UPDATE conversations SET stored = 3001, turn = 3001 WHERE channel = 'C1'"))
     assert flags(await talk.hear(says(4000))) == (True, True, False)
     async with talk.database.begin() as work:
         where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
         given = where | ({"messages": 20, "bytes": 1, "added": 1, "summary": 1} if ":messages" in asked else {})
-        explained = await work.connection.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
+        explained = await work.tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
         plan = "\n".join(explained.scalars())
     assert "conversation_messages_unused_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

@@ -185,7 +185,7 @@ async def test_totals_change_only_when_they_are_updated(database: Database) -> N
 
 async def test_newest_quote_is_meant_unless_one_is_named(database: Database) -> None:
     async with database.begin() as work:
-        await work.connection.execute(insert(estimate_quotes).values(project_id=ID, number=2))
+        await work.tx.execute(insert(estimate_quotes).values(project_id=ID, number=2))
     assert (await update_totals(database, "c1")).number == 2
     assert (await update_totals(database, "c2", 1)).number == 1
     with pytest.raises(EstimateRefused, match="no quote 9999999999"):
@@ -238,8 +238,8 @@ async def test_lock_waits_for_a_change_under_way(database: Database) -> None:
         locking = asyncio.create_task(set_locked(database, locked=True))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE est%'"
         async with database.begin() as other:
-            while not (await other.connection.exec_driver_sql(waiting)).scalar_one():
-                await other.connection.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
+            while not (await other.tx.exec_driver_sql(waiting)).scalar_one():
+                await other.tx.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
         assert not locking.done()
     await locking
     assert len((await details(database)).items) == 1

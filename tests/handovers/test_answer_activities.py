@@ -127,7 +127,7 @@ async def test_answer_whose_record_was_lost_before_the_close_is_said_once(taken:
     said = written(taken, "It is on its way.")
     await arrives(taken, said)
     async with taken.talk.database.begin() as work:
-        await work.connection.execute(sql("DELETE FROM handover_answers"))
+        await work.tx.execute(sql("DELETE FROM handover_answers"))
     await taken.pressed(close=True)
     await arrives(taken, said)
     assert sum("It is on its way." in each for each in taken.said()) == 1

@@ -193,8 +193,8 @@ async def test_lists_read_by_an_index(database: Database) -> None:
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as work:
-        await work.connection.execute(text(many))
-        await work.connection.execute(text("ANALYZE agent_jobs"))
+        await work.tx.execute(text(many))
+        await work.tx.execute(text("ANALYZE agent_jobs"))
     async with explained(database) as (work, asked):
         await work.agent_jobs.listed("T1", limit=10)
         await work.agent_jobs.listed("T1", status=JobStatus.RUNNING, limit=10)

@@ -127,7 +127,7 @@ async def test_repeated_run_posts_and_asks_nothing_twice(scene: JobScene) -> Non
     job = await scene.schedule("follow_up", question="How far is it?", after_minutes=0)
     await scene.result(job)
     async with scene.database.begin() as work:
-        await work.connection.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
+        await work.tx.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
     assert await scene.jobs.desk.mend() == 0
     done = await scene.until_status(JobStatus.DONE)
     assert (done.runs, len(scene.said()), len(await scene.asked())) == (1, 1, 1)

@@ -41,13 +41,13 @@ class CrashScene(OperatorScene):
     async def executions(self, root: str) -> list[Row[Any]]:
         """The calls of tools that are on record, each with its status; None is that of an intent."""
         async with self._database.begin() as work:
-            return list(await work.connection.execute(_EXECUTIONS, {"root": root}))
+            return list(await work.tx.execute(_EXECUTIONS, {"root": root}))
 
     async def paid(self, root: str) -> list[tuple[int, int]]:
         """The calls of the model that are on record, by turn and step."""
         where = {"team": TEAM, "channel": self.channel, "root": root}
         async with self._database.begin() as work:
-            return [tuple(row) for row in await work.connection.execute(_PAID, where)]
+            return [tuple(row) for row in await work.tx.execute(_PAID, where)]
 
     async def asked(self, words: str) -> Counter[int]:
         """How often the model was asked in conversations that hold the words, by the replies that it had given."""
@@ -58,15 +58,15 @@ class CrashScene(OperatorScene):
     async def held(self, lock: TextClause, name: str = "") -> AsyncIterator[int]:
         """What a statement locks, a row by its name or a table; gives the holder, for `until_waited_for`."""
         async with self._database.begin() as work:
-            found = await work.connection.execute(lock, {"name": name} if name else {})
+            found = await work.tx.execute(lock, {"name": name} if name else {})
             if found.returns_rows:
                 found.one()
-            yield int(await work.connection.scalar(text("SELECT pg_backend_pid()")) or 0)
+            yield int(await work.tx.scalar(text("SELECT pg_backend_pid()")) or 0)
 
     async def until_waited_for(self, holder: int) -> None:
         async def look() -> bool:
             async with self._database.begin() as work:
-                return bool(await work.connection.scalar(_WAITING, {"holder": holder}))
+                return bool(await work.tx.scalar(_WAITING, {"holder": holder}))
 
         await self.until("somebody waits for what is held", look)
 

@@ -56,7 +56,7 @@ class Outage:
             " AND message_type IN ('report', 'message', 'close')"
         )
         async with self._database.begin() as work:
-            return Counter((await work.connection.execute(query, {"bot": BOT})).scalars())
+            return Counter((await work.tx.execute(query, {"bot": BOT})).scalars())
 
     async def found(self) -> bool:
         said = await self.people_said()
@@ -66,7 +66,7 @@ class Outage:
 
     async def resent(self) -> Counter[str]:
         async with self._database.begin() as work:
-            rows = await work.connection.execute(text("SELECT message_id, times FROM resent_messages"))
+            rows = await work.tx.execute(text("SELECT message_id, times FROM resent_messages"))
             return Counter({row.message_id: row.times for row in rows})
 
     async def is_answered(self, scene: Scene) -> bool:
@@ -165,7 +165,7 @@ async def _went(scene: Scene, reason: Reason) -> bool:
 
 async def _is_all_shown(database: Database) -> bool:
     async with database.begin() as work:
-        waiting = await work.connection.execute(
+        waiting = await work.tx.execute(
             text("SELECT key FROM posts WHERE ts IS NULL AND key !~ '^BUG-[0-9]+:[a-z_]+:[0-9]+(:why)?$'")
         )
         return not waiting.scalars().all()
@@ -173,7 +173,7 @@ async def _is_all_shown(database: Database) -> bool:
 
 async def _assert_stored_once(database: Database) -> None:
     async with database.begin() as work:
-        twice = await work.connection.execute(
+        twice = await work.tx.execute(
             text("SELECT message_id FROM bug_conversations GROUP BY message_id HAVING count(*) > 1")
         )
         assert twice.scalars().all() == []

@@ -126,7 +126,7 @@ async def test_only_vectors_of_the_same_model_are_compared(database: Database) -
 async def test_postgres_without_pgvector_finds_words(database: Database) -> None:
     await keep(database, Document("T", "a.md", "Text."), embedded=Embedded("small", [[1.0]]))
     async with database.begin() as work:
-        await work.connection.exec_driver_sql("DROP EXTENSION vector")
+        await work.tx.exec_driver_sql("DROP EXTENSION vector")
         assert await work.passages.by_meaning(Query("T1", ""), TODAY, 5, "small", [1.0]) is None
     assert len(await ask(database, "text")) == 1
 

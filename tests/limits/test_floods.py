@@ -113,4 +113,4 @@ async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
 
 async def _all_are(ground: LoadScene, status: str) -> bool:
     async with ground.database.begin() as work:
-        return bool(await work.connection.scalar(_CASES, {"status": status}) == THREADS)
+        return bool(await work.tx.scalar(_CASES, {"status": status}) == THREADS)

@@ -93,9 +93,9 @@ async def test_recall_uses_the_word_index(database: Database) -> None:
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as work:
-        await work.connection.execute(text(many))
-        await work.connection.execute(text("SELECT gin_clean_pending_list('memories_words_idx')"))
-        await work.connection.execute(text("ANALYZE memories"))
+        await work.tx.execute(text(many))
+        await work.tx.execute(text("SELECT gin_clean_pending_list('memories_words_idx')"))
+        await work.tx.execute(text("ANALYZE memories"))
     async with explained(database) as (work, asked):
         await work.memories.recall("T1", "bridge budget")
     [plan] = asked.plans
@@ -110,6 +110,6 @@ async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Datab
         assert await work.memories.forget_said("T2", ["mine"]) == 0
         assert await work.memories.forget_said("T1", ["mine", "x" * 300]) == 4
         assert await work.memories.forget_said("T1", []) == 0
-        rows = await work.connection.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
+        rows = await work.tx.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
     kept = [("episodic", "other"), ("procedural", "mine"), ("procedural", "other"), ("procedural", "sha256")]
     assert [tuple(each) for each in rows] == [*kept, ("semantic", "other")]

@@ -233,7 +233,7 @@ async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActiv
         assert await work.turn_plans.said_in(desk.thread, 1) == []
         await work.conversations.take_up(desk.thread, 1, 1)
         assert await work.turn_plans.said_in(desk.thread, 1) == [ASK]
-        await work.connection.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
+        await work.tx.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
         assert await work.turn_plans.said_in(desk.thread, 1) == []
 
 

@@ -111,7 +111,7 @@ class FileScene(Caller):
         tables = ("rfps", "opportunity_states", "events", "thread_bindings", "tool_operations")
         async with self.database.begin() as work:
             rows = {each: text(f"SELECT count(*) FROM {each}") for each in tables}  # noqa: S608 - names of ours
-            return {name: (await work.connection.execute(query)).scalar_one() for name, query in rows.items()}
+            return {name: (await work.tx.execute(query)).scalar_one() for name, query in rows.items()}
 
     async def about(self, thread: Thread) -> str | None:
         async with self.database.begin() as work:

@@ -87,7 +87,7 @@ async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypa
 async def _held(database: Database) -> AsyncIterator[Any]:
     """Another transaction makes an RFP from the same file, and is rolled back in the end."""
     digest = hashlib.sha256(BRIEF).hexdigest()
-    async with database.begin() as work, work.connection.begin_nested() as undone:
+    async with database.begin() as work, work.tx.begin_nested() as undone:
         await work.rfps.create(change("other", team=TEAM), NewRfp(Facts("x"), SourceFile("x", digest, "x")), AUTHOR)
         yield work
         await undone.rollback()

@@ -77,7 +77,7 @@ async def test_call_with_a_deleted_operation_writes_once(database: Database) -> 
 async def execute(database: Database, *statements: str) -> None:
     async with database.begin() as work:
         for each in statements:
-            await work.connection.execute(text(each))
+            await work.tx.execute(text(each))
 
 
 @pytest.mark.parametrize("table", ["journal_entries", "events"])
@@ -145,9 +145,9 @@ async def test_lists_use_an_index(database: Database) -> None:
     SELECT 'T1', 'rfp_abc123', {}, 'U1', 'c' || n, 'C1', '1', 'k' || n, now() FROM generate_series(1, 20000) n
     """
     async with database.begin() as work:
-        await work.connection.execute(text(many.format("journal_entries", "kind, text", "'note', 'x'")))
-        await work.connection.execute(text(many.format("events", "event_type, payload", "'x', '{}'")))
-        await work.connection.execute(text("ANALYZE journal_entries, events"))
+        await work.tx.execute(text(many.format("journal_entries", "kind, text", "'note', 'x'")))
+        await work.tx.execute(text(many.format("events", "event_type, payload", "'x', '{}'")))
+        await work.tx.execute(text("ANALYZE journal_entries, events"))
     async with explained(database) as (work, asked):
         await work.journal.of("T1", ID, 20, before=10_000)
         await work.events.of("T1", ID)

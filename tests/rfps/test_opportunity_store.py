@@ -125,7 +125,7 @@ async def test_any_json_of_a_model_comes_back(database: Database) -> None:
 
 async def test_concurrent_calls_ensure_one_state(database: Database) -> None:
     async with database.begin() as work:
-        await work.connection.execute(text("DELETE FROM opportunity_states"))
+        await work.tx.execute(text("DELETE FROM opportunity_states"))
     found = await asyncio.gather(*(state(database) for _ in range(10)))
     assert all(each == found[0] for each in found)
     assert found[0].version == 1

@@ -166,7 +166,7 @@ class Overtaken(Database):
 
 class Late(Opportunities):
     def __init__(self, work: Work, others: Database) -> None:
-        super().__init__(work.connection)
+        super().__init__(work.tx)
         self._others = others
 
     async def patch(

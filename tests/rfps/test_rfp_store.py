@@ -177,10 +177,10 @@ async def test_lists_and_searches_use_an_index(database: Database) -> None:
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as work:
-        await work.connection.execute(text(many))
+        await work.tx.execute(text(many))
         for index in ("rfps_words_idx", "rfps_title_trgm_idx"):
-            await work.connection.execute(text("SELECT gin_clean_pending_list(:index)"), {"index": index})
-        await work.connection.execute(text("ANALYZE rfps"))
+            await work.tx.execute(text("SELECT gin_clean_pending_list(:index)"), {"index": index})
+        await work.tx.execute(text("ANALYZE rfps"))
     async with explained(database) as (work, asked):
         await work.rfps.listed("T1", limit=10)
         await work.rfps.listed("T1", open_only=True, limit=10)

@@ -27,7 +27,7 @@ async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str 
 
 async def rows(database: Database, query: str, **given: object) -> list[dict[str, Any]]:
     async with database.begin() as work:
-        return [dict(each._mapping) for each in await work.connection.execute(text(query), given)]
+        return [dict(each._mapping) for each in await work.tx.execute(text(query), given)]
 
 
 async def write(database: Database, rfp_id: str) -> None:

@@ -38,7 +38,7 @@ async def audit(database: Database) -> list[tuple[str, str, str, str, str]]:
     row = crm_audit.c
     query = select(row.lead_id, row.company_id, row.field, row.was, row.became, row.user_id).order_by(row.id)
     async with database.begin() as work:
-        rows = await work.connection.execute(query)
+        rows = await work.tx.execute(query)
         return [(each[0] or each[1], *each[2:]) for each in rows]
 
 
@@ -83,7 +83,7 @@ async def test_audit_cannot_be_changed(desk: ToolScene, database: Database, stat
     await desk.done("crm.update", title="Captain")
     with pytest.raises(AppendOnly):
         async with database.begin() as work:
-            await work.connection.execute(text(statement))
+            await work.tx.execute(text(statement))
 
 
 async def test_call_with_lost_result_is_made_once(desk: ToolScene, database: Database) -> None:
@@ -233,7 +233,7 @@ async def test_external_co_requester_limits_what_is_seen(desk: ToolScene) -> Non
 async def test_lead_is_found_by_the_email_address(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", user_id="U2", email="ana@acme.example")
     async with database.begin() as work:
-        await work.connection.execute(text("UPDATE crm_leads SET user_id = ''"))
+        await work.tx.execute(text("UPDATE crm_leads SET user_id = ''"))
     done = await desk.done("crm.update", title="Captain")
     assert (done["created"], done["lead"]["lead_id"], done["lead"]["user_id"]) == (False, "LEAD-1", "U1")
 

@@ -58,7 +58,7 @@ class Post:
     async def status(self, draft_id: str = "MAIL-1") -> str:
         query = text("SELECT status FROM email_drafts WHERE draft_id = :id")
         async with self.database.begin() as work:
-            return str((await work.connection.execute(query, {"id": draft_id})).scalar_one())
+            return str((await work.tx.execute(query, {"id": draft_id})).scalar_one())
 
 
 MakePost = Callable[..., Post]
@@ -160,7 +160,7 @@ async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None
     async with post.database.begin() as work:
         query = text("UPDATE email_drafts SET status = 'sending', operation_key = :key")
         key = "T1:C1:1760000000.000100:1:1:once"
-        await work.connection.execute(query, {"key": key})
+        await work.tx.execute(query, {"key": key})
     post.desk.log.intents[key] = post.desk.clock().timestamp() - 60
     unknown = await post.send(draft, call_id="once")
     assert code_of(unknown) is Code.OUTCOME_UNKNOWN
@@ -272,7 +272,7 @@ async def test_imported_address_has_a_medium_risk(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     async with post.database.begin() as work:
         query = "INSERT INTO crm_leads (team, email, created_at) VALUES ('T1', :at, now())"
-        await work.connection.execute(text(query), {"at": NOBODY})
+        await work.tx.execute(text(query), {"at": NOBODY})
     assert (await post.send(await post.drafted(NOBODY))).data["sent"]
 
 
@@ -313,7 +313,7 @@ async def test_encoded_subject_and_address_are_refused(post: Post) -> None:
 async def test_stored_draft_with_an_encoded_subject_is_not_sent(post: Post) -> None:
     draft = await post.drafted()
     async with post.database.begin() as work:
-        await work.connection.execute(text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='"))
+        await work.tx.execute(text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='"))
     assert "MAIL-1 cannot be sent as drafted" in message_of(await post.send(draft))
     assert (post.server.received, await post.status()) == ([], "draft")
 

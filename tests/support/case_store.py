@@ -107,7 +107,7 @@ class Scene:
     async def rows(self, query: str, **given: object) -> list[dict[str, Any]]:
         """Any question to the database, as its owner."""
         async with self.database.begin() as work:
-            return [dict(row) for row in (await work.connection.execute(text(query), given)).mappings()]
+            return [dict(row) for row in (await work.tx.execute(text(query), given)).mappings()]
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ class ConversationActivityScene:
 
     async def rows(self, query: str) -> list[dict[str, Any]]:
         async with self.database.begin() as work:
-            return [dict(row) for row in (await work.connection.execute(text(query))).mappings()]
+            return [dict(row) for row in (await work.tx.execute(text(query))).mappings()]
 
     def posted(self, channel: str = GENERAL) -> list[SlackMessage]:
         return [each for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]

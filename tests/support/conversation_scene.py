@@ -316,7 +316,7 @@ class ConversationScene:
 
     async def rows(self, query: str) -> Sequence[Any]:
         async with self.database.begin() as work:
-            return (await work.connection.execute(sql(query))).all()
+            return (await work.tx.execute(sql(query))).all()
 
     async def marks(self) -> ConversationMarks:
         async with self.database.begin() as work:

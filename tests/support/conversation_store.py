@@ -93,11 +93,11 @@ class StoredConversation:
     async def rows(self, query: str, **given: object) -> Sequence[Mapping[str, Any]]:
         """Any question to the database, as its owner."""
         async with self.database.begin() as work:
-            return [dict(row) for row in (await work.connection.execute(text(query), given)).mappings()]
+            return [dict(row) for row in (await work.tx.execute(text(query), given)).mappings()]
 
     async def do(self, statement: str, **given: object) -> None:
         async with self.database.begin() as work:
-            await work.connection.execute(text(statement), given)
+            await work.tx.execute(text(statement), given)
 
 
 def texts(taken: Sequence[TakenUp]) -> list[str]:

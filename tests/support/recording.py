@@ -37,7 +37,7 @@ async def until_waited_for(work: Work) -> None:
     """Somebody else waits for a lock, which this transaction holds."""
     waits = text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) FROM pg_sleep(0.005)")
     async with asyncio.timeout(10):
-        while not (await work.connection.execute(waits)).scalar_one():
+        while not (await work.tx.execute(waits)).scalar_one():
             pass
 
 
@@ -57,12 +57,12 @@ async def explained(database: Database) -> AsyncIterator[tuple[Work, Asked]]:
         run.append((statement, parameters))
 
     async with database.begin() as work:
-        engine = work.connection.sync_connection
+        engine = work.tx.sync_connection
         event.listen(engine, "before_cursor_execute", keep)
         yield work, asked
         event.remove(engine, "before_cursor_execute", keep)
         for statement, parameters in run:
-            rows = await work.connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+            rows = await work.tx.exec_driver_sql(f"EXPLAIN {statement}", parameters)
             asked.plans.append("\n".join(rows.scalars()))
 
 

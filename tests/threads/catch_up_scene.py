@@ -87,5 +87,5 @@ async def until_gone(home: CaseScene, words: str) -> None:
 async def resent(home: CaseScene) -> int:
     """How many messages the catch-up has signalled."""
     async with home.database.begin() as work:
-        found = await work.connection.execute(text("SELECT coalesce(sum(times), 0) FROM resent_messages"))
+        found = await work.tx.execute(text("SELECT coalesce(sum(times), 0) FROM resent_messages"))
         return int(found.scalar_one())

@@ -90,8 +90,8 @@ async def test_threads_of_a_record_are_found_by_index_the_latest_first(database:
     SELECT 'T1', 'C2', n::text, 'rfp', 'rfp_' || n, 'U1' FROM generate_series(1, 20000) n
     """
     async with database.begin() as work:
-        await work.connection.execute(text(many))
-        await work.connection.execute(text("ANALYZE thread_bindings"))
+        await work.tx.execute(text(many))
+        await work.tx.execute(text("ANALYZE thread_bindings"))
     async with explained(database) as (work, asked):
         assert await work.bindings.threads_of("T1", "rfp", "rfp_abc123") == threads[::-1]
         assert await work.bindings.threads_of("T1", "rfp", "rfp_abc123", 1) == [threads[2]]

@@ -109,7 +109,7 @@ async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(hom
     async def kept() -> bool:
         count = text("SELECT count(*) FROM bug_conversations WHERE message_text LIKE '%1234%'")
         async with home.database.begin() as work:
-            return bool(await work.connection.scalar(count))
+            return bool(await work.tx.scalar(count))
 
     async def gone() -> bool:
         return not await kept()
@@ -211,7 +211,7 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
     await until_stored(home, words[0], "developer")
     await look(home)
     async with home.database.begin() as work:
-        sent = await work.connection.execute(text("SELECT message_id FROM resent_messages"))
+        sent = await work.tx.execute(text("SELECT message_id FROM resent_messages"))
         assert list(sent.scalars()) == [addressing.message_id(identity.TEAM, SUMMARIES, delivered.ts)]
     missed = [say(1), say(2)]
     await look(home)

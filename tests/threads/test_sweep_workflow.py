@@ -30,7 +30,7 @@ async def home(database: Database, agent_database: Database) -> AsyncIterator[Ca
 async def change(home: CaseScene, statement: str, **given: object) -> int:
     """What nobody does by hand, done to the database; returns how many rows it touched."""
     async with home.database.begin() as work:
-        return (await work.connection.execute(text(statement), given)).rowcount
+        return (await work.tx.execute(text(statement), given)).rowcount
 
 
 async def sweep(home: CaseScene) -> None:

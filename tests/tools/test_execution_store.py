@@ -71,7 +71,7 @@ async def test_success_follows_from_the_status(database: Database) -> None:
     for status in statuses:
         await finish(database, call(status), None, status)
     async with database.begin() as work:
-        rows = await work.connection.exec_driver_sql("SELECT call_id, success FROM agent_tool_executions")
+        rows = await work.tx.exec_driver_sql("SELECT call_id, success FROM agent_tool_executions")
         assert {row.call_id for row in rows if row.success} == {"ok", "cached"}
 
 

@@ -133,7 +133,7 @@ async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Datab
     given = json.dumps({"amount": 5, "token": SECRET})
     await run(ToolCall("c1", "accounts.post", given), context(ports=PORTS, call_id="c1"))
     async with database.begin() as work:
-        rows = await work.connection.execute(text("SELECT e::text AS whole, e.* FROM agent_tool_executions e"))
+        rows = await work.tx.execute(text("SELECT e::text AS whole, e.* FROM agent_tool_executions e"))
         row = rows.one()
     assert (row.tool_name, row.user_id, row.turn, row.step, row.status) == ("accounts.post", "U1", 1, 1, "ok")
     assert row.parameters["amount"] == 5

@@ -190,7 +190,7 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
         author = Author(user, addressing.turn_id(request.thread, request.turn))
         try:
             entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:LONGEST_ENTRY], kind)
-            async with work.connection.begin_nested():  # of an entry that is refused, nothing is left
+            async with work.tx.begin_nested():  # of an entry that is refused, nothing is left
                 await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
         except (RfpNotFound, EntryRefused) as error:
             _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))

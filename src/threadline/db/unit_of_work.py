@@ -46,162 +46,162 @@ from threadline.tools.store import ToolExecutions
 
 
 class Work:
-    def __init__(self, connection: AsyncConnection, context_bytes: int | None = None) -> None:
-        self.tx = self.connection = connection
+    def __init__(self, tx: AsyncConnection, context_bytes: int | None = None) -> None:
+        self.tx = tx
         self._context_bytes = BYTES if context_bytes is None else context_bytes
 
     @cached_property
     def cases(self) -> Cases:
-        return Cases(self.connection)
+        return Cases(self.tx)
 
     @cached_property
     def conversation(self) -> Conversation:
-        return Conversation(self.connection)
+        return Conversation(self.tx)
 
     @cached_property
     def turns(self) -> Turns:
-        return Turns(self.connection)
+        return Turns(self.tx)
 
     @cached_property
     def attachments(self) -> Attachments:
-        return Attachments(self.connection)
+        return Attachments(self.tx)
 
     @cached_property
     def sla(self) -> SlaEvents:
-        return SlaEvents(self.connection)
+        return SlaEvents(self.tx)
 
     @cached_property
     def pull_requests(self) -> PullRequests:
-        return PullRequests(self.connection)
+        return PullRequests(self.tx)
 
     @cached_property
     def services(self) -> Services:
-        return Services(self.connection)
+        return Services(self.tx)
 
     @cached_property
     def overview(self) -> Overview:
-        return Overview(self.connection)
+        return Overview(self.tx)
 
     @cached_property
     def followed(self) -> Followed:
-        return Followed(self.connection)
+        return Followed(self.tx)
 
     @cached_property
     def sweep(self) -> Sweep:
-        return Sweep(self.connection)
+        return Sweep(self.tx)
 
     @cached_property
     def appointments(self) -> Appointments:
-        return Appointments(self.connection)
+        return Appointments(self.tx)
 
     @cached_property
     def bindings(self) -> Bindings:
-        return Bindings(self.connection)
+        return Bindings(self.tx)
 
     @cached_property
     def crm(self) -> Crm:
-        return Crm(self.connection)
+        return Crm(self.tx)
 
     @cached_property
     def decisions(self) -> Decisions:
-        return Decisions(self.connection)
+        return Decisions(self.tx)
 
     @cached_property
     def decision_reports(self) -> DecisionReports:
-        return DecisionReports(self.connection)
+        return DecisionReports(self.tx)
 
     @cached_property
     def estimates(self) -> Estimates:
-        return Estimates(self.connection)
+        return Estimates(self.tx)
 
     @cached_property
     def handover_answers(self) -> HandoverAnswers:
-        return HandoverAnswers(self.connection)
+        return HandoverAnswers(self.tx)
 
     @cached_property
     def handovers(self) -> Handovers:
-        return Handovers(self.connection)
+        return Handovers(self.tx)
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        return Knowledge(self.connection)
+        return Knowledge(self.tx)
 
     @cached_property
     def passages(self) -> PassageSearch:
-        return PassageSearch(self.connection)
+        return PassageSearch(self.tx)
 
     @cached_property
     def letters(self) -> Letters:
-        return Letters(self.connection)
+        return Letters(self.tx)
 
     @cached_property
     def limits(self) -> Limits:
-        return Limits(self.connection)
+        return Limits(self.tx)
 
     @cached_property
     def operations(self) -> Operations:
-        return Operations(self.connection)
+        return Operations(self.tx)
 
     @cached_property
     def talked(self) -> Talked:
-        return Talked(self.connection)
+        return Talked(self.tx)
 
     @cached_property
     def tool_executions(self) -> ToolExecutions:
-        return ToolExecutions(self.connection)
+        return ToolExecutions(self.tx)
 
     @cached_property
     def tool_results(self) -> ToolResults:
-        return ToolResults(self.connection)
+        return ToolResults(self.tx)
 
     @cached_property
     def conversations(self) -> Conversations:
-        return Conversations(self.connection, self._context_bytes)
+        return Conversations(self.tx, self._context_bytes)
 
     @cached_property
     def transcripts(self) -> Transcripts:
-        return Transcripts(self.connection)
+        return Transcripts(self.tx)
 
     @cached_property
     def actors(self) -> Actors:
-        return Actors(self.connection)
+        return Actors(self.tx)
 
     @cached_property
     def agent_jobs(self) -> AgentJobs:
-        return AgentJobs(self.connection)
+        return AgentJobs(self.tx)
 
     @cached_property
     def events(self) -> Events:
-        return Events(self.connection)
+        return Events(self.tx)
 
     @cached_property
     def journal(self) -> Journal:
-        return Journal(self.connection)
+        return Journal(self.tx)
 
     @cached_property
     def memories(self) -> Memories:
-        return Memories(self.connection)
+        return Memories(self.tx)
 
     @cached_property
     def opportunities(self) -> Opportunities:
-        return Opportunities(self.connection)
+        return Opportunities(self.tx)
 
     @cached_property
     def proposed_actions(self) -> ProposedActions:
-        return ProposedActions(self.connection)
+        return ProposedActions(self.tx)
 
     @cached_property
     def rfps(self) -> Rfps:
-        return Rfps(self.connection)
+        return Rfps(self.tx)
 
     @cached_property
     def team(self) -> Team:
-        return Team(self.connection)
+        return Team(self.tx)
 
     @cached_property
     def turn_plans(self) -> TurnPlans:
-        return TurnPlans(self.connection)
+        return TurnPlans(self.tx)
 
     @cached_property
     def turn_traces(self) -> TurnTraces:
-        return TurnTraces(self.connection)
+        return TurnTraces(self.tx)

@@ -66,7 +66,7 @@ class DecisionScene(TalkScene):
 
 async def _rename(database: Database, name: str, new: str) -> None:
     async with database.begin() as work:
-        await work.connection.execute(text(f"ALTER TABLE {name} RENAME TO {new}"))
+        await work.tx.execute(text(f"ALTER TABLE {name} RENAME TO {new}"))
 
 
 async def from_the_documents(scene: DecisionScene) -> None:
